@@ -36,6 +36,7 @@ _SHINGLE = 5
 _BANDS, _ROWS = 32, 4
 _MOST_CANDIDATES = 1_000_000
 _PRIME = np.uint64((1 << 31) - 1)
+_NEAR_BY = 512  # shingles whose hashes are in memory together
 
 
 @dataclass(frozen=True)
@@ -258,6 +259,11 @@ def _reaches(tree: cKDTree, rows: IntArray, radius: float, z: FloatArray, asked:
 
 def _shingles(text: str) -> NDArray[np.uint64]:
     """Return hashes (k,) of the distinct character 5-grams of a text, or of a shorter text itself."""
+    return np.unique(_every_shingle(text))
+
+
+def _every_shingle(text: str) -> NDArray[np.uint64]:
+    """As :func:`_shingles`, each as often as it occurs."""
     codes = np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype="<u4").astype(np.uint64)
     if len(codes) < _SHINGLE:
         codes = np.pad(codes, (0, _SHINGLE - len(codes)))
@@ -265,17 +271,28 @@ def _shingles(text: str) -> NDArray[np.uint64]:
     for j in range(_SHINGLE):
         mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + codes[j : len(codes) - _SHINGLE + 1 + j]
         mixed ^= mixed >> np.uint64(29)
-    return np.unique(mixed)
+    return mixed
+
+
+def _least(shingles: NDArray[np.uint32], multiply: NDArray[np.uint32], add: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return the least (hashes,) of each hash of all shingles; as many at a time as stay near the processor."""
+    least = np.full(len(multiply), np.iinfo(np.uint32).max, dtype=np.uint32)
+    for start in range(0, len(shingles), _NEAR_BY):
+        part = multiply * shingles[start : start + _NEAR_BY]
+        part += add
+        np.minimum(least, part.min(axis=1), out=least)
+    return least
 
 
 def _similar_pairs(texts: Sequence[str], threshold: float, rng: np.random.Generator) -> tuple[IntArray, bool]:
     """Return pairs (k, 2) of similar texts, and whether there were too many candidates."""
-    multiply = rng.integers(1, int(_PRIME), size=(_BANDS * _ROWS, 1), dtype=np.uint64)
-    add = rng.integers(0, int(_PRIME), size=(_BANDS * _ROWS, 1), dtype=np.uint64)
+    multiply = rng.integers(1, int(_PRIME), size=(_BANDS * _ROWS, 1), dtype=np.uint64).astype(np.uint32) | np.uint32(1)
+    add = rng.integers(0, int(_PRIME), size=(_BANDS * _ROWS, 1), dtype=np.uint64).astype(np.uint32)
     buckets: dict[bytes, list[int]] = defaultdict(list)
+    least = np.empty((len(texts), _BANDS * _ROWS), dtype=np.uint32)
     for i, text in enumerate(texts):
-        least = ((multiply * (_shingles(text) % _PRIME) + add) % _PRIME).min(axis=1).reshape(_BANDS, _ROWS)
-        for band, row in enumerate(least):
+        least[i] = _least((_every_shingle(text) >> np.uint64(32)).astype(np.uint32), multiply, add)
+        for band, row in enumerate(least[i].reshape(_BANDS, _ROWS)):
             buckets[band.to_bytes(1, "little") + row.tobytes()].append(i)
     candidates: set[tuple[int, int]] = set()
     skipped = False
@@ -285,6 +302,10 @@ def _similar_pairs(texts: Sequence[str], threshold: float, rng: np.random.Genera
                 skipped = True
                 break
             candidates.update((j, i) for j in bucket[:place])
+    first, second = np.array(sorted(candidates), dtype=np.int64).reshape(-1, 2).T
+    # The share of hashes that agree is the similarity, give or take: six standard deviations are left to it.
+    enough = threshold * _BANDS * _ROWS - 3 * math.sqrt(_BANDS * _ROWS)
+    likely = np.array([np.count_nonzero(least[i] == least[j]) >= enough for i, j in zip(first, second, strict=True)])
     sets: dict[int, NDArray[np.uint64]] = {}
 
     def similar(i: int, j: int) -> bool:
@@ -292,7 +313,8 @@ def _similar_pairs(texts: Sequence[str], threshold: float, rng: np.random.Genera
         common = len(np.intersect1d(a, b, assume_unique=True))
         return common >= threshold * (len(a) + len(b) - common)
 
-    kept = [pair for pair in sorted(candidates) if similar(*pair)]
+    found = zip(first[likely].tolist(), second[likely].tolist(), strict=True) if len(likely) else ()
+    kept = [pair for pair in found if similar(*pair)]
     return np.array(kept, dtype=np.int64).reshape(-1, 2), skipped
 
 

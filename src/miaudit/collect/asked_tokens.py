@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from miaudit.auditing.extraction import in_both
 from miaudit.collect.campaign import Campaign
 from miaudit.errors import InputError
 from miaudit.io import atomic, tables
@@ -47,7 +48,7 @@ def collect_tokens(
 
     Returns
     -------
-    What was left out, in sentences
+    What was left out, and controls that are among the members, in sentences
 
     Raises
     ------
@@ -85,7 +86,7 @@ def collect_tokens(
     part.unlink()
     cut = sum(answer.cut for answer in done.values())
     longer = f"{cut:,} of {len(texts):,} texts are longer than the model reads: only their beginning was asked."
-    return (longer,) if cut else ()
+    return tuple(said for said in (longer if cut else "", in_both(texts, np.asarray(records.member, np.bool_))) if said)
 
 
 class _Answer(NamedTuple):

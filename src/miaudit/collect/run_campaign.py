@@ -14,6 +14,7 @@ from miaudit.arrays import BoolArray, Float32Array, FloatArray, IndexArray, IntA
 from miaudit.attacks import lira, output_kinds, registry
 from miaudit.attacks.output_kinds import LOGITS, MULTI_LABEL, PREDICTIONS
 from miaudit.auditing import vulnerable_records
+from miaudit.auditing.extraction import in_both
 from miaudit.auditing.plan import Declared, Headline
 from miaudit.auditing.reference import SHADOW_MODELS
 from miaudit.collect import canary_cost, several_runs
@@ -104,6 +105,9 @@ def _scored(answers: Answers) -> Collected:
         notes.append(f"Code that came with the model was run: {campaign.user_code}.")
     if campaign.records.canary is not None:
         notes.append(_of_canaries(campaign, draws))
+    if campaign.records.member is not None and isinstance(campaign.records.x, list) and draws.base.design != "zero-run":
+        texts = [campaign.records.x[row] for row in draws.rows]
+        notes += [said for said in [in_both(texts, draws.base.member)] if said]
     if len(draws.population):
         notes.append(f"{len(draws.population):,} records were set aside as the population; no model learned them.")
     if campaign.reference:
