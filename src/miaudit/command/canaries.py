@@ -153,6 +153,10 @@ def canaries(
         raise InputError(
             "--out", "another file than the data", str(out), "name another: the data are needed as they are"
         )
+    in_place = next((name for name in _IN_PLACE if made.made.startswith(name)), "")
+    if alone and in_place:
+        hint = "leave it out: these take the place of documents of the data, which --out then holds without them"
+        raise InputError("--alone", f"none for kind {in_place}", "--alone", hint)
     _write(made, data, source.parent, out, alone=alone)
 
 
@@ -242,6 +246,9 @@ def _added(records: Records, kind: Kind, seed: int, reference: Any, how: Inserti
         hint = "leave data.member out: coins for the canaries are drawn later"
         raise InputError("data.member", "none, beside canaries that are made here", "one", hint)
     return added(records, kind, rng=generator(seed), reference=reference, seed=seed, insertion=how)
+
+
+_IN_PLACE = ("changed-fact", "held-out")
 
 
 def _write(records: Records, data: DataSection, base: Path, out: Path, *, alone: bool) -> None:
