@@ -34,6 +34,8 @@ from miaudit.collect.records import Records
 from miaudit.collect.run_campaign import collect
 from miaudit.dp import one_run
 from miaudit.errors import InputError
+from miaudit.evidence import Evidence
+from miaudit.models.inclusion import coins
 from miaudit.models.protocol import Traits
 from miaudit.models.targets import SklearnTarget
 
@@ -354,6 +356,23 @@ def test_bounds_count_units_whatever_the_number_of_their_documents() -> None:
     assert bound.value <= one_run.audit(of_records, parameter="mu", rng=np.random.default_rng(0)).value + 0.35
     many = one_run.audit(evidence.replace(unit=None), parameter="mu", rng=np.random.default_rng(0))
     assert many.value > bound.value + 0.3  # the control: documents that pass for independent ones
+
+
+@pytest.mark.long
+def test_units_of_a_model_that_learned_none_show_nothing_where_their_documents_alone_would() -> None:
+    """Scores that all documents of a unit share, whatever its coin: a bound above 0 in few of 200 audits."""
+    found = added(texts(), RareTokens(30), rng=np.random.default_rng(0), insertion=Insertion(per_unit=8))
+    unit = np.asarray(found.fields["unit"])[np.asarray(found.canary)]
+    wrong = {"units": 0, "documents": 0}
+    for seed in range(200):
+        member = coins(240, unit=unit, rng=np.random.default_rng([seed, 0]))
+        score = np.repeat(np.random.default_rng([seed, 1]).normal(size=30), 8)
+        for name, given in (("units", unit), ("documents", None)):
+            evidence = Evidence(score=score, member=member, design="one-run", unit=given)
+            bound = one_run.audit(evidence, parameter="mu", confidence=0.95, rng=np.random.default_rng([seed, 2]))
+            wrong[name] += bound.value > 0
+    assert wrong["units"] <= 18  # 10 on average, at most
+    assert wrong["documents"] > 40  # the control
 
 
 def test_held_out_units_are_whole_units_of_the_data() -> None:
