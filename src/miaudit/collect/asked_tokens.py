@@ -16,8 +16,8 @@ import numpy as np
 
 from miaudit.collect.campaign import Campaign
 from miaudit.errors import InputError
-from miaudit.io import atomic, tables
-from miaudit.io.token_records import SUFFIXES
+from miaudit.io import atomic, tables, token_files, token_records
+from miaudit.io.token_files import SUFFIXES
 from miaudit.jobs.resumable import digest
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def collect_tokens(
     Parameters
     ----------
     campaign : of a language model in a folder, with texts whose membership is known
-    path : .jsonl file; while it is made its lines stand in a hidden file beside it, from which a later call goes on
+    path : .jsonl or .parquet file; while it is made its lines stand in a hidden file beside it, from which a later
+        call goes on
     overwrite : whether a file of that name may be replaced
     progress : told (finished, all) texts
 
@@ -75,15 +76,25 @@ def collect_tokens(
             if progress is not None:
                 progress(len(done), len(texts))
 
-    def write(target: Path) -> None:
-        with target.open("w", encoding="utf-8", newline="\n") as handle:
-            handle.writelines(f"{done[row].line}\n" for row in range(len(texts)))
-
-    atomic.write_atomically(place, write)
+    _write(place, [done[row].line for row in range(len(texts))])
     part.unlink()
     cut = sum(answer.cut for answer in done.values())
     longer = f"{cut:,} of {len(texts):,} texts are longer than the model reads: only their beginning was asked."
     return (longer,) if cut else ()
+
+
+def _write(place: Path, lines: list[str]) -> None:
+    """Write the lines of all texts: as they are, or as columns."""
+    if place.suffix.lower() not in token_records.SUFFIXES:
+        numbered = ((number, line.encode()) for number, line in enumerate(lines, start=1))
+        token_files.write(place, token_records.of_lines(numbered, place.name, token_records.Limits()))
+        return
+
+    def write(target: Path) -> None:
+        with target.open("w", encoding="utf-8", newline="\n") as handle:
+            handle.writelines(f"{line}\n" for line in lines)
+
+    atomic.write_atomically(place, write)
 
 
 class _Answer(NamedTuple):
@@ -98,7 +109,7 @@ def _asked(campaign: Campaign) -> SavedLanguage:
 
     if not isinstance(campaign.target, SavedLanguage):
         hint = "name an evidence file (.npz), or a target of kind language-model with a folder"
-        raise InputError("--out", "a .jsonl file for a language model in a folder", campaign.target.name, hint)
+        raise InputError("--out", "tokens of a language model in a folder", campaign.target.name, hint)
     if campaign.records.member is None:
         raise InputError("data.member", "a column that says which texts were trained on", "none", "name it")
     return campaign.target

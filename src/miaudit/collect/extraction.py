@@ -15,7 +15,7 @@ from miaudit.attacks.extraction import Passages
 from miaudit.auditing.extraction import ExtractionPlan, by_queries, by_times, in_both, judge, way
 from miaudit.errors import InputError
 from miaudit.findings.extraction import ExtractionFindings, Named, Repetition, Way
-from miaudit.io import token_records
+from miaudit.io import token_files
 from miaudit.io.token_records import TokenRecords
 
 __all__ = ["ExtractionPlan", "audit_extraction"]
@@ -36,7 +36,7 @@ def audit_extraction(
 
     Parameters
     ----------
-    records : texts of known membership with the log-probabilities of their tokens, or their file (.jsonl)
+    records : texts of known membership with the log-probabilities of their tokens, or their file (.jsonl, .parquet)
     plan : what counts as coming out; a text (or its unit) counts if any of its passages does
     design : "one-run" or "multi-run" if it was drawn which texts were trained on, "zero-run" if not; empty if nobody
         knows
@@ -60,7 +60,7 @@ def audit_extraction(
     """
     plan = plan or ExtractionPlan()
     source = "" if isinstance(records, TokenRecords) else Path(records).name
-    held = records if isinstance(records, TokenRecords) else token_records.read_jsonl(records)
+    held = records if isinstance(records, TokenRecords) else token_files.read(records)
     cut = extraction.passages(held.log_p, held.offsets, prefix=plan.prefix, suffix=plan.suffix, top1=held.top1)
     best = np.full(len(held.ids), _LEAST)
     np.maximum.at(best, cut.record, cut.log_p)

@@ -15,8 +15,8 @@ def extraction(
     file: Annotated[
         Path,
         typer.Argument(
-            help="Token log-probabilities (.jsonl): a text on each line, with id, member and logprobs. Members were "
-            "trained on; the others are controls.",
+            help="Token log-probabilities (.jsonl, .parquet): a text on each line, with id, member and logprobs. "
+            "Members were trained on; the others are controls.",
             show_default=False,
         ),
     ],
