@@ -112,7 +112,7 @@ def gradients(net: nn.Module, ids: Tensor, *, at_once: int = 256) -> Iterator[tu
                 yield rows, {name: p.grad_sample.detach() for name, p in net.named_parameters() if p.requires_grad}
         finally:
             wrapped.zero_grad()
-            wrapped._close()  # noqa: SLF001 - its hooks off, the network as it was
+            wrapped._close()  # its hooks off, the network as it was
 
 
 def flat(found: dict[str, Tensor]) -> Tensor:
@@ -150,7 +150,7 @@ def fit(
         parts = released.split(sizes)
         with torch.no_grad():
             for p, part in zip(learned, parts, strict=True):
-                p -= claim.learning_rate * part.view_as(p)
+                p.sub_(claim.learning_rate * part.view_as(p))
             if slope is not None:
                 head -= HEAD_RATE * slope
         if canaries is not None:

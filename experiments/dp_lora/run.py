@@ -164,8 +164,10 @@ def audited(folder: Path, claim: Claim, settings: Mapping[str, Any], kind: str, 
     read = [ma.Evidence.load(path) for path in _files(folder, kind)[:runs]]
     bounds = Bounds(mechanism=from_mapping(claim.as_mapping()), delta=settings["delta"])
     together = read[0] if runs == 1 else ma.Evidence.of_runs(read)
-    found = ma.audit(together, plan=ma.Plan(bounds=bounds, fpr_targets=(0.1,), primary_metric="auc"), rng=np.random.default_rng(0))
-    assert found.claim is not None  # noqa: S101 - a mechanism is a claim
+    found = ma.audit(
+        together, plan=ma.Plan(bounds=bounds, fpr_targets=(0.1,), primary_metric="auc"), rng=np.random.default_rng(0)
+    )
+    assert found.claim is not None  # a mechanism is a claim
     return {"status": found.claim.status, "lower": found.claim.lower, "upper": found.claim.upper}
 
 
@@ -195,7 +197,11 @@ def run(settings: Mapping[str, Any], data: Path, out: Path) -> dict[str, Any]:
                 print(f"{level} level, {case}: run {one + 1}", file=sys.stderr, flush=True)
         row: dict[str, Any] = {"level": level, "case": case, "noise": claim.noise, "folder": str(folder)}
         row["found"] = {
-            kind: {str(runs): audited(folder, claim, settings, kind, runs) for runs in (1, 2, 4) if runs <= settings["runs"]}
+            kind: {
+                str(runs): audited(folder, claim, settings, kind, runs)
+                for runs in (1, 2, 4)
+                if runs <= settings["runs"]
+            }
             for kind in EVIDENCE
         }
         found["cases"].append(row)
@@ -234,7 +240,9 @@ def differences(found: Mapping[str, Any], expected: Mapping[str, Any]) -> Sequen
     """Return where results are not as expected: a right training refuted, or a wrong one not found."""
     problems = []
     for row in found["cases"]:
-        refuted = {kind for kind, each in row["found"].items() if any(one["status"] == "refuted" for one in each.values())}
+        refuted = {
+            kind for kind, each in row["found"].items() if any(one["status"] == "refuted" for one in each.values())
+        }
         name = f"{row['level']} level, {row['case']}"
         if row["case"] == "as claimed":
             problems += [f"{name}: refuted by {kind}" for kind in sorted(refuted)]

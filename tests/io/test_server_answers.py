@@ -168,6 +168,19 @@ def test_answers_of_two_tokenizers_are_not_one_file(tmp_path: Path) -> None:
     assert len(read(tmp_path, {"prompt_logprobs": prompt()}, {"prompt_logprobs": partial}).ids) == 2
 
 
+def test_the_lines_of_the_page_are_read(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "text.md").read_text(encoding="utf-8")
+    lines = [
+        json.loads(line)
+        for line in page.splitlines()
+        if line.startswith('{"id": "a-') and ("rank" in line or "top_logprobs" in line)
+    ]
+    assert len(lines) == 2
+    for line in lines:
+        found = read(tmp_path, line)
+        assert found.log_p.tolist() == [-3.1] and found.top1 is not None and found.notes == ()
+
+
 @pytest.mark.long
 def test_answers_of_a_model_are_the_models_own_numbers(tmp_path: Path) -> None:
     """A small model answers as either server would; what is read are its log-probabilities, ranks and numbers."""

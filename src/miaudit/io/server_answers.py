@@ -224,7 +224,7 @@ def _of_completion(value: Mapping[str, Any], what: str, refuse: Refuse) -> _Answ
         likeliest = [
             [p for p in one.values() if isinstance(p, int | float)] if isinstance(one, dict) else [] for one in top
         ]
-        if 2 * sum(len(one) > 1 for one in likeliest) > len(top):  # a token alone does not say its rank
+        if 2 * sum(len(one) > 1 for one in likeliest) > len(top) - 1:  # a token alone does not say its rank
             top1 = [
                 bool(one) and isinstance(own, int | float) and own >= max(one)
                 for own, one in zip(log_p, likeliest, strict=True)
