@@ -10,8 +10,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from miaudit.attacks import tokens
-from miaudit.collect.extraction import ExtractionPlan, audit_extraction
 from miaudit.errors import InputError
 from miaudit.io import tables, token_files, token_parquet, token_records
 from miaudit.io.token_records import Limits, TokenRecords
@@ -66,22 +64,6 @@ def test_there_and_back_by_either_form(tmp_path: Path, endings: tuple[str, str])
         held = token_files.read(tmp_path / f"t.{ending}")
     same(held, everything())
     assert {path.name for path in tmp_path.iterdir()} == {f"t.{ending}" for ending in endings}
-
-
-def test_findings_are_the_same_by_either_form(tmp_path: Path) -> None:
-    rng = np.random.default_rng(1)
-    member, length = np.arange(60) < 30, 20
-    log_p = np.where(np.repeat(member, length), -0.02, -2.0) * rng.random(60 * length)
-    held = TokenRecords(tuple(map(str, range(60))), member, log_p, length * np.arange(61))
-    for ending in ("jsonl", "parquet"):
-        token_files.write(tmp_path / f"t.{ending}", held)
-    plan = ExtractionPlan(prefix=5, suffix=10)
-    by_line, by_row = (audit_extraction(tmp_path / f"t.{ending}", plan) for ending in ("jsonl", "parquet"))
-    assert by_line.ways == by_row.ways and by_line.verdict == by_row.verdict
-    assert by_line.members.value > by_line.controls.value
-    one, other = (tokens.scores_of(tokens.read(tmp_path / f"t.{ending}")) for ending in ("jsonl", "parquet"))
-    for name, values in one.items():
-        np.testing.assert_array_equal(values, other[name])
 
 
 def test_what_other_programs_write_is_read(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from miaudit.errors import InputError
 from miaudit.io import tables, token_records
-from miaudit.io.token_records import ARRAYS, EACH, LABELS, OWN, Limits, Place, TokenRecords
+from miaudit.io.token_records import ARRAYS, EACH, LABELS, OWN, Limits, Place, TokenRecords, Wrong
 
 if TYPE_CHECKING:
     import polars as pl
@@ -84,10 +84,10 @@ class _Columns:
         flat = {name: values for name, (values, _) in found.items()}
         starts = {name: offsets for name, (_, offsets) in found.items()}
         wanted = np.diff(starts["logprobs"])
-        for name in EACH:
-            odd = np.flatnonzero(np.diff(starts[name]) != wanted) if name in starts else []
-            for row in odd[:1]:
-                token_records.check_length(name, int(np.diff(starts[name])[row]), int(wanted[row]), self.at(row))
+        for name in set(EACH) & set(starts):
+            own = np.diff(starts[name])
+            row = int(np.argmax(own != wanted))  # the first, or 0, where all are as many
+            token_records.check_length(name, int(own[row]), int(wanted[row]), self.at(row))
         member = np.array([token_records.check_member(one, self.at(row)) for row, one in self.values("member")])
         labels = {
             name: tuple(token_records.check_label(one, name, self.at(row)) for row, one in self.values(name))
@@ -137,17 +137,19 @@ class _Columns:
         if not (inner.dtype.is_numeric() or whole):
             self.at(0).refuse(name, "numbers", f"{inner.dtype} at position 0", "leave out tokens without a prediction")
         if inner.null_count():
-            self.wrong(name, starts, int(inner.is_null().arg_max() or 0), "numbers", "null", "leave out such tokens")
+            gap = Wrong(int(inner.is_null().arg_max() or 0), "numbers", "null", "leave out tokens without a prediction")
+            self.wrong(name, starts, gap)
         values = inner.cast(pl.Float64).to_numpy()
         found = token_records.first_wrong(values, name)
         if found is not None:
-            self.wrong(name, starts, *found)
+            self.wrong(name, starts, found)
         return values, starts
 
-    def wrong(self, name: str, starts: NDArray[np.int64], at: int, allowed: str, received: str, hint: str) -> None:
+    def wrong(self, name: str, starts: NDArray[np.int64], found: Wrong) -> None:
         """Refuse a number by its row and its position there."""
-        row = int(np.searchsorted(starts, at, side="right")) - 1
-        self.at(row).refuse(name, allowed, f"{received} at position {at - int(starts[row])}", hint)
+        row = int(np.searchsorted(starts, found.position, side="right")) - 1
+        place = found.position - int(starts[row])
+        self.at(row).refuse(name, found.allowed, f"{found.received} at position {place}", found.next_step)
 
 
 def write_parquet(path: str | Path, records: TokenRecords) -> None:

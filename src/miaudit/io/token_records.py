@@ -311,37 +311,42 @@ def _array(values: Any, name: str, at: Place) -> FloatArray:
         array = np.array([np.inf])
     wrong = first_wrong(array, name)
     if wrong is not None:
-        position, allowed, received, next_step = wrong
-        at.refuse(name, allowed, f"{received} at position {position}", next_step)
+        at.refuse(name, wrong.allowed, f"{wrong.received} at position {wrong.position}", wrong.next_step)
     return array
 
 
-def first_wrong(array: FloatArray, name: str) -> tuple[int, str, str, str] | None:
-    """Return where a number (k,) is none that a key may have: its place, what is allowed and received, the next step.
+class Wrong(NamedTuple):
+    """A number that is none that a key may have, and where it stands."""
 
-    A nonnegative key's and a logarithm's bounds are looked at once all numbers are finite.
-    """
+    position: int
+    allowed: str
+    received: str
+    next_step: str
+
+
+def first_wrong(array: FloatArray, name: str) -> Wrong | None:
+    """Return a number of a key (k,) that is not finite or out of its range, if there is one."""
     none = "a probability of 0 has no logarithm"
     if not np.abs(array).max() <= LARGEST:  # NaN too
         position = int(np.argmax(~(np.abs(array) <= LARGEST)))
         received = "NaN" if np.isnan(array[position]) else "a larger one"
-        return position, f"finite numbers up to {LARGEST:g}", received, none
+        return Wrong(position, f"finite numbers up to {LARGEST:g}", received, none)
     if name in _WHOLE:
         odd = ~((array >= 0) & (array <= _WHOLE[name]) & (array == np.floor(array)))
         if odd.any():
             wanted = "true or false" if name == "top1" else "numbers of tokens, whole and from 0"
             position = int(np.argmax(odd))
-            return position, wanted, f"{array[position]:g}", "write one for each of logprobs"
+            return Wrong(position, wanted, f"{array[position]:g}", "write one for each of logprobs")
     elif name == "std":
         if array.min() < 0:
             position = int(np.argmin(array))
-            return position, "0 or more", f"{array[position]:.4g}", "it is a standard deviation"
+            return Wrong(position, "0 or more", f"{array[position]:.4g}", "it is a standard deviation")
     elif array.max() > ROUNDING:
         position = int(np.argmax(array))
-        return position, "logarithms of probabilities, at most 0", f"{array[position]:.4g}", "negate losses"
+        return Wrong(position, "logarithms of probabilities, at most 0", f"{array[position]:.4g}", "negate losses")
     elif name in _OF_MODEL and array.min() <= SENTINEL and (array == SENTINEL).any():
         received = f"{SENTINEL:g}, a server's word for minus infinity"
-        return int(np.argmax(array == SENTINEL)), "finite numbers", received, none
+        return Wrong(int(np.argmax(array == SENTINEL)), "finite numbers", received, none)
     return None
 
 
@@ -397,7 +402,7 @@ def assembled(
     notes: tuple[str, ...],
 ) -> TokenRecords:
     """Make the record of checked columns: numbers of all tokens by key, where each text begins, and labels."""
-    beside: dict[str, Any] = {field: flat.get(name) for name, field in EACH.items()}
+    beside: dict[str, Any] = {**labels, **{field: flat.get(name) for name, field in EACH.items()}}
     for field, kind in (("top1", np.bool_), ("tokens", np.int64)):
         beside[field] = None if beside[field] is None else beside[field].astype(kind)
     for name, field in OWN.items():
@@ -408,7 +413,6 @@ def assembled(
         log_p=flat["logprobs"],
         offsets=starts["logprobs"],
         **beside,
-        **labels,
         times=None if times is None else np.array(times, dtype=np.int64),
         notes=notes,
     )
