@@ -23,7 +23,7 @@ import yaml
 
 import miaudit as ma
 from miaudit.auditing.plan import Bounds
-from miaudit.dp import accounting, step_audit
+from miaudit.dp import accounting, selection, step_audit
 from miaudit.dp.mechanism import from_mapping
 from miaudit.errors import InputError
 from miaudit.io import atomic
@@ -160,9 +160,12 @@ def _update(
 
 
 def audited(folder: Path, claim: Claim, settings: Mapping[str, Any], kind: str, runs: int) -> dict[str, Any]:
-    """Audit the first runs of a case as ``miaudit audit`` does with these files."""
+    """Audit the first runs of a case as ``miaudit audit --guesses schedule`` does with these files."""
     read = [ma.Evidence.load(path) for path in _files(folder, kind)[:runs]]
-    bounds = Bounds(mechanism=from_mapping(claim.as_mapping()), delta=settings["delta"])
+    mechanism = from_mapping(claim.as_mapping())
+    bounds = Bounds(
+        mechanism=mechanism, delta=settings["delta"], guesses=selection.Schedule()
+    )  # fixed before the scores
     together = read[0] if runs == 1 else ma.Evidence.of_runs(read)
     found = ma.audit(
         together, plan=ma.Plan(bounds=bounds, fpr_targets=(0.1,), primary_metric="auc"), rng=np.random.default_rng(0)
@@ -182,30 +185,33 @@ def cases(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def run(settings: Mapping[str, Any], data: Path, out: Path) -> dict[str, Any]:
     """Train what is not there yet, and audit all."""
-    place = out / digest([json.dumps(settings, sort_keys=True), (HERE / "private_lora.py").read_text()])[:12]
-    place.mkdir(parents=True, exist_ok=True)
     world = World.make(data, settings)
     found: dict[str, Any] = {"epsilon": settings["epsilon"], "delta": settings["delta"], "cases": []}
     for number, (level, case) in enumerate(cases(settings)):
-        claim, folder = claimed(world, settings, level), place / f"{level}-{case.replace(' ', '-').replace(',', '')}"
-        folder.mkdir(exist_ok=True)
+        claim, folder = claimed(world, settings, level), out / _name(settings, number, level, case)
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / "claim.yaml").write_text(yaml.safe_dump(claim.as_mapping()), encoding="utf-8")
-        for one in range(settings["runs"]):
-            if not (folder / f"steps-run{one + 1}.npz").exists():  # the last of a training
+        for one in range(1, settings["runs"] + 1):
+            if not (folder / f"steps-run{one}.npz").exists():  # the last of a training
                 for kind, evidence in train(world, settings, claim, case, 1_000 * number + one).items():
-                    evidence.save(folder / f"{kind}-run{one + 1}.npz")
-                print(f"{level} level, {case}: run {one + 1}", file=sys.stderr, flush=True)
-        row: dict[str, Any] = {"level": level, "case": case, "noise": claim.noise, "folder": str(folder)}
-        row["found"] = {
-            kind: {
-                str(runs): audited(folder, claim, settings, kind, runs)
-                for runs in (1, 2, 4)
-                if runs <= settings["runs"]
-            }
-            for kind in EVIDENCE
+                    evidence.save(folder / f"{kind}-run{one}.npz")
+                print(f"{level} level, {case}: run {one}", file=sys.stderr, flush=True)
+        counts = [runs for runs in (1, 2, 4) if runs <= settings["runs"]]
+        audits = {
+            kind: {str(runs): audited(folder, claim, settings, kind, runs) for runs in counts} for kind in EVIDENCE
         }
-        found["cases"].append(row)
+        found["cases"].append(
+            {"level": level, "case": case, "noise": claim.noise, "folder": str(folder), "found": audits}
+        )
     return found
+
+
+def _name(settings: Mapping[str, Any], number: int, level: str, case: str) -> str:
+    """Return the folder of a case, which no other settings or code share."""
+    aside = {"cases", "runs"} | ({"most_documents"} if level == "record" else set())
+    decides = {name: value for name, value in settings.items() if name not in aside}
+    of = digest([json.dumps(decides, sort_keys=True), (HERE / "private_lora.py").read_text(), str(number)])[:8]
+    return f"{level}-{case.replace(' ', '-').replace(',', '')}-{of}"
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ def test_a_right_training_stands_and_one_without_clipping_falls(tmp_path: Path) 
     # the files as the command reads them: the accountant's epsilon stands beside the bound, and the claim is refuted
     runs = sorted(Path(broken["folder"]).glob("steps-run*.npz"))
     asked = [*runs, "--design", "one-run", "--mechanism", Path(broken["folder"]) / "claim.yaml", "--delta", "1e-5"]
+    asked += ["--guesses", "schedule"]
     said = subprocess.run(
         [sys.executable, "-m", "miaudit", "audit", *asked, "--json"], capture_output=True, text=True, check=False
     )
