@@ -60,6 +60,7 @@ bench: $(DEV)/.installed
 	$(DEV)/bin/python benchmarks/features.py
 	$(DEV)/bin/python benchmarks/synthesis.py
 	$(DEV)/bin/python benchmarks/step_audit.py
+	$(DEV)/bin/python benchmarks/collect_tokens.py
 
 # needs the network: each tool goes into an environment of its own
 peers: $(DEV)/.installed

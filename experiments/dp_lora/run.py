@@ -1,6 +1,6 @@
 """DP-LoRA on a small GPT-2 trained here: claims of record and user level, kept and broken, audited by several runs.
 
-python experiments/dp_lora/run.py --data ../shared/data                        # small: about 10 CPU minutes
+python experiments/dp_lora/run.py --data ../shared/data                        # small: a few CPU minutes
 python experiments/dp_lora/run.py --data ../shared/data --form tiny
 python experiments/dp_lora/run.py --data ../shared/data --docs docs/text.md    # the table of that page
 

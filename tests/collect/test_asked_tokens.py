@@ -50,6 +50,7 @@ def test_the_file_holds_what_the_models_say(folders: Path, tmp_path: Path) -> No
     np.testing.assert_array_equal(found.tokens, own.tokens)
     assert found.member.tolist() == MEMBER.tolist() and found.text == tuple(TEXTS)
     assert found.unit is not None and found.unit[5] == "u1" and found.ids[3] == "3"
+    assert found.same_tokens is not None and found.same_tokens.all()
     scores = tokens.scores_of(found, ["min_k_plus_plus", "error_zone", "window_votes"])
     assert all(np.isfinite(values).all() for values in scores.values())
     assert [path.name for path in tmp_path.iterdir()] == ["t.jsonl"]
@@ -118,6 +119,26 @@ def test_columns_hold_what_lines_do_and_go_on_after_a_kill(
     assert by_line.text == by_row.text and by_line.ids == by_row.ids and by_row.top1 is not None
     with pytest.raises(InputError, match="add --overwrite"):
         collect_tokens(campaign(folders), tmp_path / "t.parquet")
+
+
+def test_a_reference_with_another_tokenizer_is_told_by_the_tokens_numbers(folders: Path, tmp_path: Path) -> None:
+    """Letters for letters: as many tokens of the same text, with other numbers."""
+    loaded = text.load(folders / "r")
+    swapped = json.loads(loaded.tokenizer.backend_tokenizer.to_str())
+    words = swapped["model"]["vocab"]
+    words["c"], words["d"] = words["d"], words["c"]
+    text.save(loaded, tmp_path / "other")
+    (tmp_path / "other" / "tokenizer.json").write_text(json.dumps(swapped))
+    target = language.SavedLanguage(folders / "m", tmp_path / "other")
+    collect_tokens(replace(campaign(folders), target=target), tmp_path / "t.jsonl")
+    found = tokens.read_jsonl(tmp_path / "t.jsonl")
+    np.testing.assert_array_equal(found.offsets, found.reference_offsets)  # by lengths alone nobody would see it
+    apart = ["c" in one or "d" in one for one in TEXTS]
+    assert found.same_tokens is not None and found.same_tokens.tolist() == [not one for one in apart]
+    assert "reference_ratio" in tokens.scores_of(found)
+    for name in ("error_zone", "window_votes"):
+        with pytest.raises(InputError, match=f"for {name}, received {sum(apart)} of 24 texts that the reference"):
+            tokens.scores_of(found, ["loss", name])
 
 
 def test_texts_longer_than_the_model_are_said(folders: Path, tmp_path: Path) -> None:

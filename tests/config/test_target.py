@@ -91,6 +91,18 @@ def test_code_that_came_with_the_model_is_named(named: dict[str, str], code: str
     assert TargetSection.model_validate(named).user_code == code
 
 
+def test_folders_that_are_missing_are_named_and_base_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    named = {"kind": "language-model", "folder": "m", "base": "b", "reference": "r"}
+    for change, lacking in (({}, ["target.base", "target.reference"]), ({"base": "m", "reference": "base"}, [])):
+        section = TargetSection.model_validate({**named, **change})
+        found = [line.partition(":")[0] for line in missing(section, tmp_path, "target.")]
+        assert found == lacking
+    other = TargetSection.model_validate({"kind": "text-classifier", "folder": "gone"})
+    assert [line.partition(":")[0] for line in missing(other, tmp_path, "target.")] == ["target.folder"]
+    assert other.classifies and other.user_code == ""
+
+
 PIPELINE = """
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline

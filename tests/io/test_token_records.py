@@ -71,6 +71,7 @@ def test_everything_that_attacks_may_need_comes_back(tmp_path: Path) -> None:
         neighbour_log_p=-rng.exponential(3.0, int(neighbours[-1])),
         neighbour_offsets=neighbours,
         times=np.where(plain.member, 4, 0),
+        same_tokens=np.diff(plain.offsets) == np.diff(plain.reference_offsets),
     )
     token_records.write_jsonl(tmp_path / "t.jsonl", wanted)
     found = token_records.read_jsonl(tmp_path / "t.jsonl")
@@ -125,6 +126,11 @@ def test_the_least_that_a_file_may_hold(tmp_path: Path) -> None:
         ('{"id": "b", "member": true, "logprobs": [-1], "tokens": [0.5]}', "whole and from 0, received 0.5"),
         ('{"id": "b", "member": true, "logprobs": [-1], "times": 0}', "1 up for members, 0 for others, received 0"),
         ('{"id": "b", "member": false, "logprobs": [-1], "times": 1}', "1 up for members, 0 for others"),
+        ('{"id": "b", "member": true, "logprobs": [-1], "same_tokens": true}', "same_tokens: expected true or false"),
+        (
+            '{"id": "b", "member": true, "logprobs": [-1], "reference_logprobs": [-1, -2], "same_tokens": true}',
+            "as many reference_logprobs as logprobs",
+        ),
         ('{"id": "b", "member": true, "logprobs": [-1], "neighbour_logprobs": []}', "an empty list"),
     ],
 )

@@ -20,6 +20,7 @@ import transformers
 from miaudit.errors import InputError
 from miaudit.models import text
 from miaudit.models.text import LanguageModel, SmallGPT2
+from worlds.twins import log_p_and_moments
 
 WORDS = ["snow", "rain", "hail", "wind", "fog", "sun"]
 TINY = SmallGPT2(layers=2, width=16, heads=2, context=24, epochs=3, batch=8, learning_rate=0.01)
@@ -210,6 +211,39 @@ def test_a_model_that_answers_nan(small: LanguageModel) -> None:
         broken.transformer.ln_f.weight.fill_(float("nan"))
     with pytest.raises(InputError, match="finite logits"):
         text.token_log_probabilities(LanguageModel("broken", broken, small.tokenizer), ["snow rain"])
+
+
+def laws(vocabulary: int) -> dict[str, np.ndarray]:
+    """Logits (60, vocabulary): wide, narrow, far from 0, one likely token above a flat rest, one certain, all equal."""
+    rng = np.random.default_rng(vocabulary)
+    noise = rng.normal(size=(60, vocabulary))
+    likely, certain = 0.01 * noise, noise.copy()
+    likely[:, 0] += np.log(vocabulary)
+    certain[:, 0] += 60
+    found = {"wide": 6 * noise, "narrow": 0.1 * noise, "far": 300 + noise, "likely": likely, "certain": certain}
+    return {name: one.astype(np.float32) for name, one in {**found, "equal": 0 * noise}.items()}
+
+
+@pytest.mark.parametrize("vocabulary", [3, 256, 5001])
+def test_moments_are_those_of_float64(vocabulary: int) -> None:
+    target = np.random.default_rng(1).integers(vocabulary, size=60)
+    apart = []
+    for name, logits in laws(vocabulary).items():
+        twin = log_p_and_moments(logits, target)
+        ours = text._moments(torch.from_numpy(logits), torch.from_numpy(target), True).numpy()
+        np.testing.assert_allclose(ours, twin, atol=1e-6, err_msg=name)
+        none = text._moments(torch.from_numpy(logits), torch.from_numpy(target), False).numpy()
+        np.testing.assert_array_equal(none[[0, 3]], ours[[0, 3]])
+        plain = special.log_softmax(logits, axis=1)[np.arange(60), target]
+        apart.append(np.abs(plain - twin[0]).max())
+    assert max(apart) > 1e-6  # as float32 throughout would be
+
+
+def test_logits_of_half_precision_are_scored_as_they_are() -> None:
+    logits = torch.from_numpy(laws(300)["wide"]).bfloat16()
+    target = torch.arange(60)
+    twin = log_p_and_moments(logits.float().numpy(), target.numpy())
+    np.testing.assert_allclose(text._moments(logits, target, True).numpy(), twin, atol=1e-6)
 
 
 @pytest.mark.parametrize("moments", [True, False])

@@ -76,6 +76,8 @@ def test_values_outside_the_public_range_are_refused_or_moved() -> None:
     with pytest.raises(InputError, match="numbers from 0 to 1, received 7"):
         Table.from_frame(frame, schema)
     assert Table.from_frame(frame, schema, outside="clip").values.tolist() == [[0.5], [1.0]]
+    with pytest.raises(InputError, match="x: expected finite numbers, received inf in row 1"):
+        Table.from_frame(pl.DataFrame({"x": [0.5, np.inf]}), schema, outside="clip")
 
 
 def test_a_constant_column_and_a_row_without_values_are_no_errors() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special, stats
 from sklearn.metrics import roc_auc_score, roc_curve
 
 FloatArray = NDArray[np.float64]
@@ -124,3 +124,13 @@ def unit_bootstrap_loop(
         drawn = np.concatenate([rows[int(u)] for kind in kinds.values() for u in rng.choice(kind, len(kind))])
         auc[b] = roc_auc_score(member[drawn], score[drawn])
     return auc
+
+
+def log_p_and_moments(logits: FloatArray, target: NDArray[np.int64]) -> FloatArray:
+    """Log p of tokens, mean and standard deviation of log p under the prediction, and top1 (4, tokens), in float64."""
+    wide = logits.astype(np.float64)
+    log_p = wide - special.logsumexp(wide, axis=1, keepdims=True)
+    own, p = log_p[np.arange(len(target)), target], np.exp(log_p)
+    mean = (p * log_p).sum(axis=1)
+    std = np.sqrt((p * (log_p - mean[:, None]) ** 2).sum(axis=1))
+    return np.stack([own, mean, std, own >= log_p.max(axis=1)])

@@ -366,11 +366,12 @@ def compressed_bytes(texts: Iterable[str]) -> IntArray:
 
 
 class TokenAttack(NamedTuple):
-    """An attack on texts: function, arrays needed beside log_p and offsets, and whether it takes k."""
+    """An attack on texts: function, arrays needed beside log_p and offsets, whether it takes k or compares tokens."""
 
     function: Callable[..., FloatArray]
     needs: tuple[str, ...] = ()
     takes_k: bool = False
+    by_token: bool = False  # each token with the same of the reference model
 
 
 ATTACKS: Mapping[str, TokenAttack] = MappingProxyType(
@@ -380,8 +381,8 @@ ATTACKS: Mapping[str, TokenAttack] = MappingProxyType(
         "min_k_plus_plus": TokenAttack(min_k_plus_plus, ("mean", "std"), takes_k=True),
         "zlib_ratio": TokenAttack(zlib_ratio, ("text",)),
         "reference_ratio": TokenAttack(reference_ratio, _REFERENCE),
-        "error_zone": TokenAttack(error_zone, ("top1", *_REFERENCE)),
-        "window_votes": TokenAttack(window_votes, _REFERENCE),
+        "error_zone": TokenAttack(error_zone, ("top1", *_REFERENCE), by_token=True),
+        "window_votes": TokenAttack(window_votes, _REFERENCE, by_token=True),
         "prefix_ratio": TokenAttack(prefix_ratio, ("prefixed_log_p",)),
         "calibrated_divergence": TokenAttack(calibrated_divergence, ("tokens", "frequency_log_p")),
         "surprise": TokenAttack(surprise, ("mean",), takes_k=True),
@@ -451,7 +452,21 @@ def member_scores(
 
 
 def scores_of(records: TokenRecords, names: Iterable[str] | None = None, *, k: float = 0.2) -> dict[str, FloatArray]:
-    """Compute scores of a file's records by name; default: those of :data:`DEFAULT` that it has arrays for."""
+    """Compute scores of a file's records by name; default: those of :data:`DEFAULT` that it has arrays for.
+
+    Raises
+    ------
+    InputError
+        As of :func:`member_scores`, and for a comparison token by token with a reference model that cuts texts
+        otherwise, also where it cuts them into as many tokens.
+    """
+    names = None if names is None else list(names)
+    apart = 0 if records.same_tokens is None else int(np.count_nonzero(~records.same_tokens))
+    compared = [name for name in names or () if apart and name in ATTACKS and ATTACKS[name].by_token]
+    if compared:
+        received = f"{apart} of {len(records.ids)} texts that the reference model cuts otherwise"
+        hint = "use a reference with the same tokenizer, or reference_ratio"
+        raise InputError("attack", f"the same tokens by both models, for {compared[0]}", received, hint)
     needs = {need: getattr(records, need) for attack in ATTACKS.values() for need in attack.needs}
     return member_scores(log_p=records.log_p, offsets=records.offsets, **needs, names=names, k=k)
 

@@ -19,6 +19,7 @@ from miaudit.errors import InputError
 from miaudit.io import atomic, tables, token_files, token_records
 from miaudit.io.token_files import SUFFIXES
 from miaudit.jobs.resumable import digest
+from miaudit.models.fine_tuned import lying
 
 if TYPE_CHECKING:
     from miaudit.models.language import SavedLanguage
@@ -123,20 +124,21 @@ def _numbers(found: TokenOutputs, reference: TokenOutputs | None, i: int) -> dic
         row |= {"mean": _rounded(found.mean[own]), "std": _rounded(found.std[own])}
     row |= {"top1": found.top1[own].tolist(), "tokens": found.tokens[own].tolist()}
     if reference is not None:
-        row["reference_logprobs"] = _rounded(reference.log_p[reference.offsets[i] : reference.offsets[i + 1]])
+        other = slice(reference.offsets[i], reference.offsets[i + 1])
+        row["reference_logprobs"] = _rounded(reference.log_p[other])
+        row["same_tokens"] = bool(np.array_equal(found.tokens[own], reference.tokens[other]))
     return row
 
 
 def _rounded(values: Any) -> list[float]:
-    return [float(value) for value in np.round(values, 5) + 0.0]
+    found: list[float] = (np.round(values, 5) + 0.0).tolist()
+    return found
 
 
 def _what(target: SavedLanguage, campaign: Campaign) -> str:
     """Digest of everything that decides the file: the model's files as they lie, how it is asked, the texts."""
     records = campaign.records
-    folders = [Path(one) for one in (target.folder, target.reference) if one is not None]
-    lying = [(file, file.stat()) for folder in folders for file in sorted(folder.iterdir()) if file.is_file()]
-    files = [f"{file.name} {found.st_size} {found.st_mtime_ns}" for file, found in lying]
+    files = lying(*target.folders)
     member = np.asarray(records.member).astype(np.int64)
     return digest([target.identity(), *files, digest(list(records.x)), digest(member)])
 
@@ -153,7 +155,7 @@ def _kept(part: Path, what: str) -> Iterator[tuple[dict[int, _Answer], Callable[
             handle.write(json.dumps({"of": what}).encode() + b"\n")
 
         def add(row: int, answer: _Answer) -> None:
-            handle.write(json.dumps([row, answer.cut, answer.line], allow_nan=False).encode() + b"\n")
+            handle.write(f"[{row}, {json.dumps(answer.cut)}, {answer.line}]\n".encode())
             handle.flush()
             done[row] = answer
 
@@ -172,7 +174,9 @@ def _left(part: Path, what: str) -> tuple[dict[int, _Answer], int]:
         for line in handle:
             if not line.endswith(b"\n"):
                 break
-            row, cut, text = json.loads(line)
-            done[int(row)] = _Answer(bool(cut), str(text))
+            row, cut, content = json.loads(line)
+            if not isinstance(content, dict):
+                break
+            done[int(row)] = _Answer(bool(cut), json.dumps(content))
             end += len(line)
     return done, end

@@ -155,6 +155,7 @@ class Campaign:
 
     def __post_init__(self) -> None:
         check_target(self.target)
+        object.__setattr__(self, "records", self.records.numbered(traits_of(self.target).classes))
         if self.records.y is not None and isinstance(self.target, Traits):
             object.__setattr__(self, "target", self.target.labelled(self.records.y))
         if not self.stands:
@@ -307,7 +308,10 @@ class Campaign:
                 hint = "beside target.folder name the folder of a model that has not seen these texts"
                 raise InputError("target.reference", "a reference model, for reference_ratio", "none", hint)
             if needs & {"log_p"}:
-                raise InputError("attack.type", f"attacks on {kind}", name, "it needs texts and a language model")
+                hint = "it needs texts and a language model"
+                if "zlib_ratio" in own:
+                    hint = "write the tokens with --out tokens.jsonl, and name that file to miaudit audit"
+                raise InputError("attack.type", f"attacks on {kind}", name, hint)
             if design == "multi-run":
                 _check_multi_run(name, needs, kind)
             elif any("shadow" in need or need in ("included", "pooled_correct") for need in needs):
@@ -424,7 +428,7 @@ class Campaign:
         received = f"texts ({', '.join(records.classes[:4])}{', ...' if len(records.classes) > 4 else ''})"
         if target.kind == "predictions":
             raise InputError("data.y", "numbers, for a regression", received, "name another column, or a classifier")
-        if self.stands and target.kind == "logits":
+        if self.stands and target.kind == "logits" and not traits_of(target).classes:
             hint = "number the classes in the order of the columns of its outputs"
             raise InputError("data.y", "classes 0, 1, ..., for a model as it is", received, hint)
 

@@ -15,7 +15,7 @@ import os
 import shlex
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,11 +33,9 @@ from miaudit.errors import InputError, MiauditError, one_line
 from miaudit.io import atomic
 from miaudit.jobs import executor as execution
 from miaudit.models.command import (
-    OUTPUTS_FILE,
     ROWS_FILE,
     CommandTarget,
     last_words,
-    read_outputs,
     small,
     write_rows,
 )
@@ -166,7 +164,7 @@ def draw(
         atomic.write_text(place / COMMANDS, "".join(f"{line}\n" for line in lines))
         atomic.write_text(place / SLURM, _slurm(drawn, place))
         atomic.write_text(place / MANIFEST, json.dumps(_manifest(drawn, place, config), indent=1) + "\n")
-    return len(drawn.fits), sum(_outputs_file(place, fit).is_file() for fit in drawn.fits)
+    return len(drawn.fits), sum(_left(drawn, fit, place).exists() for fit in drawn.fits)
 
 
 def _check_place(place: Path, *, overwrite: bool) -> None:
@@ -182,8 +180,8 @@ def _check_place(place: Path, *, overwrite: bool) -> None:
         raise InputError("--out", "a new folder", f"{place}, which exists", hint)
 
 
-def _outputs_file(place: Path, fit: Fit) -> Path:
-    return place / FITS / fit.folder / "out" / OUTPUTS_FILE
+def _left(drawn: Drawn, fit: Fit, place: Path) -> Path:
+    return drawn.target.left(place / FITS / fit.folder / "out")
 
 
 def _line(target: CommandTarget, fit: Fit, place: Path) -> str:
@@ -312,7 +310,14 @@ def config_changed(manifest: Manifest, config: Path) -> bool:
     return file_digest(config) != manifest.config_sha256
 
 
-def gather(campaign: Campaign, manifest: Manifest, *, rng: np.random.Generator, partial: bool = False) -> Collected:
+def gather(
+    campaign: Campaign,
+    manifest: Manifest,
+    *,
+    rng: np.random.Generator,
+    partial: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Collected:
     """Read the outputs of all fits, and make the evidence that local processes would have made, to the byte.
 
     Parameters
@@ -320,6 +325,7 @@ def gather(campaign: Campaign, manifest: Manifest, *, rng: np.random.Generator, 
     campaign : that of the draw's configuration
     rng : generator as it was when the fits were drawn
     partial : whether shadow models may be missing; they are left out, and a note says so
+    progress : told (read, all) fits
 
     Raises
     ------
@@ -329,13 +335,15 @@ def gather(campaign: Campaign, manifest: Manifest, *, rng: np.random.Generator, 
         For fits that are missing, stale or unusable; it names them.
     """
     drawn = Drawn.of(campaign, copy.deepcopy(rng))  # a generator that spawned before would spawn others
-    _require_same(drawn, manifest)
+    require_same(drawn, manifest)
     shape, problems = (0, 0), dict[int, str]()
     for i, fit in enumerate(drawn.fits):
         try:
             shape = _read(drawn, fit, manifest.place).shape  # which is let go of: one fit's outputs are held at a time
         except MiauditError as error:
             problems[i] = str(error)
+        if progress is not None:
+            progress(i + 1, len(drawn.fits))
     note = _what_is_missing(drawn, problems, manifest.place) if problems else ""
     if problems:
         _require_partial(drawn, problems, note, partial=partial)
@@ -359,8 +367,14 @@ def _scratch(place: Path) -> Iterator[Path]:
         yield Path(store)
 
 
-def _require_same(drawn: Drawn, manifest: Manifest) -> None:
-    """Refuse a folder whose fits are not those of the campaign as it is now."""
+def require_same(drawn: Drawn, manifest: Manifest) -> None:
+    """Refuse a folder whose fits are not those of the campaign as it is now.
+
+    Raises
+    ------
+    InputError
+        If a file, or what decides the fits, is another one.
+    """
     now = drawn.target.digests
     other = next((name for name in sorted({*now, *manifest.files}) if now.get(name) != manifest.files.get(name)), None)
     if other is not None:
@@ -378,12 +392,19 @@ def _alike(name: str, manifest: Manifest, drawn: Drawn) -> bool:
     return manifest.decides.get(name) == drawn.decides.get(name)
 
 
-def _read(drawn: Drawn, fit: Fit, place: Path) -> Float32Array:
+def finished(drawn: Drawn, fit: Fit, place: Path) -> Path:
+    """Return the folder ``out`` of a fit that is done.
+
+    Raises
+    ------
+    MiauditError
+        For one that failed, is missing or stale.
+    """
     folder = place / FITS / fit.folder
     if (folder / FAILED).exists():
         code = one_line((folder / FAILED).read_text(encoding="utf-8", errors="replace"))[:20]
         raise MiauditError(f"failed: its command ended with exit code {code}{last_words(folder / LOG)}")
-    if not (folder / "out" / OUTPUTS_FILE).is_file():
+    if not _left(drawn, fit, place).exists():
         raise MiauditError(f"is missing{_begun(drawn, folder)}")
     try:
         rows = np.load(folder / ROWS_FILE, allow_pickle=False)
@@ -392,9 +413,13 @@ def _read(drawn: Drawn, fit: Fit, place: Path) -> Float32Array:
         same = False
     if not same:
         raise MiauditError(f"is stale: its {ROWS_FILE} is not the one that was drawn")
+    return folder / "out"
+
+
+def _read(drawn: Drawn, fit: Fit, place: Path) -> Float32Array:
+    out = finished(drawn, fit, place)
     try:
-        target = drawn.target
-        return read_outputs(folder / "out", target.given, drawn.draws.y, target.ids, ran=target.folder)
+        return drawn.target.read(out, drawn.draws.y, kept=out.parent)
     except InputError as error:
         raise MiauditError(f"is unusable: {error}") from error
 
@@ -403,9 +428,9 @@ def _begun(drawn: Drawn, folder: Path) -> str:
     """What is known of a fit that did not fail and has no outputs: that it runs still, or left them elsewhere."""
     if not (folder / LOG).is_file():
         return ""
-    astray = drawn.target.folder / OUTPUTS_FILE
-    where = f", though there is one in {astray.parent}, where it ran" if astray.is_file() else ""
-    return f": it began, and there is no {OUTPUTS_FILE} in its folder out{where}{last_words(folder / LOG)}"
+    astray = drawn.target.left(drawn.target.folder)
+    where = f", though there is one in {astray.parent}, where it ran" if astray.exists() else ""
+    return f": it began, and there is no {astray.name} in its folder out{where}{last_words(folder / LOG)}"
 
 
 def _what_is_missing(drawn: Drawn, problems: Mapping[int, str], place: Path) -> str:
@@ -474,6 +499,10 @@ class _Gathered(Traits):
     @property
     def columns(self) -> tuple[str, ...]:
         return self.command.columns
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.command.notes
 
     def identity(self) -> str:
         return self.command.identity()

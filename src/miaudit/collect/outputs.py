@@ -66,7 +66,7 @@ class Collected:
     ``headline`` is None where the plan decides; ``vulnerability`` says which records leak, where shadow models told;
     ``propensity`` is what was given beside the scores, array (n,) in (0, 1); ``sample`` holds the separate records that
     it is learned from; ``stability`` is that of the training, where it was measured; ``coins`` are sealed coins that
-    memberships came from.
+    memberships came from; ``about`` are those of the notes that go with the evidence wherever it is audited.
     """
 
     evidence: Evidence
@@ -77,6 +77,7 @@ class Collected:
     sample: Evidence | None = None
     stability: Stability | None = None
     coins: Coins | None = None
+    about: tuple[str, ...] = ()
 
     def beside(self, given: Mapping[str, NDArray[Any]]) -> Collected:
         """Return the collection with propensities, by the name of their column, or without where there are none."""

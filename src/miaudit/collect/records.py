@@ -157,6 +157,32 @@ class Records:
         """Labels as they stand in a file: classes that are texts as texts."""
         return np.take(np.asarray(self.classes), self.y) if self.classes and self.y is not None else self.y
 
+    def numbered(self, classes: Sequence[str]) -> Records:
+        """Return the records with labels of text numbered as in a model's list of classes; others as they are.
+
+        Raises
+        ------
+        InputError
+            For a label that is not in the list.
+
+        Examples
+        --------
+        >>> Records(["a", "b"], np.array(["good", "bad"]), None, {}, "here").numbered(["good", "so-so", "bad"]).y
+        array([0, 2])
+        """
+        if not self.classes or not classes:
+            return self
+        number = {name: i for i, name in enumerate(classes)}
+        unknown = [name for name in self.classes if name not in number]
+        if unknown:
+            known = ", ".join(classes[:8]) + (", ..." if len(classes) > 8 else "")
+            hint = "write labels as the model calls them, or their numbers"
+            raise InputError("data.y", f"classes of the model ({known})", unknown[0], hint)
+        y = np.array([number[name] for name in self.classes], dtype=np.int64)[self.y]
+        found = replace(self, y=y)
+        object.__setattr__(found, "classes", tuple(classes))
+        return found
+
     def columns(self, x: Sequence[str], y: Sequence[str] = (), **more: str | None) -> dict[str, NDArray[Any]]:
         """Return the records as columns by name, from which :meth:`load` with these names makes them again.
 

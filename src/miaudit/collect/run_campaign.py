@@ -102,8 +102,8 @@ def _scored(answers: Answers) -> Collected:
     notes = [*answers.said, *direct.notes, *answers.notes(name for name in names if name not in answers.own)]
     if campaign.user_code:
         notes.append(f"Code that came with the model was run: {campaign.user_code}.")
-    if campaign.records.canary is not None:
-        notes.append(_of_canaries(campaign, draws))
+    about = () if campaign.records.canary is None else (_of_canaries(campaign, draws),)
+    notes += about
     if len(draws.population):
         notes.append(f"{len(draws.population):,} records were set aside as the population; no model learned them.")
     if campaign.reference:
@@ -116,7 +116,7 @@ def _scored(answers: Answers) -> Collected:
     if isinstance(leaks, str):
         notes.append(leaks)
         leaks = None
-    return Collected(draws.base.replace(score=scores), tuple(notes), headline, leaks)
+    return Collected(draws.base.replace(score=scores), tuple(notes), headline, leaks, about=about)
 
 
 def _of_canaries(campaign: Campaign, draws: Draws) -> str:

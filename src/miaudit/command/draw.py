@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from miaudit.command.options import OUTPUT
-from miaudit.command.results import complain, say, write_evidence
+from miaudit.command.results import complain, progress, say, write_evidence
 from miaudit.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,8 +48,11 @@ def draw(
     fits, there = drawn.draw(settings.campaign(config.parent), out, config=config, rng=rng, overwrite=overwrite)
     had = f" ({there} of them have outputs already)" if there else ""
     commands = out / drawn.COMMANDS
+    first = (
+        "the audited model first" if settings.runs == 1 else f"the audited models of {settings.runs} runs among them"
+    )
     say(
-        f"{fits} fits{had}, the audited model first: {commands}, one line for each\n"
+        f"{fits} fits{had}, {first}: {commands}, one line for each\n"
         f"Run them: bash {commands}; or sbatch {out / drawn.SLURM}\n"
         f"Then: miaudit gather {out} --out evidence.npz"
     )
@@ -58,8 +61,20 @@ def draw(
 def gather(
     folder: Annotated[Path, typer.Argument(help="Folder that miaudit draw wrote.", show_default=False)],
     out: Annotated[
-        Path, typer.Option("--out", help="File for the evidence: .npz, .parquet or .csv.", rich_help_panel=OUTPUT)
+        Path,
+        typer.Option(
+            "--out",
+            help="File for the evidence: .npz, .parquet or .csv. Or .jsonl: of a fine-tuned language model, the "
+            "log-probabilities of all tokens of the audited texts, for miaudit extraction; goes on after a kill.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = Path("evidence.npz"),
+    run: Annotated[
+        int | None,
+        typer.Option(
+            "--run", min=1, help="With .jsonl: of several runs which; default: the first.", show_default=False
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -87,7 +102,11 @@ def gather(
     from miaudit.collect.outputs import with_headline
     from miaudit.io import tables
 
-    tables.require_suffix(out, "--out", tables.FORMATS)
+    tables.require_suffix(out, "--out", (*tables.FORMATS, ".jsonl"))
+    if run is not None and out.suffix.lower() != ".jsonl":
+        raise typer.BadParameter("--run goes with --out FILE.jsonl: the evidence is of all runs")
+    if partial and out.suffix.lower() == ".jsonl":
+        raise typer.BadParameter("--partial leaves shadow models out, and a .jsonl file is of the audited model")
     if out.exists() and not overwrite:
         raise InputError("--out", "a new file", f"{out}, which exists", "name another, or add --overwrite")
     manifest = drawn.read(folder)
@@ -99,8 +118,26 @@ def gather(
     rng = np.random.default_rng(settings.seed)
     if drawn.config_changed(manifest, place):
         complain(f"note: {place} changed since the draw; what decides the fits is compared")
-    gathered = drawn.gather(settings.campaign(place.parent), manifest, rng=rng, partial=partial)
+    campaign = settings.campaign(place.parent)
+    if out.suffix.lower() == ".jsonl":
+        _tokens(campaign, manifest, out, rng=rng, run=run or 1, overwrite=overwrite)
+        return
+    with progress("fits") as told:
+        gathered = drawn.gather(campaign, manifest, rng=rng, partial=partial, progress=told)
     write_evidence(with_headline(gathered, settings.headline()), out)
+    say(f"Then: miaudit audit {out}{' --coins REVEAL, once the coins are revealed' if campaign.coins else ''}")
+
+
+def _tokens(campaign: Any, manifest: Any, out: Path, **options: Any) -> None:
+    """Write what the audited model says of the tokens of the audited texts."""
+    from miaudit.collect.drawn_tokens import gather_tokens
+
+    with progress("texts") as told:
+        found = gather_tokens(campaign, manifest, out, progress=told, **options)
+    several = f" of run {options['run']}" if campaign.runs > 1 else ""
+    first = f"{found.texts:,} texts ({found.members:,} members), asked of the audited model{several}"
+    then = f"Then: miaudit extraction {out} --design one-run"
+    say("\n".join([first, *(f"Note: {note}" for note in found.notes), f"\nTokens: {out}", then]))
 
 
 def _campaign_of(config: Path) -> CampaignConfig:

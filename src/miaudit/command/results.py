@@ -147,12 +147,17 @@ def deliver(
 
 
 def write_evidence(collected: Collected, out: Path) -> None:
-    """Write evidence to a file, with propensities where they were given, and tell what was collected."""
+    """Write evidence to a file, with propensities where they were given, and tell what was collected.
+
+    An .npz file keeps what has to be on the page of whoever audits it.
+    """
+    from miaudit.collect import kept_notes
     from miaudit.io import tables
 
     given = {} if collected.propensity is None else {"propensity": collected.propensity}
     columns = collected.evidence.columns(one_number_each=out.suffix.lower() == ".csv")
-    tables.write_columns(out, {**columns, **given})
+    kept = kept_notes.columns(collected.about) if out.suffix.lower() == ".npz" else {}
+    tables.write_columns(out, {**columns, **given, **kept})
     leaks = () if collected.vulnerability is None else (one_line(collected.vulnerability.text),)
     seen = () if collected.stability is None else (collected.stability.sentence,)
     notes = (f"Note: {one_line(note)}" for note in (*collected.notes, *seen))

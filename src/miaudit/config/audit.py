@@ -14,7 +14,7 @@ from pydantic import Field
 from miaudit.attacks.likelihood import GaussianLira, GaussianStatistics
 from miaudit.auditing.plan import Bounds, Headline, Plan
 from miaudit.auditing.reference import SHADOW_MODELS, Reference
-from miaudit.collect import outputs, propensity_sample, run_campaign
+from miaudit.collect import kept_notes, outputs, propensity_sample, run_campaign
 from miaudit.collect.campaign import Campaign, known
 from miaudit.collect.outputs import SIDE_FILES, Attack, Collected, SignalKind, from_table, with_headline
 from miaudit.config.canaries import CanarySection
@@ -359,6 +359,8 @@ class AuditConfig(Options):
         if self.source == "table":
             columns = {name: self.evaluation[name] for name in _TABLE_ARGUMENTS if name in self.evaluation}
             table = from_table(base / self.evaluation["table_path"], **columns, **options)
+            said = kept_notes.read(base / self.evaluation["table_path"])
+            table = replace(table, notes=(*said, *table.notes))
             return replace(with_headline(table, self.headline()), coins=coins)
         signal, *sides = self.pair()
         inside, outside = ({name: base / path for name, path in side.items()} for side in sides)
@@ -460,6 +462,8 @@ class CampaignConfig(Options):
             yield f"stability: expected a target that is trained here, received {self.target.kind}; leave it out"
         if self.canaries is not None and self.target.kind == outputs.TOKENS:
             yield f"canaries: expected a target that is trained here, received {self.target.kind}; leave them out"
+        if self.data.text is None and getattr(self.target, "outputs", None) == "language-model":
+            yield "data.text: expected a column of texts, for outputs: language-model, received none; name it"
         if self.runs == 1 and "at_least" in self.privacy:
             yield "privacy.at_least: expected none, without several runs, received one; it goes with runs: 4"
 

@@ -32,6 +32,15 @@ from miaudit.io.tables import read_yaml
 Text = Annotated[str, Field(min_length=1, max_length=1000)]
 FilePath = Annotated[Text, "file"]  # must be there when the file has been read; relative to it
 FolderPath = Annotated[Text, "folder"]
+
+
+@dataclass(frozen=True)
+class Word:
+    """Beside a path in an annotation: a word that may stand in its place, and names nothing that must be there."""
+
+    word: str
+
+
 # One number stands for a list of one, where there may be any number of them.
 OneOrSeveral = BeforeValidator(lambda value: (value,) if isinstance(value, int | float) else value)
 
@@ -199,7 +208,8 @@ def missing(section: Section, base: Path, where: str = "") -> Iterator[str]:
             if isinstance(one, Section):
                 yield from missing(one, base, f"{where}{name}.{key}{'.' * bool(key)}")
         for what, is_there in (("file", Path.is_file), ("folder", Path.is_dir)):
-            if what in notes and value is not None and not is_there(base / value):
+            word = any(isinstance(note, Word) and note.word == value for note in notes)
+            if what in notes and value is not None and not word and not is_there(base / value):
                 yield missing_line(f"{where}{name}", what, value, base)
 
 

@@ -25,10 +25,11 @@ from pydantic import (
 
 from miaudit.collect.campaign import Shadows
 from miaudit.collect.records import Records
-from miaudit.config.section import FilePath, FolderPath, Keys, Refused, Section, Text, keys_of
+from miaudit.config.section import FilePath, FolderPath, Keys, Refused, Section, Text, Word, keys_of
 from miaudit.errors import InputError, Offered, Option, one_line
 from miaudit.io import tables
 from miaudit.models.command import CommandLine, CommandOutputs, CommandTarget
+from miaudit.models.fine_tuned import FineTuned
 from miaudit.models.foreign import refuse_pickle
 from miaudit.models.given import GivenShadows
 from miaudit.models.onnx_file import OnnxGiven, OnnxTarget
@@ -41,6 +42,8 @@ from miaudit.models.train_config import DEVICES, SmallGPT2, TrainConfig
 __all__ = ["TargetSection"]
 
 Whole = Annotated[int, Field(ge=1)]
+Device = Annotated[str, Field(pattern=f"^({DEVICES.pattern})$")]
+Precision = Literal["float32", "saved", "bfloat16", "float16"]
 
 
 def _trainable(options: dict[str, Any]) -> dict[str, Any]:
@@ -212,18 +215,34 @@ class OnnxSection(TargetSection):
         return OnnxTarget(base / self.path, self.given, self.output, self.name or "")
 
 
-class LanguageModelSection(TargetSection):
+class AskedSection(TargetSection):
+    """What the kinds with a folder of transformers have in common: how the model in it is read and asked."""
+
+    base: FolderPath | None = None
+    longest: Annotated[int, Field(ge=2)] | None = None
+    batch: Whole | None = None
+    precision: Precision | None = None
+    device: Device | None = None
+
+    def asked(self) -> dict[str, Any]:
+        """How the model of a folder is read and asked, as far as the file says."""
+        given = {name: getattr(self, name) for name in ("base", "longest", "batch", "precision", "device")}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def _how(self, base: Path) -> dict[str, Any]:
+        """As :meth:`asked`, with paths relative to ``base``."""
+        _require(self.kind, "text", ("torch", "safetensors", "transformers"))
+        return {**self.asked(), "base": self.base and base / self.base, "beside": base}
+
+
+class LanguageModelSection(AskedSection):
     """A causal language model: a folder as it is, or a small GPT-2 that is trained here."""
 
     classifies = False
     kind: Literal["language-model"]
     folder: FolderPath | None = None
     small_gpt2: Annotated[dict[str, Any], SMALL_GPT2] | None = None
-    reference: FolderPath | None = None
-    longest: Annotated[int, Field(ge=2)] | None = None
-    batch: Whole | None = None
-    precision: Literal["float32", "saved"] | None = None
-    device: Annotated[str, Field(pattern=f"^({DEVICES.pattern})$")] | None = None
+    reference: Annotated[FolderPath, Word("base")] | None = None
 
     @model_validator(mode="after")
     def _one_model(self) -> Self:
@@ -232,30 +251,41 @@ class LanguageModelSection(TargetSection):
             raise ValueError(f"expected folder (a model as it is) or small_gpt2 (trained here), received {received}")
         if self.reference is not None and self.folder is None:
             raise ValueError("expected folder beside reference, received none; a reference belongs to a model as it is")
-        odd = next((name for name in self._asked() if self.folder is None), None)
+        odd = next((name for name in self.asked() if self.folder is None), None)
         if odd is not None:
             raise ValueError(f"expected folder beside {odd}, received small_gpt2; its own keys say how it is trained")
         return self
 
-    def _asked(self) -> dict[str, Any]:
-        """How the model of a folder is asked, as far as the file says."""
-        given = {name: getattr(self, name) for name in ("longest", "batch", "precision", "device")}
-        return {name: value for name, value in given.items() if value is not None}
-
     def build(self, base: Path) -> Target:
         """Read the model of the folder, or describe the one to train."""
-        _require(self.kind, "text", ("torch", "safetensors", "transformers"))
+        how = self._how(base)
         from miaudit.models import language  # noqa: PLC0415 - torch is loaded only where it is used
+        from miaudit.models.adapters import is_adapter  # noqa: PLC0415
 
         if self.folder is not None:
-            reference = None if self.reference is None else base / self.reference
-            return language.SavedLanguage(base / self.folder, reference, self.name or "", **self._asked())
+            of_adapter = self.reference == language.BASE and is_adapter(base / self.folder)
+            reference = self.reference if of_adapter or self.reference is None else base / self.reference
+            return language.SavedLanguage(base / self.folder, reference, self.name or "", **how)
         options = {"vocabulary": 1000, **(self.small_gpt2 or {})}
         vocabulary = options.pop("vocabulary")
         return language.SmallLanguage(SmallGPT2(**options), vocabulary, self.name or "")
 
 
-class CommandSection(TargetSection):
+class TextClassifierSection(AskedSection):
+    """A classifier of texts in a folder, or an adapter of one, audited as it is."""
+
+    kind: Literal["text-classifier"]
+    folder: FolderPath
+
+    def build(self, base: Path) -> Target:
+        """Read the model of the folder."""
+        how = self._how(base)
+        from miaudit.models.text_classifier import SavedClassifier  # noqa: PLC0415 - torch is loaded where it is used
+
+        return SavedClassifier(base / self.folder, self.name or "", **how)
+
+
+class CommandSection(AskedSection):
     """A command that trains on some rows of its own data, and leaves outputs on all of them."""
 
     kind: Literal["command"]
@@ -267,6 +297,16 @@ class CommandSection(TargetSection):
     threads: Whole = 1
     gpus: Annotated[int, Field(ge=0)] | None = None
     env: dict[Text, str] = Field(default_factory=dict)
+    reference: Annotated[FolderPath, Word("base")] | None = None
+
+    @model_validator(mode="after")
+    def _of_language_models(self) -> Self:
+        odd = next(iter([*self.asked(), *(["reference"] if self.reference is not None else [])]), None)
+        if odd is not None and self.outputs != "language-model":
+            raise ValueError(f"expected outputs: language-model beside {odd}, received {self.outputs}; leave it out")
+        if self.reference == "base" and self.base is None:
+            raise ValueError("expected base beside reference: base, received none; name the model before fine-tuning")
+        return self
 
     @field_validator("command")
     @classmethod
@@ -285,6 +325,10 @@ class CommandSection(TargetSection):
     def build(self, base: Path) -> Target:
         """Describe the command, and read the files that it names."""
         options = self.model_dump(include={"command", "files", "timeout", "retries", "threads", "gpus", "env"})
+        if self.outputs == "language-model":
+            before = self.base if self.reference == "base" else self.reference
+            reference = None if before is None else base / before
+            options["asked"] = FineTuned(**{**self._how(base), "reference": reference, "beside": base.absolute()})
         return CommandTarget(given=self.outputs, folder=base, called=self.name or "", **options)
 
 
@@ -344,7 +388,15 @@ def _any_kind(names: tuple[str, ...]) -> TypeAdapter[Any]:
     return TypeAdapter(told)
 
 
-_KINDS = (SklearnSection, TorchSection, TorchWeightsSection, OutputsSection, OnnxSection, LanguageModelSection)
+_KINDS = (
+    SklearnSection,
+    TorchSection,
+    TorchWeightsSection,
+    OutputsSection,
+    OnnxSection,
+    LanguageModelSection,
+    TextClassifierSection,
+)
 for _section in (*_KINDS, CommandSection, OwnSection, TokenSection):
     register(_section)
 
@@ -373,8 +425,13 @@ class DataSection(Section):
         return Records.load(base / (path or self.path), **columns, categories=categories, levels=self.categories)
 
     def named(self, target: Target, records: Records) -> Target:
-        """Return the target for these records: a command compares their ids, and their file decides its fits, too."""
-        return target.on(records.ids, self.path) if isinstance(target, CommandTarget) else target
+        """Return the target for these records: a command compares their ids, and their file decides its fits, too.
+
+        Fine-tuned models are asked about their texts.
+        """
+        if not isinstance(target, CommandTarget):
+            return target
+        return target.on(records.ids, self.path, records.fields.get("text"))
 
     def load_copies(self, base: Path) -> Any:
         """Read the changed copies of the records, a .npy file, if there are any."""

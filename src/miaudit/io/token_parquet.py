@@ -101,7 +101,19 @@ class _Columns:
         if "times" in self.frame.columns:
             each = zip(self.values("times"), member.tolist(), strict=True)
             times = [token_records.check_times(one, inside, self.at(row)) for (row, one), inside in each]
-        return token_records.assembled(labels.pop("id"), member, flat, starts, labels, times, notes)
+        numbers = (times, self.same_tokens(starts))
+        return token_records.assembled(labels.pop("id"), member, flat, starts, labels, numbers, notes)
+
+    def same_tokens(self, starts: Mapping[str, NDArray[np.int64]]) -> list[bool] | None:
+        """Return whether the reference model cuts each text into the same tokens, if the file says so."""
+        if "same_tokens" not in self.frame.columns:
+            return None
+        own = np.diff(starts["logprobs"]).tolist()
+        other = np.diff(starts["reference_logprobs"]).tolist() if "reference_logprobs" in starts else [0] * len(own)
+        return [
+            token_records.check_same_tokens(one, other[row], own[row], self.at(row))
+            for row, one in self.values("same_tokens")
+        ]
 
     def values(self, name: str) -> list[tuple[int, Any]]:
         """Return the rows and the values of a column of labels, of which none is missing."""
@@ -172,8 +184,8 @@ def write_parquet(path: str | Path, records: TokenRecords) -> None:
 
 
 def _beside(records: TokenRecords) -> Mapping[str, Any]:
-    given = {"times": records.times, **{name: getattr(records, name) for name in LABELS}}
-    return {name: values if name == "times" else list(values) for name, values in given.items() if values is not None}
+    given = {name: getattr(records, name) for name in ("times", "same_tokens", *LABELS)}
+    return {name: list(values) if name in LABELS else values for name, values in given.items() if values is not None}
 
 
 def _lists(values: NDArray[Any], offsets: NDArray[np.int64]) -> pl.Series:

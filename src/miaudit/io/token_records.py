@@ -39,7 +39,7 @@ EACH = {
 }
 OWN = {"reference_logprobs": "reference", "neighbour_logprobs": "neighbour"}
 ARRAYS, LABELS = ("logprobs", *EACH, *OWN), ("text", "unit", "group")
-_OPTIONAL = (*ARRAYS[1:], *LABELS, "times")
+_OPTIONAL = (*ARRAYS[1:], *LABELS, "times", "same_tokens")
 _OF_MODEL = frozenset({"logprobs", "prefixed_logprobs", *OWN})  # where a server may have stood in for minus infinity
 _WHOLE = {"top1": 1, "tokens": 2**31 - 1}  # their largest value; all are whole numbers from 0
 
@@ -68,6 +68,7 @@ class TokenRecords:
     prefixed_log_p : array (tokens,), or None: log p where other texts stand before the text
     frequency_log_p : array (tokens,), or None: logarithm of the token's share of a large corpus
     reference_log_p, reference_offsets : log p of a reference model, or None
+    same_tokens : array (n,) of bool, or None: whether the reference model cuts the text into the same tokens, by number
     neighbour_log_p, neighbour_offsets : mean log p of texts that resemble each record, or None
     times : array (n,), or None: how often each text stood in the training data, 0 for others
     text, unit, group : n str, or None
@@ -89,6 +90,7 @@ class TokenRecords:
     neighbour_log_p: FloatArray | None = None
     neighbour_offsets: IntArray | None = None
     times: IntArray | None = None
+    same_tokens: BoolArray | None = None
     text: tuple[str, ...] | None = None
     unit: tuple[str, ...] | None = None
     group: tuple[str, ...] | None = None
@@ -101,11 +103,11 @@ def read_jsonl(path: str | Path, *, limits: Limits | None = None) -> TokenRecord
     Every object has ``id`` (text or whole number, unique), ``member`` (true or false) and ``logprobs`` (numbers at most
     0, in nats). Optional, but then on every line: ``mean`` and ``std`` (as many numbers, for min-k%++), ``top1`` (true
     where the token was the likeliest), ``tokens`` (their numbers), ``prefixed_logprobs`` and ``frequency_logprobs`` (as
-    many), ``reference_logprobs`` (of a reference model, maybe of another length), ``neighbour_logprobs`` (a number for
-    each text that resembles it), ``times`` (how often it was trained on), ``text`` (for the zlib ratio, and as the
-    covariate of zero-run audits), ``unit`` and ``group``. Blank lines are passed over; other keys are too, and said,
-    unless they look like a misspelt one. In place of ``logprobs`` a line may hold what a server answered
-    (:mod:`miaudit.io.server_answers`).
+    many), ``reference_logprobs`` (of a reference model, maybe of another length), ``same_tokens`` (whether it cuts the
+    text into the same tokens), ``neighbour_logprobs`` (a number for each text that resembles it), ``times`` (how often
+    it was trained on), ``text`` (for the zlib ratio, and as the covariate of zero-run audits), ``unit`` and ``group``.
+    Blank lines are passed over; other keys are too, and said, unless they look like a misspelt one. In place of
+    ``logprobs`` a line may hold what a server answered (:mod:`miaudit.io.server_answers`).
 
     Parameters
     ----------
@@ -172,6 +174,8 @@ def _as_object(records: TokenRecords, i: int) -> dict[str, Any]:
             row[name] = values[offsets[i] : offsets[i + 1]].tolist()
     if records.times is not None:
         row["times"] = int(records.times[i])
+    if records.same_tokens is not None:
+        row["same_tokens"] = bool(records.same_tokens[i])
     for name, labels in (("text", records.text), ("unit", records.unit), ("group", records.group)):
         if labels is not None:
             row[name] = labels[i]
@@ -218,10 +222,12 @@ class _Row:
     arrays: Mapping[str, FloatArray]
     labels: Mapping[str, str]
     times: int | None
+    same_tokens: bool | None
 
     @property
     def keys(self) -> frozenset[str]:
-        return frozenset(self.arrays) | frozenset(self.labels) | ({"times"} if self.times is not None else set())
+        own = {name for name in ("times", "same_tokens") if getattr(self, name) is not None}
+        return frozenset(self.arrays) | frozenset(self.labels) | own
 
     @classmethod
     def read(cls, line: bytes, at: Place, ignored: dict[str, int], answers: ServerAnswers) -> _Row:
@@ -234,7 +240,11 @@ class _Row:
                 check_length(name, len(values), len(arrays["logprobs"]), at)
         labels = {name: check_label(content[name], name, at) for name in LABELS if name in content}
         times = check_times(content["times"], member, at) if "times" in content else None
-        return cls(at, check_label(content["id"], "id", at), member, arrays, labels, times)
+        same = None
+        if "same_tokens" in content:
+            reference = len(arrays.get("reference_logprobs", ()))
+            same = check_same_tokens(content["same_tokens"], reference, len(arrays["logprobs"]), at)
+        return cls(at, check_label(content["id"], "id", at), member, arrays, labels, times, same)
 
 
 def check_keys(names: Iterable[str], at: Place, ignored: dict[str, int]) -> None:
@@ -364,6 +374,14 @@ def check_times(value: Any, member: bool, at: Place) -> int:
     return int(value)
 
 
+def check_same_tokens(value: Any, reference: int, own: int, at: Place) -> bool:
+    """Return whether a reference model cuts a text into the same tokens, or refuse what their numbers contradict."""
+    if not isinstance(value, bool) or not reference or (value and reference != own):
+        allowed = "true or false, and true only for as many reference_logprobs as logprobs"
+        at.refuse("same_tokens", allowed, repr(value)[:40], "compare the tokens' numbers in both models")
+    return value
+
+
 def check_label(value: Any, name: str, at: Place) -> str:
     """Return a label as text, or refuse what is none."""
     if name != "text" and type(value) is int:
@@ -389,7 +407,8 @@ def _assembled(rows: Sequence[_Row], ignored: Mapping[str, int], notes: Sequence
     labels = {name: tuple(row.labels[name] for row in rows) for name in rows[0].labels}
     times = None if rows[0].times is None else [int(row.times or 0) for row in rows]
     ids, member = tuple(row.id for row in rows), np.array([row.member for row in rows])
-    return assembled(ids, member, flat, starts, labels, times, (*unused(ignored, "line"), *notes))
+    same = None if rows[0].same_tokens is None else [bool(row.same_tokens) for row in rows]
+    return assembled(ids, member, flat, starts, labels, (times, same), (*unused(ignored, "line"), *notes))
 
 
 def assembled(
@@ -398,10 +417,14 @@ def assembled(
     flat: Mapping[str, NDArray[Any]],
     starts: Mapping[str, IntArray],
     labels: Mapping[str, tuple[str, ...]],
-    times: Sequence[int] | None,
+    numbers: tuple[Sequence[int] | None, Sequence[bool] | None],
     notes: tuple[str, ...],
 ) -> TokenRecords:
-    """Make the record of checked columns: numbers of all tokens by key, where each text begins, and labels."""
+    """Make the record of checked columns: numbers of all tokens by key, where each text begins, and labels.
+
+    ``numbers`` are how often each text was trained on, and whether a reference model has the same tokens.
+    """
+    times, same = numbers
     beside: dict[str, Any] = {**labels, **{field: flat.get(name) for name, field in EACH.items()}}
     for field, kind in (("top1", np.bool_), ("tokens", np.int64)):
         beside[field] = None if beside[field] is None else beside[field].astype(kind)
@@ -414,6 +437,7 @@ def assembled(
         offsets=starts["logprobs"],
         **beside,
         times=None if times is None else np.array(times, dtype=np.int64),
+        same_tokens=None if same is None else np.array(same),
         notes=notes,
     )
 

@@ -23,14 +23,16 @@ from miaudit.io import atomic
 from miaudit.jobs import program
 from miaudit.jobs.resources import LIBRARIES, VARIABLE, dealt, visible
 from miaudit.jobs.resumable import digest
+from miaudit.models.fine_tuned import MODEL, FineTuned, checked_texts
 from miaudit.models.outputs import check_label_columns, class_count, label_count
 from miaudit.models.protocol import Kind, Traits
-from miaudit.models.script_files import ScriptFiles, of_arguments
+from miaudit.models.script_files import ScriptFiles, below, of_arguments
 from miaudit.models.targets import Precomputed
 
 __all__ = ["CommandOutputs", "CommandTarget"]
 
-CommandOutputs = Literal["losses", "logits", "probabilities"]
+FileOutputs = Literal["losses", "logits", "probabilities"]
+CommandOutputs = Literal["losses", "logits", "probabilities", "language-model"]
 PLACEHOLDERS = ("rows", "seed", "out")
 NEEDED = ("rows", "out")
 ROWS_FILE, OUTPUTS_FILE, IDS_FILES = "rows.npy", "outputs.npy", ("ids.npy", "ids.txt")
@@ -121,6 +123,7 @@ class CommandTarget(Traits):
         a whole number below 2^31, ``{out}`` an empty folder. No shell; ``bash -c`` is one.
     given : what it leaves in ``{out}/outputs.npy``, for all n records in their order
         "losses" (n,), lower for members, "logits" or "probabilities" (n, C), of classes or of each label by itself.
+        "language-model" is a model in ``{out}/model``, which is asked here.
     folder : where it runs
     files : further files, or folders of them, whose change makes another training, below ``folder``
         Arguments of the command that are files there are among them already.
@@ -133,6 +136,7 @@ class CommandTarget(Traits):
     ids : array (n,) of ids of the records, optional; what the script leaves in ids.npy or ids.txt must equal them
         Without them row numbers, from 0.
     labels : how many labels each record has, 0 for one class; :meth:`labelled` sets it
+    asked : how language models are asked, for "language-model"; :meth:`on` sets the texts
     """
 
     runs_user_code = True
@@ -149,6 +153,7 @@ class CommandTarget(Traits):
     called: str = ""
     ids: NDArray[Any] | None = None
     labels: int = 0
+    asked: FineTuned | None = None
     scripts: ScriptFiles | None = None
     number: int | None = None
     logs: Path | None = None
@@ -166,8 +171,11 @@ class CommandTarget(Traits):
             raise InputError("target.timeout", "seconds above 0", str(self.timeout), "leave it out for no limit")
         line, folder = CommandLine.of(self.command), Path(self.folder).absolute()
         object.__setattr__(self, "folder", folder)
+        if self.given == "language-model" and self.asked is None:
+            object.__setattr__(self, "asked", FineTuned())
         if self.scripts is None:
-            names = [*of_arguments(line.words, folder), *self.files]
+            beside = [] if self.asked is None else [below(one, folder) for one in self.asked.folders]
+            names = [*of_arguments(line.words, folder), *self.files, *beside]
             object.__setattr__(self, "scripts", ScriptFiles.of(folder, names))
 
     @property
@@ -182,8 +190,9 @@ class CommandTarget(Traits):
 
     @property
     def kind(self) -> Kind:
-        """Losses are signals, turned so that they are higher for members; all else is logits, of classes or labels."""
-        return "signals" if self.given == "losses" else "multi-label" if self.labels else "logits"
+        """Losses are signals, turned to be higher for members, and so are scores of texts; all else is logits."""
+        signals = self.given in ("losses", "language-model")
+        return "signals" if signals else "multi-label" if self.labels else "logits"
 
     def labelled(self, y: Any) -> CommandTarget:
         """As of :meth:`Traits.labelled`."""
@@ -191,8 +200,13 @@ class CommandTarget(Traits):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Losses are called so."""
-        return ("loss",) if self.given == "losses" else ()
+        """Losses are called so, and scores of texts by their attacks."""
+        return ("loss",) if self.given == "losses" else () if self.asked is None else self.asked.columns
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How language models were asked."""
+        return () if self.asked is None else self.asked.notes
 
     @property
     def digests(self) -> Mapping[str, str]:
@@ -204,7 +218,8 @@ class CommandTarget(Traits):
         ids = "" if self.ids is None else digest(np.asarray(self.ids).astype(np.str_))
         gpus = [] if self.gpus is None else [f"{self.gpus} GPUs"]
         files = sorted((Path(one).name if Path(one).is_absolute() else one, own) for one, own in self.digests.items())
-        return f"command {[self.line.words, self.given, self.threads, sorted(self.env.items()), files, ids, *gpus]}"
+        more = [*gpus] if self.asked is None else [*gpus, self.asked.identity()]
+        return f"command {[self.line.words, self.given, self.threads, sorted(self.env.items()), files, ids, *more]}"
 
     def variables(self, *, dealt_here: bool = True) -> dict[str, str]:
         """What is set in the environment of a fit; its GPUs only where they are dealt here, and by no scheduler."""
@@ -222,9 +237,16 @@ class CommandTarget(Traits):
         """As of :meth:`Traits.at_work`: the log goes to the folder ``logs`` of the store."""
         return replace(self, number=number, logs=None if folder is None else folder / "logs")
 
-    def on(self, ids: NDArray[Any] | None, data: str) -> CommandTarget:
-        """Return the target for data with these ids (n,), whose file is one more that decides its fits."""
-        return replace(self, ids=ids, files=(*self.files, data), scripts=None)
+    def on(self, ids: NDArray[Any] | None, data: str, texts: NDArray[Any] | None = None) -> CommandTarget:
+        """Return the target for data with these ids and texts (n,), whose file is one more that decides its fits.
+
+        Raises
+        ------
+        InputError
+            For a language model without texts to ask it about, or with an empty one.
+        """
+        asked = self.asked if self.asked is None else replace(self.asked, texts=checked_texts(texts))
+        return replace(self, ids=ids, files=(*self.files, data), asked=asked, scripts=None)
 
     def row_numbers(self, x: Any, rows: IndexArray) -> IntArray:
         """Return the row numbers (k,) to train on, in order, of records x (n,) that are row numbers themselves.
@@ -290,6 +312,26 @@ class CommandTarget(Traits):
         if not rows.is_file() or rows.read_bytes() != before:
             raise MiauditError("the command changed the file of its rows: read it, and write to {out} only")
         self.require_unchanged()
+        return self.read(out, y)
+
+    def left(self, out: Path) -> Path:
+        """What a fit leaves in its folder: a file of outputs, or the folder of a model."""
+        return out / (OUTPUTS_FILE if self.asked is None else MODEL)
+
+    def read(self, out: Path, y: NDArray[Any], *, kept: Path | None = None) -> Float32Array:
+        """Return outputs (n, C) on the n records with labels y, as a fit left them or as its model gives them.
+
+        Parameters
+        ----------
+        kept : folder for what a model answered, which is then not asked again; default: none
+
+        Raises
+        ------
+        InputError
+            As of :func:`read_outputs` and :meth:`miaudit.models.fine_tuned.FineTuned.said`.
+        """
+        if self.given == "language-model":
+            return (self.asked or FineTuned()).said(out, kept).scores
         return read_outputs(out, self.given, y, self.ids, ran=self.folder)
 
     def require_unchanged(self) -> None:
@@ -341,7 +383,7 @@ def write_rows(path: Path, numbers: IntArray) -> None:
 
 
 def read_outputs(
-    out: Path, given: CommandOutputs, y: NDArray[Any], ids: NDArray[Any] | None, *, ran: Path | None = None
+    out: Path, given: FileOutputs, y: NDArray[Any], ids: NDArray[Any] | None, *, ran: Path | None = None
 ) -> Float32Array:
     """Return what a command left in its folder: outputs (n, C) of float32 on the n records with labels y.
 

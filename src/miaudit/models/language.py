@@ -18,13 +18,16 @@ from numpy.typing import NDArray
 from miaudit.arrays import Float32Array, IndexArray
 from miaudit.attacks import tokens
 from miaudit.models import text
+from miaudit.models.adapters import base_of
 from miaudit.models.devices import fixed_threads, said
+from miaudit.models.model_folder import Precision, vocabulary
 from miaudit.models.outputs import checked_outputs
 from miaudit.models.protocol import Kind, Traits
 from miaudit.models.train_config import SmallGPT2
 
 SIGNALS = ("loss", "min_k", "min_k_plus_plus", "zlib_ratio")
 REFERENCE = "reference_ratio"
+BASE = "base"  # as a reference: the model that an adapter belongs to, without it
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,13 +36,15 @@ class SavedLanguage(Traits):
 
     Parameters
     ----------
-    folder : path, as ``save_pretrained`` writes it
-    reference : folder of a model that has not seen the audited texts, optional
+    folder : path, as ``save_pretrained`` writes it, of a whole model or an adapter
+    reference : folder of a model that has not seen the audited texts, or "base": that of an adapter in ``folder``
         It adds the column ``reference_ratio``.
     longest : tokens of a text that are read; default: the model's limit
     batch : most texts in one pass through the model
-    precision : "float32", or "saved" for that of the weights' file
+    precision : "float32", "bfloat16", "float16", or "saved" for that of the weights' file
     device : "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:1"
+    base : folder of the model that an adapter in ``folder`` belongs to; default: what the adapter names
+    beside : folder where relative paths that adapters name may start, optional
     """
 
     kind: ClassVar[Kind] = "signals"  # one column for each attack
@@ -49,16 +54,22 @@ class SavedLanguage(Traits):
     called: str = ""
     longest: int | None = None
     batch: int = 16
-    precision: text.Precision = "float32"
+    precision: Precision = "float32"
     device: str = "auto"
+    base: str | Path | None = None
+    beside: Path | None = None
     _model: text.LanguageModel = field(init=False, repr=False)
     _reference: text.LanguageModel | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         how: dict[str, Any] = {"precision": self.precision, "device": self.device}
-        object.__setattr__(self, "_model", text.load(self.folder, **how))
+        given = None if self.base is None else Path(self.base)
+        base = base_of(Path(self.folder), given, beside=self.beside)
+        object.__setattr__(self, "_model", text.load(self.folder, base=base or given, **how))
         if self.reference is not None:
-            object.__setattr__(self, "_reference", text.load(self.reference, **how))
+            other = base if self.reference == BASE and base else Path(self.reference)
+            own = base_of(other, beside=self.beside, otherwise=base)
+            object.__setattr__(self, "_reference", text.load(other, base=own, **how))
 
     @property
     def name(self) -> str:
@@ -72,13 +83,29 @@ class SavedLanguage(Traits):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """On which device it was asked, where that is to be said."""
-        return said(self.device)
+        """On which bases adapters were put, and on which device they were asked, where that is to be said."""
+        asked = [model for model in (self._model, self._reference) if model is not None]
+        on = [
+            f"{model.name} is an adapter; its base is {model.base.name}." for model in asked if model.base is not None
+        ]
+        return (*on, *said(self.device))
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """All folders whose files decide what is answered."""
+        asked = [model for model in (self._model, self._reference) if model is not None]
+        return tuple(one for model in asked for one in (model.folder, model.base) if one is not None)
+
+    @property
+    def vocabulary(self) -> int:
+        """How many tokens it knows."""
+        return vocabulary(self._model.model)
 
     def identity(self) -> str:
         """Return the folder; nothing is trained, so nothing is stored."""
         read = "" if self.precision == "float32" else f" {self.precision}"
-        return f"{_versions()} {Path(self.folder).resolve()} {self.reference} {self.longest}{read}"
+        on = "" if self._model.base is None else f" on {self._model.base.resolve()}"
+        return f"{versions()} {Path(self.folder).resolve()} {self.reference} {self.longest}{read}{on}"
 
     def outputs(self, fitted: Any, x: Sequence[str]) -> Float32Array:  # noqa: ARG002 - nothing is fitted
         """Scores (n, columns) of texts."""
@@ -98,7 +125,7 @@ class SavedLanguage(Traits):
         beside: dict[str, Any] = {}
         if other is not None:
             beside = {"reference_log_p": other.log_p, "reference_offsets": other.offsets}
-        return _scores(found, x, self.columns, self.name, **beside), found.notes
+        return scores_of(found, x, self.columns, self.name, **beside), found.notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +165,7 @@ class SmallLanguage(Traits):
 
     def identity(self) -> str:
         """Return the network, its training, the vocabulary and the versions of the libraries."""
-        return f"{_versions()} {self.config!r} {self.vocabulary}"
+        return f"{versions()} {self.config!r} {self.vocabulary}"
 
     def fit(self, x: Sequence[str], y: NDArray[Any], rows: IndexArray, *, seed: int) -> text.LanguageModel:  # noqa: ARG002
         """Train on some of the texts, in one thread; equal seeds give equal models."""
@@ -150,17 +177,19 @@ class SmallLanguage(Traits):
         """Scores (n, columns) of texts."""
         with fixed_threads(torch.device("cpu")):
             found = text.token_log_probabilities(fitted, x)
-        return _scores(found, x, self.columns, self.name)
+        return scores_of(found, x, self.columns, self.name)
 
 
-def _scores(
+def scores_of(
     found: text.TokenOutputs, x: Sequence[str], columns: Sequence[str], name: str, **beside: Any
 ) -> Float32Array:
+    """Scores (n, columns) of texts, of what a model says of their tokens."""
     scores = tokens.member_scores(
         log_p=found.log_p, offsets=found.offsets, mean=found.mean, std=found.std, text=x, names=columns, **beside
     )
     return checked_outputs(np.stack([scores[column] for column in columns], axis=1), len(x), name)
 
 
-def _versions() -> str:
+def versions() -> str:
+    """Return the versions of the libraries, which decide the last digits."""
     return f"torch {torch.__version__} transformers {transformers.__version__}"

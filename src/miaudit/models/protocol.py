@@ -92,6 +92,11 @@ class Traits(ABC):
         return ()
 
     @property
+    def classes(self) -> tuple[str, ...]:
+        """What the columns of logits are called, in their order; none where labels of text have no number."""
+        return ()
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What is to be said of it on a page, in sentences."""
         return ()

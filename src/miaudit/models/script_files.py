@@ -83,6 +83,18 @@ def of_arguments(arguments: Iterable[str], folder: Path) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def below(path: Path, folder: Path) -> str:
+    """Return the name of a file or folder below another folder; its absolute path where it is elsewhere.
+
+    Examples
+    --------
+    >>> below(Path("/work/models/base"), Path("/work")), below(Path("/base"), Path("/work"))
+    ('models/base', '/base')
+    """
+    whole = path.absolute()
+    return (whole.relative_to(folder) if whole.is_relative_to(folder) else whole).as_posix()
+
+
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file."""
     with path.open("rb") as handle:

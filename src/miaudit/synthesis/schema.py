@@ -284,7 +284,8 @@ class Table:
                 raise InputError(column.name, "a column of the table", "a name that is not there", hint)
             values[:, i] = _encoded(frame[column.name], column)
             if outside == "clip" and column.kind == "continuous":
-                np.clip(values[:, i], column.low, column.high, out=values[:, i])
+                inside = np.clip(values[:, i], column.low, column.high)
+                values[:, i] = np.where(np.isinf(values[:, i]), values[:, i], inside)  # those are refused below
         return cls(schema, values)
 
     def frame(self) -> pl.DataFrame:
@@ -448,7 +449,7 @@ def _check_values(schema: Schema, values: FloatArray) -> None:
             assert column.low is not None and column.high is not None  # noqa: S101 - by its check
             bad = (present < column.low) | (present > column.high)
             allowed = f"numbers from {column.low:g} to {column.high:g}"
-            hint = "state a wider public range, or read with outside='clip'"
+            hint = "state a wider public range, or set outside to clip"
         else:
             bad = (present < 0) | (present >= column.levels) | (present != np.floor(present))
             allowed = f"positions 0 to {column.levels - 1} of its categories"

@@ -59,6 +59,30 @@ def test_a_release_that_lost_half_is_partly_useful() -> None:
 
 
 @pytest.mark.long
+def test_one_lost_pair_of_six_is_not_hidden_by_the_mean() -> None:
+    schema = Schema(tuple(Column(f"x{i}") for i in range(12)))
+    graph = CausalGraph(schema, None, [(f"x{i}", f"x{i + 1}") for i in range(0, 12, 2)])
+
+    def six(n: int, seed: int) -> Table:
+        rng = np.random.default_rng(seed)
+        left = rng.random((n, 6)) < 0.5
+        right = np.where(rng.random((n, 6)) < 0.9, left, ~left)
+        return Table(schema, np.stack([left, right], axis=2).reshape(n, 12))
+
+    def judged(synthetic: Table) -> Usefulness:
+        generator = fit(six(1_000, 4), graph, rng=np.random.default_rng(0), config=TablesConfig())
+        rng = np.random.default_rng(0)
+        return usefulness.judged(synthetic, generator, six(2_000, 1), six(600, 2), on="others", rng=rng)[0]
+
+    values = six(2_000, 5).values.copy()
+    assert judged(Table(schema, values.copy())).status == "useful"
+    values[:, 11] = np.random.default_rng(6).permutation(values[:, 11])
+    found = judged(Table(schema, values))
+    assert found.kept[0].share > 0.8 and found.status == "partly"
+    assert "less than half is kept of how x10 and x11 (0.0" in found.text and "x8" not in found.text
+
+
+@pytest.mark.long
 def test_columns_that_are_far_off_make_a_release_useless() -> None:
     values = chain(1_000, 5).values.copy()
     values[:400] = 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 
@@ -68,15 +69,15 @@ def judged(
         kept.append(_interventions(generator, private, ask))
     found = tuple(one for one in kept if one is not None)
     unseen = _unseen(near, private, real) if kept[0] is None else ""
-    return _verdict(found, _off(near), generator, on, len(real), unseen), near
+    return _verdict(found, _off(near), generator, on, len(real), unseen, _lost(near, alone)), near
 
 
 def _verdict(
-    kept: tuple[Kept, ...], off: float, generator: Generator, on: str, records: int, unseen: str
+    kept: tuple[Kept, ...], off: float, generator: Generator, on: str, records: int, unseen: str, lost: str
 ) -> Usefulness:
     worst = min((one.share for one in kept), default=1.0)
     loosely = any(one.low is not None and one.low < _HALF for one in kept)  # its limits do not exclude that it is lost
-    good = worst >= _USEFUL and off <= _NEAR and not loosely
+    good = worst >= _USEFUL and off <= _NEAR and not loosely and not lost
     status = "useful" if good else "not" if worst < _HALF or off > _FAR else "partly"
     if unseen and status != "not":
         return Usefulness("unjudged", f"Not judged: {unseen}.", on, records, off, kept, (_BRING, *_advice(generator)))
@@ -84,7 +85,8 @@ def _verdict(
     said = {"useful": "Useful", "partly": "Partly useful", "not": "Not useful"}[status]
     nothing = "" if kept else "; the real records show no dependence that it could keep"
     columns = f"single columns are off by {max(off, 0):.1%} more than real samples are"
-    text = f"{said}: it keeps {words}; {columns}." if kept else f"{said}: {columns}{nothing}."
+    but = f"; {lost}" if lost else ""
+    text = f"{said}: it keeps {words}; {columns}{but}." if kept else f"{said}: {columns}{nothing}{but}."
     advice = () if status == "useful" else _advice(generator)
     return Usefulness(status, text, on, records, off, kept, advice)  # type: ignore[arg-type]  # one of three words
 
@@ -177,6 +179,25 @@ def _dependence(near: Fidelity, alone: Fidelity) -> Kept | None:
     return (
         _share("dependence between columns", floor, lost, most, "distance of pairs") if most - floor >= _SHOWN else None
     )
+
+
+def _lost(near: Fidelity, alone: Fidelity) -> str:
+    """Name the pairs of which the release keeps less than half, beyond chance; or nothing. A mean would hide them."""
+    found = []
+    noise = -NormalDist().inv_cdf(0.025 / max(1, len(near.pairs))) * math.sqrt(
+        2 / near.records
+    )  # of a difference of two V
+    for own, apart in zip(near.pairs, alone.pairs, strict=True):
+        true, kept = (v - apart.synthetic_association for v in (own.real_association, own.synthetic_association))
+        if true >= _DEPENDENT + 2 / math.sqrt(near.records) and kept < _HALF * true and true - kept > noise:
+            found.append((true - kept, own))
+    found.sort(key=lambda one: -one[0])
+    shown = ", ".join(
+        f"{pair.left} and {pair.right} ({pair.synthetic_association:.2f} for {pair.real_association:.2f})"
+        for _, pair in found[:3]
+    )
+    more = f" and {len(found) - 3} pairs more" if len(found) > 3 else ""
+    return f"less than half is kept of how {shown}{more} depend on each other (Cramér's V)" if found else ""
 
 
 def _prediction(synthetic: Table, private: Table, real: Table, rng: np.random.Generator) -> Kept | None:
