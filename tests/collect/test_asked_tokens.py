@@ -117,6 +117,32 @@ def test_a_killed_run_goes_on_and_a_changed_one_starts_again(
     assert sum(asked) == 24
 
 
+@pytest.mark.long
+def test_columns_hold_what_lines_do_and_go_on_after_a_kill(
+    folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collect_tokens(campaign(folders), tmp_path / "t.jsonl")
+    monkeypatch.setattr(asked_tokens, "_AT_ONCE", 10)
+    real, asked = language.SavedLanguage.tokens, list[int]()
+
+    def killed(self: language.SavedLanguage, x: list[str]) -> object:
+        asked.append(len(x))
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return real(self, x)
+
+    monkeypatch.setattr(language.SavedLanguage, "tokens", killed)
+    with pytest.raises(KeyboardInterrupt):
+        collect_tokens(campaign(folders), tmp_path / "t.parquet")
+    collect_tokens(campaign(folders), tmp_path / "t.parquet")
+    assert asked == [10, 10, 10, 4] and {path.name for path in tmp_path.iterdir()} == {"t.jsonl", "t.parquet"}
+    by_line, by_row = (tokens.read(tmp_path / f"t.{ending}") for ending in ("jsonl", "parquet"))
+    np.testing.assert_allclose(by_line.log_p, by_row.log_p, atol=2e-5)  # other texts were asked together
+    assert by_line.text == by_row.text and by_line.ids == by_row.ids and by_row.top1 is not None
+    with pytest.raises(InputError, match="add --overwrite"):
+        collect_tokens(campaign(folders), tmp_path / "t.parquet")
+
+
 def test_a_reference_with_another_tokenizer_is_told_by_the_tokens_numbers(folders: Path, tmp_path: Path) -> None:
     """Letters for letters: as many tokens of the same text, with other numbers."""
     loaded = text.load(folders / "r")
@@ -149,7 +175,7 @@ def test_what_cannot_be_asked_is_refused(folders: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--out"):
         collect_tokens(campaign(folders), tmp_path / "t.json")
     small = language.SmallLanguage(text.SmallGPT2(layers=1, width=8, heads=1, epochs=1), vocabulary=257)
-    with pytest.raises(InputError, match=r"a .jsonl file for a language model in a folder, received small GPT-2"):
+    with pytest.raises(InputError, match=r"tokens of a language model in a folder, received small GPT-2"):
         collect_tokens(Campaign(small, Records(TEXTS, None, MEMBER, {}, "texts")), tmp_path / "t.jsonl")
     assert list(tmp_path.iterdir()) == []
 

@@ -88,6 +88,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         nanlogits=np.where(np.arange(n)[:, None] == 2, np.nan, logits),
         onecolumn=np.ones((n, 1)),
     )
+    pl.DataFrame({"score": score, "member": member}).write_parquet(tmp_path / "good.parquet")
     objects = np.array([{}] * n, dtype=object)
     np.savez(tmp_path / "objects.npz", member=member, score=objects)
     (tmp_path / "truncated.npz").write_bytes((tmp_path / "good.npz").read_bytes()[:300])
@@ -230,6 +231,16 @@ TABLE: dict[str, tuple[list[str], str]] = {
     "token-logprobs of a table": (["audit", "good.npz", "--signal", "token-logprobs", "--out", "out"], ".jsonl"),
     "token-logprobs in a pair": (pair("m.npy", "o.npy", "--signal", "token-logprobs"), ".jsonl"),
     "token-logprobs of no JSON": (["audit", "words.jsonl", "--signal", "token-logprobs", "--out", "out"], "line 1"),
+    "token-logprobs of scores in columns": (
+        ["audit", "good.parquet", "--signal", "token-logprobs", "--out", "out"],
+        "columns id, member and logprobs (a list in each row)",
+    ),
+    "token-logprobs of damaged columns": (
+        ["audit", "noise.parquet", "--signal", "token-logprobs", "--out", "out"],
+        "cannot be read",
+    ),
+    "tokens of what is no model": (["collect", "good.yaml", "--tokens", "--out", "t.parquet"], "target: expected"),
+    "tokens to another format": (["collect", "good.yaml", "--tokens", "--out", "t.csv"], "target: expected"),
     "signal like token-logprobs": (
         ["audit", "good.npz", "--signal", "token-logprob", "--out", "out"],
         "token-logprobs",

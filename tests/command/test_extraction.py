@@ -9,6 +9,7 @@ import pytest
 
 from collect.test_extraction import records
 from command.test_bundle import Run
+from miaudit.io import token_files
 from miaudit.io.token_records import write_jsonl
 
 WINDOW = ("--prefix", "4", "--suffix", "6")
@@ -33,6 +34,22 @@ def test_what_is_repeated_is_said_written_and_drawn_again(place: Path, run: Run)
     assert run("report", "results/findings.json", "--out", "again")[0] == 0
     code, _, err = run("extraction", "t.jsonl", *WINDOW, "--out", "results")
     assert code == 1 and "--overwrite" in err
+
+
+@pytest.mark.long
+def test_columns_are_read_as_lines_are(place: Path, run: Run) -> None:
+    """A .parquet of tokens gives the findings of the .jsonl, and is told from evidence by its columns."""
+    token_files.write(place / "t.parquet", token_files.read(place / "t.jsonl"))
+    audited = ("--signal", "token-logprobs", "--design", "one-run", "--no-bounds", "--json")
+    for command in (("extraction", *WINDOW, "--json"), ("audit", *audited)):
+        by_line, by_row = (
+            json.loads(run(command[0], f"t.{ending}", *command[1:])[1].replace("t.parquet", "t.jsonl"))
+            for ending in ("jsonl", "parquet")
+        )
+        assert {key for key in by_line if by_line[key] != by_row[key]} <= {"repeat"}
+    code, _, err = run("audit", "t.parquet", "--out", "a")
+    assert code == 1 and err.count("\n") == 1
+    assert "t.parquet, which holds the log-probabilities of tokens; add --signal token-logprobs" in err
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,17 @@ TOKENS = [
     )
 ]
 
+_PLACE = {"7": {"logprob": -0.5, "rank": 1, "decoded_token": " a"}, "9": {"logprob": -2.0, "rank": 2}}
+_ECHO = {"tokens": ["t", " a"], "token_logprobs": [None, -0.5], "top_logprobs": [None, {" a": -0.5, " b": -2.0}]}
+ANSWERS = [
+    json.dumps({"id": 1, "member": True, "text": "t a", **answer}).encode()
+    for answer in (
+        {"prompt_logprobs": [None, _PLACE], "prompt_token_ids": [3, 7]},
+        {"logprobs": _ECHO},
+        {"choices": [{"index": 0, "logprobs": _ECHO, "text": "t a"}], "usage": {"prompt_tokens": 2}},
+    )
+]
+
 
 GRAPH = (
     b"columns:\n  - {name: age, kind: continuous, low: 18, high: 95, decimals: 0}\n"
@@ -215,6 +226,7 @@ READERS = [
     Reader("array", ".npy", lambda path: tables.read_array(path, "file"), array),
     Reader("records-csv", ".csv", lambda path: Records.load(path, x=["score"], y="member"), lambda: saved(".csv")),
     Reader("tokens", ".jsonl", token_records.read_jsonl, lambda: TOKENS),
+    Reader("answers", ".jsonl", token_records.read_jsonl, lambda: ANSWERS),
     Reader("findings", ".json", kinds.read, found),
     Reader("keys", ".json", Keys.read, keys),
     Reader("opening", ".json", sealing.read, openings),

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from miaudit.arrays import FloatArray, IntArray
 from miaudit.errors import InputError, nearest
+from miaudit.io.token_files import read, write
 from miaudit.io.token_records import LARGEST, ROUNDING, Limits, TokenRecords, read_jsonl, write_jsonl
 
 __all__ = [
@@ -32,11 +33,13 @@ __all__ = [
     "min_k_plus_plus",
     "neighbourhood",
     "prefix_ratio",
+    "read",
     "read_jsonl",
     "reference_ratio",
     "scores_of",
     "surprise",
     "window_votes",
+    "write",
     "write_jsonl",
     "zlib_ratio",
 ]

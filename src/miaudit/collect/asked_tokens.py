@@ -19,8 +19,8 @@ from miaudit.auditing.extraction import in_both
 from miaudit.collect.campaign import Campaign
 from miaudit.collect.canary_texts import taken_from
 from miaudit.errors import InputError
-from miaudit.io import atomic, tables
-from miaudit.io.token_records import SUFFIXES
+from miaudit.io import atomic, tables, token_files, token_records
+from miaudit.io.token_files import SUFFIXES
 from miaudit.jobs.resumable import digest
 from miaudit.models.fine_tuned import lying
 
@@ -46,7 +46,8 @@ def collect_tokens(
     ----------
     campaign : of a language model in a folder, with texts whose membership is known; of canaries beside others these
         alone are asked about, since the others are no half of a draw
-    path : .jsonl file; while it is made its lines stand in a hidden file beside it, from which a later call goes on
+    path : .jsonl or .parquet file; while it is made its lines stand in a hidden file beside it, from which a later
+        call goes on
     overwrite : whether a file of that name may be replaced
     progress : told (finished, all) texts
 
@@ -83,11 +84,7 @@ def collect_tokens(
             if progress is not None:
                 progress(len(done), len(texts))
 
-    def write(target: Path) -> None:
-        with target.open("w", encoding="utf-8", newline="\n") as handle:
-            handle.writelines(f"{done[row].line}\n" for row in range(len(texts)))
-
-    atomic.write_atomically(place, write)
+    _write(place, [done[row].line for row in range(len(texts))])
     part.unlink()
     cut = sum(answer.cut for answer in done.values())
     longer = f"{cut:,} of {len(texts):,} texts are longer than the model reads: only their beginning was asked."
@@ -105,6 +102,20 @@ def _of_canaries(campaign: Campaign) -> Campaign:
     return replace(campaign, records=alone)
 
 
+def _write(place: Path, lines: list[str]) -> None:
+    """Write the lines of all texts: as they are, or as columns."""
+    if place.suffix.lower() not in token_records.SUFFIXES:
+        numbered = ((number, line.encode()) for number, line in enumerate(lines, start=1))
+        token_files.write(place, token_records.of_lines(numbered, place.name, token_records.Limits()))
+        return
+
+    def write(target: Path) -> None:
+        with target.open("w", encoding="utf-8", newline="\n") as handle:
+            handle.writelines(f"{line}\n" for line in lines)
+
+    atomic.write_atomically(place, write)
+
+
 class _Answer(NamedTuple):
     """The line of a text in the file, and whether only its beginning was asked."""
 
@@ -117,7 +128,7 @@ def _asked(campaign: Campaign) -> SavedLanguage:
 
     if not isinstance(campaign.target, SavedLanguage):
         hint = "name an evidence file (.npz), or a target of kind language-model with a folder"
-        raise InputError("--out", "a .jsonl file for a language model in a folder", campaign.target.name, hint)
+        raise InputError("--out", "tokens of a language model in a folder", campaign.target.name, hint)
     if campaign.records.member is None:
         raise InputError("data.member", "a column that says which texts were trained on", "none", "name it")
     return campaign.target

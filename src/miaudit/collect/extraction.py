@@ -16,7 +16,7 @@ from miaudit.auditing.extraction import ExtractionPlan, by_queries, by_times, in
 from miaudit.collect.asked_passages import PassageAnswers
 from miaudit.errors import InputError
 from miaudit.findings.extraction import Asked, ExtractionFindings, Named, NamedUnit, Repetition, Way, WayName
-from miaudit.io import token_records
+from miaudit.io import token_files
 from miaudit.io.token_records import TokenRecords
 
 __all__ = ["ExtractionPlan", "audit_extraction"]
@@ -38,7 +38,7 @@ def audit_extraction(
 
     Parameters
     ----------
-    records : texts of known membership with the log-probabilities of their tokens, or their file
+    records : texts of known membership with the log-probabilities of their tokens, or their file (.jsonl, .parquet)
     plan : what counts as coming out; a text (or its unit) counts if any of its passages does
     answers : of the model about passages of these texts (:func:`miaudit.collect.asked_passages.ask_passages`), optional
     design : "one-run" or "multi-run" if it was drawn which texts were trained on, "zero-run" if not; empty if nobody
@@ -63,7 +63,7 @@ def audit_extraction(
     """
     plan = plan or ExtractionPlan()
     source = "" if isinstance(records, TokenRecords) else Path(records).name
-    held = records if isinstance(records, TokenRecords) else token_records.read_jsonl(records)
+    held = records if isinstance(records, TokenRecords) else token_files.read(records)
     cut = extraction.passages(held.log_p, held.offsets, prefix=plan.prefix, suffix=plan.suffix, top1=held.top1)
     best = np.full(len(held.ids), _LEAST)
     np.maximum.at(best, cut.record, cut.log_p)

@@ -21,7 +21,7 @@ from miaudit.collect.stability import Stability
 from miaudit.errors import InputError, Option, nearest
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Vulnerability
-from miaudit.io import tables, token_records
+from miaudit.io import tables, token_files, token_records
 from miaudit.io.sealed_coins import Coins
 from miaudit.models.inclusion import coins
 
@@ -275,7 +275,7 @@ def from_table(
         SignalKind,
         Option(
             "What the signal is: score (higher: more member-like), loss, logits, probabilities, or token-logprobs (of "
-            "texts, one JSON object a line)."
+            "texts, a line of .jsonl or a row of .parquet each)."
         ),
     ] = "score",
     labels: Annotated[str | None, Option("Column of class labels, for logits and probabilities.")] = None,
@@ -370,11 +370,11 @@ def from_tokens(
     design: str | None = None,
     references: Sequence[str] = (),
 ) -> Collected:
-    r"""Read token log-probabilities (.jsonl) and score the texts; no model is needed.
+    r"""Read token log-probabilities (.jsonl or .parquet) and score the texts; no model is needed.
 
     Parameters
     ----------
-    path : path, see :func:`miaudit.io.token_records.read_jsonl`
+    path : path, see :func:`miaudit.io.token_files.read`
     names : from :data:`miaudit.attacks.tokens.ATTACKS`, optional
         Default: every score that the file has the arrays for. ``token_loss`` is ``loss``.
     k : share of least likely tokens, in (0, 1], of ``min_k`` and ``min_k_plus_plus``
@@ -391,7 +391,7 @@ def from_tokens(
     ...     from_tokens(file, names=["loss"]).evidence
     Evidence(1 members, 1 non-members, score: loss, design: None)
     """
-    records = token_records.read_jsonl(path)
+    records = token_files.read(path)
     wanted = None if not names else ["loss" if name == "token_loss" else name for name in names]
     scores = {**tokens.scores_of(records, wanted, k=k), **_reference_loss(records, references)}
     text = records.text if design in (None, "zero-run") else None
@@ -508,7 +508,7 @@ def check_signal(signal: str, attack: Attack | None = None) -> None:
     """Refuse what is no kind of signal, and an attack on scores."""
     kinds = get_args(SignalKind)
     if signal == TOKENS:
-        raise InputError("signal", f"one of {', '.join(kinds)}, for a table", signal, "name a .jsonl file")
+        raise InputError("signal", f"one of {', '.join(kinds)}, for a table", signal, "name a .jsonl or .parquet file")
     if signal not in kinds:
         known = (*kinds, TOKENS)
         raise InputError("signal", f"one of {', '.join(known)}", repr(signal), nearest(signal, known) or "choose one")

@@ -114,8 +114,8 @@ class Records:
             Columns of an array "c" are "c.0", "c.1", ...
         ids : column of what each record is called, each of them once
         canary : column of 0 and 1 (or true and false): the records that were made for the audit
-        times : column of whole numbers: how often a record stands in a training that it is in, from 1; 0 for records that
-            are known to be no members
+        times : column of whole numbers: how often a record stands in a training that it is in, from 1; 0 for records
+            that are known to be no members
 
         Raises
         ------

@@ -13,6 +13,8 @@ from miaudit.command.results import BundleWish, check_free, complain, computed, 
 from miaudit.command.synthetic_table import audit_table
 from miaudit.config.audit import AnyConfig, AuditConfig, CampaignConfig, TableConfig
 from miaudit.config.unread import OF_ZERO_RUN, Source, unread
+from miaudit.errors import InputError
+from miaudit.io import token_parquet
 
 if TYPE_CHECKING:
     from miaudit.collect.outputs import Collected
@@ -26,8 +28,8 @@ def audit(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="A table: .npz (arrays), .parquet or .csv (columns); .jsonl for token-logprobs. Several: one for each "
-            "run of the same training, with coins of its own, in the order of the runs.",
+            help="A table: .npz (arrays), .parquet or .csv (columns); .jsonl or .parquet for token-logprobs. "
+            "Several: one for each run of the same training, with coins of its own, in the order of the runs.",
             show_default=False,
         ),
     ] = None,
@@ -95,7 +97,12 @@ def _source(file: Path | None, given: dict[str, Any], signal: str) -> Source:
         return "pair"
     if file is None or sides:
         raise typer.BadParameter("give either one FILE, or both --members and --nonmembers")
-    return "tokens" if signal == "token-logprobs" else "table"
+    if signal == "token-logprobs":
+        return "tokens"
+    if file.suffix.lower() == ".parquet" and file.is_file() and token_parquet.holds_tokens(file):
+        received = f"{file.name}, which holds the log-probabilities of tokens"
+        raise InputError("file", f"columns of {_FILE_OF.get(signal, signal)}", received, "add --signal token-logprobs")
+    return "table"
 
 
 def _settings(file: Path | None, given: dict[str, Any], source: Source, signal: str) -> AnyConfig:

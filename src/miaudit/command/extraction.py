@@ -50,8 +50,8 @@ def extraction(
     file: Annotated[
         Path,
         typer.Argument(
-            help="Token log-probabilities (.jsonl): a text on each line, with id, member and logprobs. Members were "
-            "trained on; the others are controls.",
+            help="Token log-probabilities (.jsonl, .parquet): a text on each line, with id, member and logprobs. "
+            "Members were trained on; the others are controls.",
             show_default=False,
         ),
     ],
@@ -101,7 +101,7 @@ def extraction(
     from miaudit.auditing.extraction import ExtractionPlan
     from miaudit.collect.asked_passages import Asking, ask_passages
     from miaudit.collect.extraction import audit_extraction
-    from miaudit.io import token_records
+    from miaudit.io import token_files
     from miaudit.report import extraction_page
 
     check_free(out, overwrite=overwrite)
@@ -109,7 +109,7 @@ def extraction(
     plan = ExtractionPlan(prefix, suffix, queries, chance, near, confidence, negligible)
     asking = Asking(samples, temperature, top_k, passages, batch, seed)
     with progress("passes", meanwhile="reading and counting") as telling:
-        held, answers = token_records.read_jsonl(file), None
+        held, answers = token_files.read(file), None
         if model is not None:
             window: dict[str, Any] = {"prefix": prefix, "suffix": suffix, "device": device, "store": store}
             answers = ask_passages(held, model, base=base, asking=asking, progress=telling, **window)

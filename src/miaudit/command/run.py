@@ -84,6 +84,14 @@ def collect(
             rich_help_panel=OUTPUT,
         ),
     ] = Path("evidence.npz"),
+    tokens: Annotated[
+        bool,
+        typer.Option(
+            "--tokens",
+            help="Log-probabilities of all tokens in place of evidence, also to .parquet.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace that file.", rich_help_panel=OUTPUT)] = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -101,7 +109,7 @@ def collect(
     if dry_run:
         say(_forecast(settings, config, rng))
         return
-    if out.suffix == ".jsonl":
+    if tokens or out.suffix == ".jsonl":
         _tokens(settings, config, out, overwrite=overwrite)
         return
     tables.require_suffix(out, "--out", tables.FORMATS)
@@ -117,7 +125,7 @@ def _tokens(settings: AnyConfig, config: Path, out: Path, *, overwrite: bool) ->
     from miaudit.config.audit import CampaignConfig
 
     if not isinstance(settings, CampaignConfig):
-        raise InputError("target", "a language model in a folder", "none", "a .jsonl file is made of its answers")
+        raise InputError("target", "a language model in a folder", "none", "tokens are made of its answers")
     announce(settings.user_code, config)
     campaign = settings.campaign(config.parent)
     with progress("texts") as told:

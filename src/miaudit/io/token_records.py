@@ -6,7 +6,7 @@ Texts differ in length, so all tokens lie in one flat array: record i owns ``log
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from miaudit.errors import InputError, nearest
 from miaudit.io import tables
+from miaudit.io.server_answers import SENTINEL, ServerAnswers
 
 __all__ = ["Limits", "TokenRecords", "read_jsonl", "write_jsonl"]
 
@@ -28,7 +29,7 @@ ROUNDING = 1e-3
 LARGEST = 1e6
 _REQUIRED = ("id", "member", "logprobs")
 # Keys of the file and where their numbers stand in the record: one for each token, or as many as they like.
-_EACH = {
+EACH = {
     "mean": "mean",
     "std": "std",
     "top1": "top1",
@@ -36,9 +37,10 @@ _EACH = {
     "prefixed_logprobs": "prefixed_log_p",
     "frequency_logprobs": "frequency_log_p",
 }
-_OWN = {"reference_logprobs": "reference", "neighbour_logprobs": "neighbour"}
-_ARRAYS, _LABELS = ("logprobs", *_EACH, *_OWN), ("text", "unit", "group")
-_OPTIONAL = (*_ARRAYS[1:], *_LABELS, "times", "same_tokens")
+OWN = {"reference_logprobs": "reference", "neighbour_logprobs": "neighbour"}
+ARRAYS, LABELS = ("logprobs", *EACH, *OWN), ("text", "unit", "group")
+_OPTIONAL = (*ARRAYS[1:], *LABELS, "times", "same_tokens")
+_OF_MODEL = frozenset({"logprobs", "prefixed_logprobs", *OWN})  # where a server may have stood in for minus infinity
 _WHOLE = {"top1": 1, "tokens": 2**31 - 1}  # their largest value; all are whole numbers from 0
 
 
@@ -104,7 +106,8 @@ def read_jsonl(path: str | Path, *, limits: Limits | None = None) -> TokenRecord
     many), ``reference_logprobs`` (of a reference model, maybe of another length), ``same_tokens`` (whether it cuts the
     text into the same tokens), ``neighbour_logprobs`` (a number for each text that resembles it), ``times`` (how often
     it was trained on), ``text`` (for the zlib ratio, and as the covariate of zero-run audits), ``unit`` and ``group``.
-    Blank lines are passed over; other keys are too, and said, unless they look like a misspelt one.
+    Blank lines are passed over; other keys are too, and said, unless they look like a misspelt one. In place of
+    ``logprobs`` a line may hold what a server answered (:mod:`miaudit.io.server_answers`).
 
     Parameters
     ----------
@@ -118,29 +121,32 @@ def read_jsonl(path: str | Path, *, limits: Limits | None = None) -> TokenRecord
     """
     path = tables.existing_file(path, "token-logprobs", SUFFIXES)
     limits = limits or Limits()
+    try:
+        with path.open("rb") as handle:
+            return of_lines(_lines(handle, path.name, limits.line_bytes), path.name, limits)
+    except OSError as error:
+        raise InputError("token-logprobs", "a readable file", f"{path.name} ({error.strerror})", "check it") from error
+
+
+def of_lines(lines: Iterable[tuple[int, bytes]], name: str, limits: Limits) -> TokenRecords:
+    """Read numbered lines of a file, as :func:`read_jsonl` does."""
     rows: list[_Row] = []
     seen: dict[str, int] = {}
     ignored: dict[str, int] = {}
+    answers = ServerAnswers()
     tokens = 0
-    try:
-        with path.open("rb") as handle:
-            for number, line in _lines(handle, path.name, limits.line_bytes):
-                row = _Row.read(line, _Line(path.name, number), ignored)
-                if rows:
-                    _same_keys(row, rows[0])
-                if row.id in seen:
-                    row.at.refuse("id", "an id of its own", f"{row.id[:40]!r}, as in line {seen[row.id]}", "rename it")
-                seen[row.id] = number
-                rows.append(row)
-                tokens += max(map(len, row.arrays.values()))
-                if len(rows) > limits.records or tokens > limits.tokens:
-                    allowed = f"at most {limits.records} records and {limits.tokens} tokens"
-                    row.at.refuse("size", allowed, f"{len(rows)} and {tokens} so far", "part the file, or raise limits")
-    except OSError as error:
-        raise InputError("token-logprobs", "a readable file", f"{path.name} ({error.strerror})", "check it") from error
+    for number, line in lines:
+        row = _Row.read(line, Place(name, number), ignored, answers)
+        if rows:
+            _same_keys(row, rows[0])
+        check_id(row.id, row.at, seen)
+        rows.append(row)
+        tokens += max(map(len, row.arrays.values()))
+        if len(rows) > limits.records or tokens > limits.tokens:
+            check_size(len(rows), tokens, limits, row.at)
     if not rows:
-        raise InputError("token-logprobs", "a record or more", f"none in {path.name}", "write one object on each line")
-    return _assembled(rows, ignored)
+        raise no_records(name)
+    return _assembled(rows, ignored, answers.notes)
 
 
 def write_jsonl(path: str | Path, records: TokenRecords) -> None:
@@ -158,11 +164,11 @@ def _as_object(records: TokenRecords, i: int) -> dict[str, Any]:
     own = slice(records.offsets[i], records.offsets[i + 1])
     row: dict[str, Any] = {"id": records.ids[i], "member": bool(records.member[i])}
     row["logprobs"] = records.log_p[own].tolist()
-    for name, field in _EACH.items():
+    for name, field in EACH.items():
         values = getattr(records, field)
         if values is not None:
             row[name] = values[own].tolist()
-    for name, field in _OWN.items():
+    for name, field in OWN.items():
         values, offsets = getattr(records, f"{field}_log_p"), getattr(records, f"{field}_offsets")
         if values is not None:
             row[name] = values[offsets[i] : offsets[i + 1]].tolist()
@@ -176,21 +182,41 @@ def _as_object(records: TokenRecords, i: int) -> dict[str, Any]:
     return row
 
 
-class _Line(NamedTuple):
+class Place(NamedTuple):
     """Place in a file, for error messages."""
 
     file: str
     number: int
+    kind: str = "line"
 
     def refuse(self, what: str, allowed: str, received: str, next_step: str) -> NoReturn:
-        raise InputError(f"{self.file}, line {self.number}, {what}", allowed, received, next_step)
+        raise InputError(f"{self.file}, {self.kind} {self.number}, {what}", allowed, received, next_step)
+
+
+def check_id(name: str, at: Place, seen: dict[str, int]) -> None:
+    """Refuse an id that stands in a place before, and remember it."""
+    if name in seen:
+        at.refuse("id", "an id of its own", f"{name[:40]!r}, as in {at.kind} {seen[name]}", "rename it")
+    seen[name] = at.number
+
+
+def check_size(records: int, tokens: int, limits: Limits, at: Place) -> None:
+    """Refuse more than is allowed."""
+    if records > limits.records or tokens > limits.tokens:
+        allowed = f"at most {limits.records} records and {limits.tokens} tokens"
+        at.refuse("size", allowed, f"{records} and {tokens} so far", "part the file, or raise limits")
+
+
+def no_records(name: str) -> InputError:
+    """Return the error of a file without records."""
+    return InputError("token-logprobs", "a record or more", f"none in {name}", "write one object on each line")
 
 
 @dataclass(frozen=True, eq=False)
 class _Row:
     """One line, checked."""
 
-    at: _Line
+    at: Place
     id: str
     member: bool
     arrays: Mapping[str, FloatArray]
@@ -204,26 +230,44 @@ class _Row:
         return frozenset(self.arrays) | frozenset(self.labels) | own
 
     @classmethod
-    def read(cls, line: bytes, at: _Line, ignored: dict[str, int]) -> _Row:
-        content = _object(line, at)
-        for name in content:
-            if name not in (*_REQUIRED, *_OPTIONAL):
-                hint = nearest(name, [known for known in (*_REQUIRED, *_OPTIONAL) if known not in content])
-                if hint:
-                    at.refuse("keys", ", ".join((*_REQUIRED, *_OPTIONAL)), repr(name[:40]), hint)
-                ignored.setdefault(name[:40], at.number)
-        for name in _REQUIRED:
-            if name not in content:
-                at.refuse("keys", ", ".join(_REQUIRED), f"none named {name}", "write all three on every line")
-        member = content["member"]
-        if not (isinstance(member, bool) or (type(member) is int and member in (0, 1))):
-            at.refuse("member", "true or false", repr(member)[:40], "code members as true, non-members as false")
-        arrays = {name: _array(content[name], name, at) for name in _ARRAYS if name in content}
-        _check_together(arrays, at)
-        labels = {name: _label(content[name], name, at) for name in _LABELS if name in content}
-        times = _times(content["times"], bool(member), at) if "times" in content else None
-        same = _same_tokens(content["same_tokens"], arrays, at) if "same_tokens" in content else None
-        return cls(at, _label(content["id"], "id", at), bool(member), arrays, labels, times, same)
+    def read(cls, line: bytes, at: Place, ignored: dict[str, int], answers: ServerAnswers) -> _Row:
+        content = answers.plain(_object(line, at), at.number, at.refuse)
+        check_keys(content, at, ignored)
+        member = check_member(content["member"], at)
+        arrays = {name: _array(content[name], name, at) for name in ARRAYS if name in content}
+        for name, values in arrays.items():
+            if name in EACH:
+                check_length(name, len(values), len(arrays["logprobs"]), at)
+        labels = {name: check_label(content[name], name, at) for name in LABELS if name in content}
+        times = check_times(content["times"], member, at) if "times" in content else None
+        same = None
+        if "same_tokens" in content:
+            reference = len(arrays.get("reference_logprobs", ()))
+            same = check_same_tokens(content["same_tokens"], reference, len(arrays["logprobs"]), at)
+        return cls(at, check_label(content["id"], "id", at), member, arrays, labels, times, same)
+
+
+def check_keys(names: Iterable[str], at: Place, ignored: dict[str, int]) -> None:
+    """Refuse keys, or columns, that are missing or look misspelt; remember those that nothing reads."""
+    given, known = list(names), (*_REQUIRED, *_OPTIONAL)
+    for name in given:
+        if name not in known:
+            hint = nearest(name, [one for one in known if one not in given])
+            if hint:
+                at.refuse("keys", ", ".join(known), repr(name[:40]), hint)
+            ignored.setdefault(name[:40], at.number)
+    for name in _REQUIRED:
+        if name not in given:
+            at.refuse("keys", ", ".join(_REQUIRED), f"none named {name}", "write all three on every line")
+    if ("mean" in given) != ("std" in given):
+        at.refuse("keys", "mean and std, or neither", "one of the two", "min-k%++ needs both")
+
+
+def check_member(value: Any, at: Place) -> bool:
+    """Return whether a text was trained on, or refuse what says neither."""
+    if not (isinstance(value, bool) or (type(value) is int and value in (0, 1))):
+        at.refuse("member", "true or false", repr(value)[:40], "code members as true, non-members as false")
+    return bool(value)
 
 
 def _lines(handle: BinaryIO, name: str, most: int) -> Iterator[tuple[int, bytes]]:
@@ -232,14 +276,14 @@ def _lines(handle: BinaryIO, name: str, most: int) -> Iterator[tuple[int, bytes]
     while line := handle.readline(most + 1):
         number += 1
         if len(line) > most:
-            _Line(name, number).refuse("size", f"at most {most} bytes", "more", "part long texts, or raise limits")
+            Place(name, number).refuse("size", f"at most {most} bytes", "more", "part long texts, or raise limits")
         if number == 1:
             line = line.removeprefix(b"\xef\xbb\xbf")
         if line.strip():
             yield number, line
 
 
-def _object(line: bytes, at: _Line) -> dict[str, Any]:
+def _object(line: bytes, at: Place) -> dict[str, Any]:
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         content = dict(items)
         if len(content) < len(items):
@@ -262,7 +306,7 @@ def _object(line: bytes, at: _Line) -> dict[str, Any]:
     return content
 
 
-def _array(values: Any, name: str, at: _Line) -> FloatArray:
+def _array(values: Any, name: str, at: Place) -> FloatArray:
     if not isinstance(values, list) or not values:
         received = "an empty list" if values == [] else type(values).__name__
         at.refuse(name, "a list of one number or more", received, "drop records without tokens")
@@ -275,49 +319,71 @@ def _array(values: Any, name: str, at: _Line) -> FloatArray:
         array = np.array(values, dtype=np.float64)
     except OverflowError:
         array = np.array([np.inf])
-    bad = ~(np.abs(array) <= LARGEST)
-    if bad.any():
-        received = f"a larger one at position {int(np.argmax(bad))}"
-        at.refuse(name, f"finite numbers up to {LARGEST:g}", received, "a probability of 0 has no logarithm")
-    if name in _WHOLE:
-        odd = ~((array >= 0) & (array <= _WHOLE[name]) & (array == np.floor(array)))
-        if odd.any():
-            position = int(np.argmax(odd))
-            wanted = "true or false" if name == "top1" else "numbers of tokens, whole and from 0"
-            at.refuse(name, wanted, f"{array[position]:g} at position {position}", "write one for each of logprobs")
-        return array
-    if name == "std" and array.min() < 0:
-        at.refuse(name, "0 or more", f"{array.min():.4g}", "it is a standard deviation")
-    if name != "std" and array.max() > ROUNDING:
-        at.refuse(name, "logarithms of probabilities, at most 0", f"{array.max():.4g}", "negate losses")
+    wrong = first_wrong(array, name)
+    if wrong is not None:
+        at.refuse(name, wrong.allowed, f"{wrong.received} at position {wrong.position}", wrong.next_step)
     return array
 
 
-def _check_together(arrays: Mapping[str, FloatArray], at: _Line) -> None:
-    if ("mean" in arrays) != ("std" in arrays):
-        at.refuse("keys", "mean and std, or neither", "one of the two", "min-k%++ needs both")
-    for name in _EACH:
-        if name in arrays and len(arrays[name]) != len(arrays["logprobs"]):
-            own, wanted = len(arrays[name]), len(arrays["logprobs"])
-            at.refuse(name, f"{wanted} numbers, as in logprobs", str(own), "give one for each token")
+class Wrong(NamedTuple):
+    """A number that is none that a key may have, and where it stands."""
+
+    position: int
+    allowed: str
+    received: str
+    next_step: str
 
 
-def _times(value: Any, member: bool, at: _Line) -> int:
+def first_wrong(array: FloatArray, name: str) -> Wrong | None:
+    """Return a number of a key (k,) that is not finite or out of its range, if there is one."""
+    none = "a probability of 0 has no logarithm"
+    if not np.abs(array).max() <= LARGEST:  # NaN too
+        position = int(np.argmax(~(np.abs(array) <= LARGEST)))
+        received = "NaN" if np.isnan(array[position]) else "a larger one"
+        return Wrong(position, f"finite numbers up to {LARGEST:g}", received, none)
+    if name in _WHOLE:
+        odd = ~((array >= 0) & (array <= _WHOLE[name]) & (array == np.floor(array)))
+        if odd.any():
+            wanted = "true or false" if name == "top1" else "numbers of tokens, whole and from 0"
+            position = int(np.argmax(odd))
+            return Wrong(position, wanted, f"{array[position]:g}", "write one for each of logprobs")
+    elif name == "std":
+        if array.min() < 0:
+            position = int(np.argmin(array))
+            return Wrong(position, "0 or more", f"{array[position]:.4g}", "it is a standard deviation")
+    elif array.max() > ROUNDING:
+        position = int(np.argmax(array))
+        return Wrong(position, "logarithms of probabilities, at most 0", f"{array[position]:.4g}", "negate losses")
+    elif name in _OF_MODEL and array.min() <= SENTINEL and (array == SENTINEL).any():
+        received = f"{SENTINEL:g}, a server's word for minus infinity"
+        return Wrong(int(np.argmax(array == SENTINEL)), "finite numbers", received, none)
+    return None
+
+
+def check_length(name: str, own: int, wanted: int, at: Place) -> None:
+    """Refuse a key that has not as many numbers as there are tokens."""
+    if own != wanted:
+        at.refuse(name, f"{wanted} numbers, as in logprobs", str(own), "give one for each token")
+
+
+def check_times(value: Any, member: bool, at: Place) -> int:
+    """Return how often a text was trained on, or refuse what contradicts its membership."""
     if type(value) is not int or value < 0 or (value > 0) != member:
         allowed = "a whole number from 1 up for members, 0 for others"
         at.refuse("times", allowed, repr(value)[:40], "say how often the text was trained on")
     return int(value)
 
 
-def _same_tokens(value: Any, arrays: Mapping[str, FloatArray], at: _Line) -> bool:
-    reference = arrays.get("reference_logprobs")
-    if not isinstance(value, bool) or reference is None or (value and len(reference) != len(arrays["logprobs"])):
+def check_same_tokens(value: Any, reference: int, own: int, at: Place) -> bool:
+    """Return whether a reference model cuts a text into the same tokens, or refuse what their numbers contradict."""
+    if not isinstance(value, bool) or not reference or (value and reference != own):
         allowed = "true or false, and true only for as many reference_logprobs as logprobs"
         at.refuse("same_tokens", allowed, repr(value)[:40], "compare the tokens' numbers in both models")
     return value
 
 
-def _label(value: Any, name: str, at: _Line) -> str:
+def check_label(value: Any, name: str, at: Place) -> str:
+    """Return a label as text, or refuse what is none."""
     if name != "text" and type(value) is int:
         value = str(value)
     if not isinstance(value, str):
@@ -334,24 +400,49 @@ def _same_keys(row: _Row, first: _Row) -> None:
         row.at.refuse("keys", f"the keys of line {first.at.number}", f"{odd[0]} {has}", "give it everywhere or nowhere")
 
 
-def _assembled(rows: Sequence[_Row], ignored: Mapping[str, int]) -> TokenRecords:
+def _assembled(rows: Sequence[_Row], ignored: Mapping[str, int], notes: Sequence[str]) -> TokenRecords:
     parts = {name: [row.arrays[name] for row in rows] for name in rows[0].arrays}
     flat = {name: np.concatenate(part) for name, part in parts.items()}
     starts = {name: np.cumsum([0, *map(len, part)], dtype=np.int64) for name, part in parts.items()}
-    beside: dict[str, Any] = {field: flat.get(name) for name, field in _EACH.items()}
+    labels = {name: tuple(row.labels[name] for row in rows) for name in rows[0].labels}
+    times = None if rows[0].times is None else [int(row.times or 0) for row in rows]
+    ids, member = tuple(row.id for row in rows), np.array([row.member for row in rows])
+    same = None if rows[0].same_tokens is None else [bool(row.same_tokens) for row in rows]
+    return assembled(ids, member, flat, starts, labels, (times, same), (*unused(ignored, "line"), *notes))
+
+
+def assembled(
+    ids: tuple[str, ...],
+    member: BoolArray,
+    flat: Mapping[str, NDArray[Any]],
+    starts: Mapping[str, IntArray],
+    labels: Mapping[str, tuple[str, ...]],
+    numbers: tuple[Sequence[int] | None, Sequence[bool] | None],
+    notes: tuple[str, ...],
+) -> TokenRecords:
+    """Make the record of checked columns: numbers of all tokens by key, where each text begins, and labels.
+
+    ``numbers`` are how often each text was trained on, and whether a reference model has the same tokens.
+    """
+    times, same = numbers
+    beside: dict[str, Any] = {**labels, **{field: flat.get(name) for name, field in EACH.items()}}
     for field, kind in (("top1", np.bool_), ("tokens", np.int64)):
         beside[field] = None if beside[field] is None else beside[field].astype(kind)
-    for name, field in _OWN.items():
+    for name, field in OWN.items():
         beside |= {f"{field}_log_p": flat.get(name), f"{field}_offsets": starts.get(name)}
-    beside |= {name: tuple(row.labels[name] for row in rows) for name in rows[0].labels}
-    shown = ", ".join(f"{name!r} (line {number})" for name, number in list(ignored.items())[:8])
     return TokenRecords(
-        ids=tuple(row.id for row in rows),
-        member=np.array([row.member for row in rows]),
+        ids=ids,
+        member=member,
         log_p=flat["logprobs"],
         offsets=starts["logprobs"],
         **beside,
-        times=None if rows[0].times is None else np.array([row.times for row in rows], dtype=np.int64),
-        same_tokens=None if rows[0].same_tokens is None else np.array([row.same_tokens for row in rows]),
-        notes=(f"Keys that were not used, with the first line of each: {shown}.",) if shown else (),
+        times=None if times is None else np.array(times, dtype=np.int64),
+        same_tokens=None if same is None else np.array(same),
+        notes=notes,
     )
+
+
+def unused(ignored: Mapping[str, int], kind: str) -> tuple[str, ...]:
+    """Say which keys nothing reads, and where each stood first."""
+    shown = ", ".join(f"{name!r} ({kind} {number})" for name, number in list(ignored.items())[:8])
+    return (f"Keys that were not used, with the first {kind} of each: {shown}.",) if shown else ()
