@@ -65,3 +65,28 @@ def test_bad_lengths() -> None:
         extraction.passages([-1.0], [0, 1], prefix=0, suffix=0)
     with pytest.raises(InputError, match="prefix: expected a whole number from 0 up, received -1"):
         extraction.passages([-1.0], [0, 1], prefix=-1, suffix=1)
+
+
+def test_edit_distances_equal_the_table_of_all_prefixes() -> None:
+    """The twin, on answers of all lengths, among them none."""
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        said, true = rng.integers(0, 4, (5, rng.integers(1, 30))), rng.integers(0, 4, (5, rng.integers(1, 30)))
+        ends = rng.integers(0, said.shape[1] + 1, 5)
+        said[np.arange(said.shape[1]) >= ends[:, None]] = -1
+        ours = extraction.edit_distances(said, true)
+        pairs = zip(said.tolist(), ends.tolist(), true.tolist(), strict=True)
+        assert ours.tolist() == [plain_edit_distance(a[:end], b) for a, end, b in pairs]
+
+
+def plain_edit_distance(a: list[int], b: list[int]) -> int:
+    table = [[i + j for j in range(len(b) + 1)] for i in range(len(a) + 1)]
+    for i in range(1, len(a) + 1):
+        for j in range(1, len(b) + 1):
+            table[i][j] = min(table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + (a[i - 1] != b[j - 1]))
+    return table[-1][-1]
+
+
+def test_edit_distances_refuse_other_numbers_of_rows() -> None:
+    with pytest.raises(InputError, match="said: expected as many answers as passages"):
+        extraction.edit_distances([[1, 2]], [[1, 2], [3, 4]])

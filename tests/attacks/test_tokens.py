@@ -156,6 +156,16 @@ def test_all_scores_rise_with_the_probability_of_every_token() -> None:
         assert (high[name] > values).any(), name
 
 
+def test_a_model_that_is_its_own_reference_tells_nothing() -> None:
+    w = ragged()
+    n, own = len(w["offsets"]) - 1, tokens.loss(w["log_p"], w["offsets"])
+    same = {"reference_log_p": w["log_p"], "prefixed_log_p": w["log_p"], "neighbour_log_p": own}
+    beside = {**w, **more(w), **same, "neighbour_offsets": np.arange(n + 1), "top1": np.zeros(len(w["log_p"]), bool)}
+    nothing = {"reference_ratio": -1.0, "error_zone": 0.5, "window_votes": 0.0, "prefix_ratio": 1.0, "neighbourhood": 0}
+    for name, score in tokens.member_scores(**beside, names=nothing).items():
+        np.testing.assert_array_equal(score, np.full(n, nothing[name]), err_msg=name)
+
+
 def test_no_input_is_changed() -> None:
     w = ragged()
     kept = {name: values.copy() for name, values in w.items()}

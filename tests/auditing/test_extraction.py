@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from miaudit.auditing.extraction import ExtractionPlan, by_queries, by_times, judge, way
+from miaudit.auditing.extraction import ExtractionPlan, by_queries, by_times, judge, told, way
 from miaudit.errors import InputError
 from miaudit.findings.extraction import Way
 
 
 def verdict(out: np.ndarray, member: np.ndarray, design: str = "one-run") -> str:
     plan = ExtractionPlan()
-    return judge(Way("sampled", "word for word", *way(out, member, plan.confidence)), plan, design).status
+    return judge([Way("sampled", "word for word", *way(out, member, plan.confidence))], plan, design).status
 
 
 def test_limits_are_those_of_scipy() -> None:
@@ -52,10 +52,51 @@ def test_verdicts() -> None:
     assert verdict(member, member) == "flagged"
     assert verdict(~nothing, member) == "clear"  # boilerplate: all of both
     plan = ExtractionPlan()
-    none = judge(Way("sampled", "word for word", *way(nothing, nothing, 0.95)), plan, "one-run")
+    none = judge([Way("sampled", "word for word", *way(nothing, nothing, 0.95))], plan, "one-run")
     assert none.status == "not-testable" and none.exit_code == 4 and "no members have a passage of 50" in none.text
-    given = judge(Way("sampled", "word for word", *way(member, member, 0.95)), plan, "")
+    given = judge([Way("sampled", "word for word", *way(member, member, 0.95))], plan, "")
     assert given.condition and given.text.endswith(f"This holds {given.condition}.")
+
+
+def test_the_verdict_reads_all_ways() -> None:
+    member, plan = np.arange(400) < 200, ExtractionPlan()
+    nothing = Way("sampled", "word for word", *way(np.zeros(400, dtype=bool), member, 0.975))
+    nearly = Way("asked-drawn-near", "nearly", *way(member, member, 0.975))
+    found = judge([nothing, nearly], plan, "one-run")
+    assert (found.status, found.way) == ("flagged", "asked-drawn-near") and "come out nearly than" in found.text
+    few = Way("greedy", "likeliest", *way(np.zeros(40, dtype=bool), member[::10], 0.975))
+    assert judge([nothing, few], plan, "one-run").status == "inconclusive"
+    assert judge([nothing, nothing], plan, "one-run").status == "clear"
+
+
+def test_who_can_be_told_is_said_only_by_coins_and_with_enough_controls() -> None:
+    rng = np.random.default_rng(0)
+    member, score = np.arange(600) < 300, rng.normal(size=600)
+    score[:300] += 1.5
+    found = told(score, member, None, "one-run", 0.95).share
+    above = np.sort(score[300:])[-30]
+    assert found.value == pytest.approx(np.mean(score[:300] >= above), abs=0.02)
+    assert found.low < 0.587 < found.high  # the TPR of two normal laws at an FPR of a tenth: Phi(1.5 - 1.2816)
+    for design, why in (("zero-run", "Nobody drew"), ("", "Nobody declared")):
+        none = told(score, member, None, design, 0.95)
+        assert none.share.value is None and none.why_not.startswith(why)
+    few = told(score[280:320], member[280:320], None, "one-run", 0.95)
+    assert few.share.value is None and "needs 37 non-members, there are 20" in few.why_not
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("n", [3, 8, 25, 60])
+def test_limits_of_the_median_exposure_hold(n: int) -> None:
+    """Of uniform ranks the median exposure is 1 bit, beside many controls."""
+    rng = np.random.default_rng(n)
+    controls, held = np.arange(5_000) / 5_000, 0
+    for _ in range(300):
+        score = np.r_[rng.random(n), controls]
+        times = np.r_[np.ones(n, dtype=np.int64), np.zeros(5_000, dtype=np.int64)]
+        (row,) = by_times(times, times > 1, score, times > 0, 0.95)
+        held += row.median.low <= 1.0005 and row.median.high >= 0.9995
+        assert row.median.value is not None and row.median.low <= row.median.value <= row.median.high
+    assert held >= stats.binom.ppf(0.001, 300, 0.95)
 
 
 def test_shares_by_queries_rise_and_meet_the_verdict() -> None:

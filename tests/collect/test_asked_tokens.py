@@ -156,3 +156,27 @@ def test_what_cannot_be_asked_is_refused(folders: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"tokens of a language model in a folder, received small GPT-2"):
         collect_tokens(Campaign(small, Records(TEXTS, None, MEMBER, {}, "texts")), tmp_path / "t.jsonl")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_how_often_texts_were_trained_on_is_in_the_file(folders: Path, tmp_path: Path) -> None:
+    times = np.where(MEMBER, 1 + np.arange(24) % 3, 0)
+    asked = campaign(folders)
+    collect_tokens(replace(asked, records=replace(asked.records, times=times)), tmp_path / "t.jsonl")
+    found = tokens.read_jsonl(tmp_path / "t.jsonl").times
+    assert found is not None and found.tolist() == times.tolist()
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        (
+            np.ones(24),
+            "expected whole numbers, from 1 for members and 0 for all others, received 1 in row 13",
+        ),
+        (np.where(MEMBER, 1.5, 0), "received 1.5"),
+        (np.where(MEMBER, -1, 0), "data.times: expected a whole number from 0 for each of 24 records"),
+    ],
+)
+def test_bad_numbers_of_times(times: np.ndarray, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Records(TEXTS, None, MEMBER, {}, "texts", times=times)

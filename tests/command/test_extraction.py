@@ -59,6 +59,9 @@ def test_columns_are_read_as_lines_are(place: Path, run: Run) -> None:
         (("t.jsonl", "--chance", "1"), "chance: expected", 1),
         (("t.jsonl", "--negligible", "0"), "negligible: expected", 1),
         (("t.jsonl", "--suffix", "0"), "suffix", 2),
+        (("t.jsonl", "--near", "1"), "near: expected", 1),
+        (("t.jsonl", "--top-k", "5"), "--top-k: expected --model beside it, received none", 1),
+        (("t.jsonl", "--model", "nowhere"), "keys: expected text and tokens on every line, to ask a model", 1),
         (("t.jsonl", "--design", "many"), "design", 2),
     ],
 )
@@ -67,6 +70,34 @@ def test_bad_options_are_refused(place: Path, run: Run, options: tuple[str, ...]
     assert (found, out) == (code, "") and message in err
     if code == 1:
         assert err.count("\n") == 1
+
+
+@pytest.mark.long
+def test_a_model_in_a_folder_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    """From documents that say how often they were trained on, by the commands of the docs."""
+    pytest.importorskip("transformers", reason="the extra `text`")
+    from miaudit.models import text
+    from models.test_continuation import TEXTS, by_heart
+
+    monkeypatch.chdir(tmp_path)
+    text.save(by_heart(), tmp_path / "m")
+    with (tmp_path / "d.jsonl").open("w") as file:
+        for i, one in enumerate(TEXTS):
+            file.write(json.dumps({"text": one, "member": int(i < 20), "times": 1 + i % 2 if i < 20 else 0}) + "\n")
+    data = "{path: d.jsonl, text: text, member: member, times: times}"
+    (tmp_path / "audit.yaml").write_text(f"target: {{kind: language-model, folder: m}}\ndata: {data}\n")
+    assert run("collect", "audit.yaml", "--out", "t.jsonl")[0] == 0
+    options = ("--prefix", "8", "--suffix", "8", "--design", "one-run", "--model", "m", "--samples", "2")
+    code, out, err = run("extraction", "t.jsonl", *options, "--store", "s", "--out", "r", "--names")
+    assert (code, err) == (3, "") and "Asked, nearly in 2 answers, of 1,000:" in out
+    assert "trained on 2 times" in out and "Of 1,000 private texts" in out
+    held = json.loads((tmp_path / "r" / "findings.json").read_text())
+    assert [way["name"] for way in held["ways"]][2:] == [
+        "asked-greedy", "asked-greedy-near", "asked-drawn", "asked-drawn-near"
+    ]  # fmt: skip
+    assert held["asked"]["samples"] == 2 and [row["times_from"] for row in held["repetitions"]] == [1, 2]
+    code, out, err = run("extraction", "t.jsonl", *options, "--seed", "1", "--store", "s")
+    assert code == 1 and err.count("\n") == 1 and "store: expected a folder of the same options" in err
 
 
 def test_too_short_texts_are_no_answer(place: Path, run: Run) -> None:

@@ -36,3 +36,21 @@ def test_a_trained_model_is_caught_and_its_labels_are_refused(tmp_path: Path) ->
         assert (tmp_path / f"length-32-{name}" / "report.html").stat().st_size > 10_000
         findings = json.loads((tmp_path / f"length-32-{name}" / "findings.json").read_text())
         assert findings["design"] == name.removesuffix("-default")
+
+
+@pytest.mark.thorough
+@pytest.mark.long
+def test_the_longest_texts_are_few_and_refused(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="the extra `torch`")
+    pytest.importorskip("transformers", reason="the extra `text`")
+    command = [sys.executable, SCRIPT, "--data", DATA, "--form", "tiny-long", "--out", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "found.json").read_text())["256"]
+    assert found["records"] == 82
+    assert found["one_run"]["loss"][0] > 0.5
+    assert {found["zero_run"]["status"], found["zero_run_default"]["status"]} == {"refused"}
+    kept = (tmp_path / "parts" / "length-256.json").stat().st_mtime_ns
+    again = subprocess.run([*command, "--only", "256"], capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "parts" / "length-256.json").stat().st_mtime_ns == kept  # nothing is trained twice

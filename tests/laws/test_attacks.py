@@ -245,6 +245,60 @@ def test_a_record_too_few_is_refused(name: str) -> None:
             scores(name, {**given, need: given[need][1:]})
 
 
+OF_TEXTS = [name for name in NAMES if "offsets" in registry.ATTACKS[name].needs]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", OF_TEXTS)
+def test_texts_scored_in_parts_have_the_scores_of_all_together(name: str) -> None:
+    given, _ = inputs(name)
+    parts = np.split(np.arange(N), [1, 7, 300])
+    found = np.concatenate([scores(name, with_records(given, rows)) for rows in parts])
+    np.testing.assert_allclose(found, scores(name, given), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", OF_TEXTS)
+def test_positive_log_probabilities_are_refused(name: str) -> None:
+    given, _ = inputs(name)
+    for need in [need for need in given if need.endswith(("log_p", "token_mean"))]:
+        losses = given[need].copy()
+        losses[len(losses) // 2] = 0.5
+        with pytest.raises(InputError, match="log-probabilities, at most 0"):
+            scores(name, {**given, need: losses})
+
+
+@pytest.mark.parametrize("name", OF_TEXTS)
+def test_offsets_that_do_not_part_the_tokens_are_refused(name: str) -> None:
+    given, _ = inputs(name)
+    for need in [need for need in given if need in RAGGED]:
+        good = given[need]
+        nothing, later, short = good.copy(), good.copy(), good.copy()
+        nothing[3], later[0], short[-1] = good[2], 1, good[-1] - 1
+        for bad in (nothing, later, short, good[::-1], good.astype(float), good + 0.5, good[:1], good[:, None]):
+            with pytest.raises(InputError):
+                scores(name, {**given, need: bad})
+
+
+@pytest.mark.parametrize("name", [name for name in OF_TEXTS if "reference_offsets" in registry.ATTACKS[name].needs])
+def test_a_reference_of_other_texts_is_refused(name: str) -> None:
+    """As many records and tokens, but cut otherwise: a ratio of losses allows it, what goes token by token does not."""
+    given, _ = inputs(name)
+    other = given["reference_offsets"].copy()
+    other[1] += 1
+    if name == "reference_ratio":
+        assert np.isfinite(scores(name, {**given, "reference_offsets": other})).all()
+        return
+    with pytest.raises(InputError, match="use one tokenizer for both"):
+        scores(name, {**given, "reference_offsets": other})
+
+
+@pytest.mark.parametrize("name", [name for name in OF_TEXTS if "tokens" in registry.ATTACKS[name].needs])
+def test_the_numbers_of_tokens_are_names_only(name: str) -> None:
+    given, _ = inputs(name)
+    renamed = np.random.default_rng(4).permutation(10_000)[given["tokens"]]
+    np.testing.assert_allclose(scores(name, {**given, "tokens": renamed}), scores(name, given), rtol=1e-12)
+
+
 def test_what_the_registry_holds_is_what_can_be_provided() -> None:
     provided = world("logit_confidence")[0]
     assert set(provided) == set(registry.INPUTS)

@@ -9,7 +9,7 @@ import numpy as np
 
 from collect.test_extraction import PLAN, records
 from miaudit.collect.extraction import audit_extraction
-from miaudit.findings.extraction import Named, Rate
+from miaudit.findings.extraction import Named, NamedUnit, Rate
 from miaudit.report import extraction_page
 from report.test_audit_page import EVIL, Page
 
@@ -25,6 +25,18 @@ def test_the_page_and_the_lines_say_the_shares_of_a_thousand() -> None:
     assert "This holds" not in page and "differ from members in nothing but" in extraction_page.page(
         audit_extraction(records(), PLAN)
     )
+
+
+def test_the_first_sentences_are_of_a_thousand_texts() -> None:
+    held = replace(records(), unit=None)
+    said = list(extraction_page.sentences(audit_extraction(held, PLAN, design="one-run")))
+    assert said[0].startswith("Of 1,000 private texts ") and "of 1,000 that it never saw." in said[0]
+    assert "of 1,000 texts can be told to be training data, if 100 of 1,000 others may be wrongly accused" in said[1]
+    undeclared = audit_extraction(held, PLAN)
+    assert list(extraction_page.sentences(undeclared))[1].startswith("How many can be told to be training data is not")
+    page = extraction_page.page(replace(undeclared, source="t.jsonl"))
+    assert "miaudit audit t.jsonl --signal token-logprobs --design zero-run" in page
+    assert "Only a model that is asked shows them (--model)" in page
 
 
 def test_charts_have_a_point_for_each_number() -> None:
@@ -45,6 +57,13 @@ def _rows(chart: Any) -> list[dict[str, Any]]:
 
 def test_hostile_names_stay_text() -> None:
     found = audit_extraction(records(), PLAN, names=True)
-    evil = replace(found, source=EVIL, notes=(EVIL,), named=(Named(EVIL, True, 1.0),), repeat={"command": EVIL})
+    evil = replace(
+        found,
+        source=EVIL,
+        notes=(EVIL,),
+        named=(Named(EVIL, True, 1, 1.0, ("sampled",)),),
+        units=(NamedUnit(EVIL, True, 2, 1),),
+        repeat={"command": EVIL},
+    )
     page = Page(extraction_page.page(evil))
     assert len(page.scripts) == len(Page(extraction_page.page(found)).scripts)

@@ -1,8 +1,11 @@
-"""How likely a language model is to repeat its texts word for word, from log-probabilities that are there already.
+"""How likely a language model is to repeat its texts word for word, and how far what it answers is from them.
 
 A passage is a run of tokens after the tokens before it in the same text. Drawn from the model token by token it comes
 out with the product of their probabilities p, and at least once in n queries with 1 - (1 - p)^n (Hayes et al.,
 "Measuring memorization in language models via probabilistic extraction", 2024, who call it (n, p)-discoverable).
+Log-probabilities are enough for that. An answer that is nearly the passage has to be seen: its edit distance is the
+least number of tokens to insert, leave out or replace (Ippolito et al., "Preventing verbatim memorization in language
+models gives a false sense of privacy", 2023).
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from numpy.typing import ArrayLike
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.errors import InputError
 
-__all__ = ["Passages", "passages", "queries_needed", "within"]
+__all__ = ["Passages", "edit_distances", "passages", "queries_needed", "within"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,3 +92,49 @@ def queries_needed(log_p: ArrayLike, chance: float) -> FloatArray:
     with np.errstate(divide="ignore"):
         none_yet = np.log1p(-np.exp(np.asarray(log_p, dtype=np.float64)))
         return np.asarray(np.maximum(np.divide(math.log1p(-chance), none_yet), 1.0))
+
+
+_PAIRS = 1 << 14  # compared at a time
+
+
+def edit_distances(said: ArrayLike, true: ArrayLike) -> IntArray:
+    """Return the edit distance (Levenshtein, in tokens) of each answer to its passage, 0 where they are equal.
+
+    Parameters
+    ----------
+    said : array (n, k) of token numbers; negative ones at the end of a row stand for nothing
+    true : array (n, m) of token numbers
+
+    Returns
+    -------
+    array (n,) of whole numbers from 0 to max(k, m)
+
+    Notes
+    -----
+    The table of Wagner and Fischer (1974), a token of all passages at a time.
+
+    Examples
+    --------
+    >>> edit_distances([[1, 2, 3], [2, 3, 4], [1, 2, -1]], [[1, 2, 3]] * 3).tolist()
+    [0, 2, 1]
+    """
+    answers, passages_ = np.asarray(said, dtype=np.int64), np.asarray(true, dtype=np.int64)
+    if answers.ndim != 2 or passages_.ndim != 2 or len(answers) != len(passages_):
+        received = f"{answers.shape} and {passages_.shape}"
+        raise InputError("said", "as many answers as passages, a row for each", received, "pass two arrays (n, tokens)")
+    found = np.zeros(len(answers), dtype=np.int64)
+    for start in range(0, len(answers), _PAIRS):
+        rows = slice(start, start + _PAIRS)
+        found[rows] = _distances(answers[rows].T, passages_[rows].T)
+    return found
+
+
+def _distances(said: IntArray, true: IntArray) -> IntArray:
+    """Edit distances of the columns of (k, n) and (m, n)."""
+    width = np.arange(len(said) + 1, dtype=np.int32)[:, None]
+    cost = np.repeat(width, said.shape[1], axis=1)  # to make the first j tokens of an answer of those seen so far
+    for token in true:
+        best = cost + 1
+        np.minimum(best[1:], cost[:-1] + (said != token), out=best[1:])
+        cost = np.minimum.accumulate(best - width, axis=0) + width  # tokens that the answer has beside them
+    return np.asarray(cost[(said >= 0).sum(axis=0), np.arange(said.shape[1])], dtype=np.int64)

@@ -235,21 +235,15 @@ def window_votes(
     [0.75]
     """
     change, starts = _against_reference(log_p, offsets, reference_log_p, reference_offsets)
-    upto = np.concatenate([[0.0], np.cumsum(change)])
-    lengths = np.diff(starts)
-    left = np.repeat(starts[1:], lengths) - np.arange(len(change))  # tokens from here to the end of the text
-    votes, windows = np.zeros(len(lengths)), np.zeros(len(lengths))
+    upto, lengths, first = np.concatenate([[0.0], np.cumsum(change)]), np.diff(starts), starts[:-1]
+    short = lengths < _WINDOWS[0]
+    votes = np.where(short, change[first] > 0, 0.0)
     for size in _WINDOWS:
-        own = np.minimum(size, np.repeat(lengths, lengths)) if size == _WINDOWS[0] else size
-        fits = left >= own
-        at = np.flatnonzero(fits)
-        width = own[at] if isinstance(own, np.ndarray) else own
-        likelier = np.zeros(len(change))
-        likelier[at] = upto[at + width] > upto[at]
-        found = np.add.reduceat(fits, starts[:-1], dtype=np.int64)
-        votes += np.add.reduceat(likelier, starts[:-1]) / np.maximum(found, 1)
-        windows += found > 0
-    return votes / windows
+        fits = lengths >= size
+        likelier = np.concatenate([[0], np.cumsum(upto[size:] > upto[:-size])])  # windows that begin before a token
+        own = likelier[starts[1:][fits] - size + 1] - likelier[first[fits]]
+        votes[fits] += own / (lengths[fits] - size + 1)
+    return np.asarray(votes / np.maximum(np.searchsorted(_WINDOWS, lengths, side="right"), 1))
 
 
 def prefix_ratio(log_p: ArrayLike, offsets: ArrayLike, prefixed_log_p: ArrayLike) -> FloatArray:
@@ -521,9 +515,7 @@ def _of_lowest(
 def _sequences(log_p: ArrayLike, offsets: ArrayLike, name: str) -> tuple[FloatArray, IntArray]:
     """Check log-probabilities (tokens,) and offsets (n + 1,), and return them as float64 and int64."""
     values = _flat(log_p, name)
-    if len(values) and values.max() > ROUNDING:
-        received = f"a largest value of {values.max():.4g}"
-        raise InputError(name, "log-probabilities, at most 0", received, "if these are losses, pass their negatives")
+    _at_most_zero(values, name)
     starts = np.asarray(offsets)
     ordered = starts.ndim == 1 and starts.dtype.kind in "iu" and len(starts) >= 2
     if not ordered or starts[0] != 0 or starts[-1] != len(values):
@@ -554,7 +546,15 @@ def _beside(values: ArrayLike, name: str, log_p: FloatArray) -> FloatArray:
     result = _flat(values, name)
     if len(result) != len(log_p):
         raise InputError(name, f"{len(log_p)} values, one for each token", str(len(result)), "check the offsets")
+    if name != "std":
+        _at_most_zero(result, name)
     return result
+
+
+def _at_most_zero(values: FloatArray, name: str) -> None:
+    if len(values) and values.max() > ROUNDING:
+        received = f"a largest value of {values.max():.4g}"
+        raise InputError(name, "log-probabilities, at most 0", received, "if these are losses, pass their negatives")
 
 
 def _share(k: float) -> float:

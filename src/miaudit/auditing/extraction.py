@@ -1,7 +1,8 @@
 """Does a language model repeat what it was trained on? The texts that come out, against texts that it never saw.
 
 Without the controls boilerplate would count as memorised: a licence comes out of every model. Each text (or unit of
-texts) is one independent trial, with exact limits; those of members, of controls and of their difference hold together.
+texts) is one independent trial, with exact limits; those of members, of controls and of their difference hold together,
+in all ways in which texts may come out.
 """
 
 from __future__ import annotations
@@ -14,19 +15,25 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import stats
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.causal import duplicates
 from miaudit.errors import Option, check_options
 from miaudit.evidence import Evidence
-from miaudit.findings.extraction import ExtractionVerdict, Queries, Rate, Repetition, Status, Way
+from miaudit.findings.extraction import ExtractionVerdict, Queries, Rate, Repetition, Status, Told, Way
 from miaudit.metrics.classical import Sample, clopper_pearson
 from miaudit.metrics.definition import Rounding, percent, written
 
-__all__ = ["ExtractionPlan", "by_queries", "by_times", "in_both", "judge", "of_1000", "way"]
+__all__ = ["ExtractionPlan", "by_queries", "by_times", "in_both", "judge", "of_1000", "told", "way"]
 
 _MOST_ROWS = 8
 _RANDOMISED = ("one-run", "multi-run")
+_ACCUSED = 0.1  # of the controls
+_UNTOLD = {
+    "zero-run": "Nobody drew which texts were trained on: they may differ in what they say, and be told by that alone.",
+    "": "Nobody declared how it was decided which texts were trained on, so they may be told by what they say alone.",
+}
 _CONDITION = "if controls differ from members in nothing but that they were not trained on"
 _MISSING = (
     "Texts of both kinds are needed, or boilerplate would count as memorised; lower prefix or suffix, or add texts."
@@ -43,7 +50,8 @@ class ExtractionPlan:
     suffix : tokens that must come out word for word after them
     queries : independent continuations that an attacker draws, at the model's own probabilities (temperature 1)
     chance : with which a passage has to come out in so many queries
-    confidence : of members, controls and their difference together
+    near : share of a passage's tokens that an answer may differ in, as edits, to be nearly word for word
+    confidence : of members, controls and their difference in all ways together
     negligible : share of texts of which it raises no concern that so many more come out than of controls
 
     Examples
@@ -58,6 +66,9 @@ class ExtractionPlan:
     chance: Annotated[
         float, Option("Probability with which a passage has to come out.", gt=0, lt=1, next_step="0.5 is the default")
     ] = 0.5
+    near: Annotated[
+        float, Option("Share of tokens edited that is nearly word for word.", ge=0, lt=1, next_step="0.1 is usual")
+    ] = 0.1
     confidence: Annotated[float, Option("Confidence level.", gt=0.5, lt=1, next_step="0.95 is usual")] = 0.95
     negligible: Annotated[
         float, Option("Largest excess over controls of no concern.", gt=0, lt=1, next_step="0.05 is the default")
@@ -131,52 +142,97 @@ def by_times(
     if len(own) > _MOST_ROWS:
         powers = sorted({int(math.log2(t)) for t in own})
         bands = [(2**k, 2 ** (k + 1) - 1) for k in powers]
-    each = 1 - (1 - confidence) / (2 * len(bands))
+    each = 1 - (1 - confidence) / (3 * len(bands))
     controls = np.sort(score[~member])
     found = []
     for low, high in bands:
         rows = member & (times >= low) & (times <= high)
         above = len(controls) - np.searchsorted(controls, score[rows], side="left")
-        exposure = float(np.mean(np.log2((len(controls) + 1) / (1 + above))))
+        exposure = np.log2((len(controls) + 1) / (1 + above))
         both = np.concatenate([score[rows], score[~member]])
         auc = Sample.of(Evidence(score=both, member=np.arange(len(both)) < rows.sum())).auc(confidence=each)
         rate = Rate(auc.value, auc.low, auc.high)
-        found.append(Repetition(low, high, int(rows.sum()), _rate(out[rows], each), exposure, rate))
+        said = _rate(out[rows], each), float(exposure.mean()), _median(exposure, np.log2(len(controls) + 1), each)
+        found.append(Repetition(low, high, int(rows.sum()), *said, rate))
     return tuple(found)
 
 
-def judge(first: Way, plan: ExtractionPlan, design: str, *, unit: str = "texts") -> ExtractionVerdict:
-    """Conclude from the difference of the first way.
+def _median(values: FloatArray, most: float, confidence: float) -> Rate:
+    """Median with exact limits from ordered values: the number below the true one is binomial, with one half."""
+    ordered, n = np.sort(values), len(values)
+    below = int(stats.binom.ppf((1 - confidence) / 2, n, 0.5))  # P(B < below) is at most half of the error
+    limits = (float(ordered[below - 1]), float(ordered[n - below])) if below else (0.0, float(most))
+    return Rate(float(np.median(ordered)), *limits)
 
-    Flagged where more members than controls are shown to come out; clear where the excess is at most ``negligible``.
+
+def judge(ways: Sequence[Way], plan: ExtractionPlan, design: str, *, unit: str = "texts") -> ExtractionVerdict:
+    """Conclude from the differences of all ways, whose limits hold together.
+
+    Flagged where in one of them more members than controls are shown to come out, clear where in all of them the excess
+    is at most ``negligible``. The verdict is told of the first way that decides it.
 
     Parameters
     ----------
     design : how it was decided which texts were trained on; empty if nobody said
     unit : what is counted, in words
     """
+    first = ways[0]
     missing = [name for name, rate in (("members", first.members), ("controls", first.controls)) if rate.value is None]
     if missing:
         text = f"No answer: no {missing[0]} have a passage of {plan.suffix} tokens after {plan.prefix}. {_MISSING}"
-        return ExtractionVerdict("not-testable", text, "", plan.confidence)
+        return ExtractionVerdict("not-testable", text, "", plan.confidence, first.name)
     condition = "" if design in _RANDOMISED else _CONDITION
-    low, high = first.difference.low, first.difference.high
-    status: Status = "flagged" if low > 0 else "clear" if high < plan.negligible else "inconclusive"
+    shown = [one for one in ways if one.difference.low > 0]
+    wide = [one for one in ways if one.difference.high >= plan.negligible]
+    status: Status = "flagged" if shown else "inconclusive" if wide else "clear"
+    told_of = (shown or wide or [max(ways, key=lambda one: one.difference.high)])[0]
+    low, high = told_of.difference.low, told_of.difference.high
     most = of_1000(high, "up")
     begins, many = {
         "flagged": ("Concern", f"at least {of_1000(low, 'down')} more"),
         "clear": ("No concern at this limit", f"at most {most} more"),
         "inconclusive": ("Inconclusive", f"from {of_1000(low, 'down')} to {most} more"),
     }[status]
-    counted = f"{of_1000(first.members.value or 0.0)} did, {of_1000(first.controls.value or 0.0)} of the controls"
+    counted = f"{of_1000(told_of.members.value or 0.0)} did, {of_1000(told_of.controls.value or 0.0)} of the controls"
     text = (
         f"{begins}: with {percent(plan.confidence)} confidence, {many} of 1,000 {unit} that were trained on come out "
-        f"{first.words} than of 1,000 controls ({counted})."
+        f"{told_of.words} than of 1,000 controls ({counted})."
     )
     text += " Other prompts were not tried." if status == "clear" else ""
-    return ExtractionVerdict(
-        status, f"{text} This holds {condition}." if condition else text, condition, plan.confidence
-    )
+    if condition:
+        text += f" This holds {condition}."
+    return ExtractionVerdict(status, text, condition, plan.confidence, told_of.name)
+
+
+def told(score: FloatArray, member: BoolArray, unit: Sequence[str] | None, design: str, confidence: float) -> Told:
+    """Return how many members the default score of texts tells from others, where a tenth of those are accused, too.
+
+    Only where coins decided which texts were trained on: others differ in what they say, and are told by that.
+
+    Parameters
+    ----------
+    score : array (n,), mean log-probability of the tokens of each text
+    unit : n str, optional
+    confidence : of these limits by themselves
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> member = np.arange(400) < 200
+    >>> found = told(rng.normal(size=400) + 2 * member, member, None, "one-run", 0.95)
+    >>> found.share.value > 0.6, told(np.zeros(400), member, None, "zero-run", 0.95).share.value
+    (True, None)
+    """
+    nothing = Rate(None, 0.0, 1.0)
+    if design not in _RANDOMISED:
+        why = _UNTOLD["zero-run" if design else ""]
+        return Told("loss", _ACCUSED, nothing, why)
+    if member.all() or not member.any():
+        return Told("loss", _ACCUSED, nothing, "It takes texts of both kinds.")
+    evidence = Evidence(score=score, member=member, unit=None if unit is None else list(unit), design=design)
+    found = Sample.of(evidence).tpr_at_fpr(_ACCUSED, confidence)
+    why = "" if found.resolved else f"There are too few controls ({found.note})."
+    return Told("loss", _ACCUSED, Rate(found.value, found.low, found.high), why)
 
 
 def in_both(texts: Sequence[str], member: BoolArray) -> str:
@@ -191,12 +247,12 @@ def in_both(texts: Sequence[str], member: BoolArray) -> str:
     """
     if member.all() or not member.any():
         return ""
-    found, _ = duplicates.of_texts(texts, member, rng=np.random.default_rng(0))  # of hash functions, and of no result
-    if not found.nonmembers_affected:
+    found = int(duplicates.in_members(texts, member).sum())
+    if not found:
         return ""
     controls = int(np.count_nonzero(~member))
     return (
-        f"{found.nonmembers_affected:,} of {controls:,} controls have an equal or nearly equal text among the members: "
+        f"{found:,} of {controls:,} controls have an equal or nearly equal text among the members: "
         "they were in effect trained on, and hide what is memorised. Keep one of such texts."
     )
 

@@ -71,7 +71,8 @@ def collect_tokens(
             found, reference = target.tokens([texts[row] for row in rows])
             for i, row in enumerate(rows):
                 head = {"id": str(ids[row]), "member": bool(records.member[row])}
-                own = {name: str(values[row]) for name, values in labels.items()}
+                own: dict[str, Any] = {name: str(values[row]) for name, values in labels.items()}
+                own |= {} if records.times is None else {"times": int(records.times[row])}
                 line = json.dumps({**head, **_numbers(found, reference, i), "text": texts[row], **own}, allow_nan=False)
                 add(row, _Answer(bool(found.truncated[i]), line))
             if progress is not None:
@@ -140,7 +141,8 @@ def _what(target: SavedLanguage, campaign: Campaign) -> str:
     records = campaign.records
     files = lying(*target.folders)
     member = np.asarray(records.member).astype(np.int64)
-    return digest([target.identity(), *files, digest(list(records.x)), digest(member)])
+    counted = [] if records.times is None else [digest(records.times)]
+    return digest([target.identity(), *files, digest(list(records.x)), digest(member), *counted])
 
 
 @contextlib.contextmanager

@@ -1,20 +1,21 @@
-"""From a file of token log-probabilities to what the model repeats of it."""
+"""From a file of token log-probabilities, and from what a model answered, to what the model repeats."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
-from miaudit.attacks import extraction
+from miaudit.attacks import extraction, tokens
 from miaudit.attacks.extraction import Passages
-from miaudit.auditing.extraction import ExtractionPlan, by_queries, by_times, in_both, judge, way
+from miaudit.auditing.extraction import ExtractionPlan, by_queries, by_times, in_both, judge, told, way
+from miaudit.collect.asked_passages import PassageAnswers
 from miaudit.errors import InputError
-from miaudit.findings.extraction import ExtractionFindings, Named, Repetition, Way
+from miaudit.findings.extraction import Asked, ExtractionFindings, Named, NamedUnit, Repetition, Way, WayName
 from miaudit.io import token_files
 from miaudit.io.token_records import TokenRecords
 
@@ -28,6 +29,7 @@ def audit_extraction(
     records: TokenRecords | str | Path,
     plan: ExtractionPlan | None = None,
     *,
+    answers: PassageAnswers | None = None,
     design: str = "",
     names: bool = False,
     repeat: Mapping[str, Any] | None = None,
@@ -36,11 +38,12 @@ def audit_extraction(
 
     Parameters
     ----------
-    records : texts of known membership with the log-probabilities of their tokens, or their file (.jsonl, .parquet)
+    records : texts of known membership with the log-probabilities of their tokens, or their file
     plan : what counts as coming out; a text (or its unit) counts if any of its passages does
+    answers : of the model about passages of these texts (:func:`miaudit.collect.asked_passages.ask_passages`), optional
     design : "one-run" or "multi-run" if it was drawn which texts were trained on, "zero-run" if not; empty if nobody
         knows
-    names : whether to name the texts that come out, by their ids
+    names : whether to name the texts that come out, by their ids, and their units
     repeat : what repeats the work
 
     Raises
@@ -65,28 +68,19 @@ def audit_extraction(
     best = np.full(len(held.ids), _LEAST)
     np.maximum.at(best, cut.record, cut.log_p)
     has = np.bincount(cut.record, minlength=len(best)) > 0
-    what, code = _units(held, has)
-    units, own = np.unique(code[has], return_inverse=True)
-    likeliest, inside = np.full(len(units), _LEAST), np.zeros(len(units), dtype=np.bool_)
-    np.maximum.at(likeliest, own, best[has])
-    inside[own] = held.member[has]
-    out = extraction.within(likeliest, plan.queries) >= plan.chance
-    words = f"word for word ({plan.suffix} tokens after {plan.prefix}, in {plan.queries:,} queries)"
-    ways = [Way("sampled", words, *way(out, inside, plan.confidence))]
-    if cut.greedy is not None:
-        greedy = np.zeros(len(held.ids), dtype=np.bool_)
-        greedy[cut.record[cut.greedy]] = True
-        words = f"as the likeliest continuation ({plan.suffix} tokens after {plan.prefix})"
-        any_of = np.bincount(own, weights=greedy[has], minlength=len(units)) > 0
-        ways.append(Way("greedy", words, *way(any_of, inside, plan.confidence)))
+    units = _Units.of(held, has)
+    likeliest, inside = units.largest(best), units.member
+    came = [*_by_log_p(cut, best, has, plan), *_by_answers(answers, len(held.ids), plan)]
+    each = 1 - (1 - plan.confidence) / len(came)
+    ways = [Way(one.name, one.words, *way(*units.came(one), each)) for one in came]
     needed = extraction.queries_needed(best, plan.chance)
     repetitions: tuple[Repetition, ...] = ()
     if held.times is not None and inside.any() and not inside.all():
-        times = np.zeros(len(units), dtype=np.int64)
-        np.maximum.at(times, own, held.times[has])
-        repetitions = by_times(times, out, likeliest, inside, plan.confidence)
+        out = extraction.within(likeliest, plan.queries) >= plan.chance
+        repetitions = by_times(units.largest(held.times), out, likeliest, inside, plan.confidence)
+    score = tokens.member_scores(log_p=held.log_p, offsets=held.offsets, names=["loss"])["loss"]
     return ExtractionFindings(
-        verdict=judge(ways[0], plan, design, unit=what),
+        verdict=judge(ways, plan, design, unit=units.what),
         members=ways[0].members,
         controls=ways[0].controls,
         difference=ways[0].difference,
@@ -94,36 +88,144 @@ def audit_extraction(
         queries=by_queries(extraction.queries_needed(likeliest, plan.chance), inside, plan),
         repetitions=repetitions,
         most_exposure=float(np.log2(1 + np.count_nonzero(~inside))),
-        named=_named(held, needed, has & (needed <= plan.queries * (1 + 1e-12))) if names else (),
-        counts=_counts(held, has, cut, code),
+        told=told(score, held.member, held.unit, design, plan.confidence),
+        named=_named(held, needed, came) if names else (),
+        units=_named_units(held, units, came) if names else (),
+        counts=_counts(held, has, cut),
         plan=asdict(plan),
         design=design,
-        notes=(*held.notes, *_notes(held, has, plan)),
+        asked=None if answers is None else _asked(answers),
+        notes=(*held.notes, *(() if answers is None else answers.notes), *_notes(held, has, plan)),
         source=source,
         repeat=dict(repeat or {}),
     )
 
 
-def _units(held: TokenRecords, has: BoolArray) -> tuple[str, IntArray]:
-    """Return what is counted, in words, and which one (n,) each text belongs to."""
-    if held.unit is None:
-        return "texts", np.arange(len(held.ids))
-    names, code = np.unique(np.asarray(held.unit), return_inverse=True)
-    both = np.intersect1d(code[has & held.member], code[has & ~held.member])
-    if len(both):
-        received = f"{len(both)} of {len(names)} units have both, the first {str(names[both[0]])[:40]!r}"
-        hint = "leave out the controls of units that were trained on"
-        raise InputError("unit", "units of members or of controls alone", received, hint)
-    return "units", code.astype(np.int64)
+# -- in which ways texts come out -------------------------------------------------------------------------------------
 
 
-def _named(held: TokenRecords, needed: FloatArray, out: BoolArray) -> tuple[Named, ...]:
-    rows = np.flatnonzero(out)
+@dataclass(frozen=True, eq=False)
+class _Came:
+    """Which texts (n,) come out in one way, and which could: those with a passage."""
+
+    name: WayName
+    words: str
+    out: BoolArray
+    has: BoolArray
+
+
+def _by_log_p(cut: Passages, best: FloatArray, has: BoolArray, plan: ExtractionPlan) -> list[_Came]:
+    """By log-probabilities: in so many queries, and as the likeliest continuation where that is known."""
+    window = f"({plan.suffix} tokens after {plan.prefix}"
+    drawn = extraction.within(best, plan.queries) >= plan.chance
+    found = [_Came("sampled", f"word for word {window}, in {plan.queries:,} queries)", drawn & has, has)]
+    if cut.greedy is not None:
+        greedy = np.bincount(cut.record[cut.greedy], minlength=len(best)) > 0
+        found.append(_Came("greedy", f"as the likeliest continuation {window})", greedy, has))
+    return found
+
+
+def _by_answers(answers: PassageAnswers | None, n: int, plan: ExtractionPlan) -> list[_Came]:
+    """By what a model answered: its likeliest continuation and those that were drawn, word for word and nearly."""
+    if answers is None or not len(answers.record):
+        return []
+    if answers.record.max() >= n:
+        raise InputError("answers", f"of these {n} texts", f"of text {answers.record.max()}", "ask about them")
+    has = np.bincount(answers.record, minlength=n) > 0
+    edits = int(plan.near * plan.suffix + 1e-9)
+    window = f"({plan.suffix} tokens after {plan.prefix} alone"
+    said: list[tuple[WayName, WayName, str, IntArray]] = [
+        ("asked-greedy", "asked-greedy-near", "as the likeliest answer", answers.greedy)
+    ]
+    if answers.drawn.shape[1]:
+        samples = f"in {answers.drawn.shape[1]:,} answers"
+        said.append(("asked-drawn", "asked-drawn-near", samples, answers.drawn.min(axis=1, initial=plan.suffix)))
+    found = []
+    for exact, near, how, distance in said:
+        for name, most, words in (
+            (exact, 0, "word for word"),
+            (near, edits, f"but for {edits} edited token{'' if edits == 1 else 's'}"),
+        ):
+            out = np.bincount(answers.record[distance <= most], minlength=n) > 0
+            found.append(_Came(name, f"{words} {how} {window})", out, has))
+    return found
+
+
+def _asked(answers: PassageAnswers) -> Asked:
+    how = answers.asking
+    return Asked(answers.model, how.samples, how.temperature, how.top_k, len(answers.record))
+
+
+# -- what is counted --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Units:
+    """What is counted, in words, which one (n,) each text belongs to, and which (u,) with a passage are members."""
+
+    what: str
+    names: Sequence[str]
+    code: IntArray
+    has: BoolArray
+    counted: IntArray
+    member: BoolArray
+
+    @classmethod
+    def of(cls, held: TokenRecords, has: BoolArray) -> _Units:
+        if held.unit is None:
+            what, names, code = "texts", list(held.ids), np.arange(len(held.ids))
+        else:
+            found, code = np.unique(np.asarray(held.unit), return_inverse=True)
+            what, names = "units", [str(name) for name in found]
+            both = np.intersect1d(code[has & held.member], code[has & ~held.member])
+            if len(both):
+                received = f"{len(both)} of {len(names)} units have both, the first {names[both[0]][:40]!r}"
+                hint = "leave out the controls of units that were trained on"
+                raise InputError("unit", "units of members or of controls alone", received, hint)
+        member = np.zeros(len(names), dtype=np.bool_)
+        member[code[has & held.member]] = True
+        counted = np.unique(code[has])
+        return cls(what, names, code.astype(np.int64), has, counted, member[counted])
+
+    def largest(self, values: Any) -> Any:
+        """Return the largest value (u,) of the texts of each unit that have a passage."""
+        found = np.full(len(self.names), np.min(values, initial=0), dtype=np.asarray(values).dtype)
+        np.maximum.at(found, self.code[self.has], np.asarray(values)[self.has])
+        return found[self.counted]
+
+    def came(self, one: _Came) -> tuple[BoolArray, BoolArray]:
+        """Return which of the units that could come out did, and which of them are members."""
+        could = np.bincount(self.code[one.has], minlength=len(self.names))[self.counted] > 0
+        return (np.bincount(self.code[one.out], minlength=len(self.names)) > 0)[self.counted][could], self.member[could]
+
+
+def _named(held: TokenRecords, needed: FloatArray, came: Sequence[_Came]) -> tuple[Named, ...]:
+    out = np.stack([one.out for one in came], axis=1)
+    rows = np.flatnonzero(out.any(axis=1))
     rows = rows[np.argsort(needed[rows], kind="stable")][:_MOST_NAMED]
-    return tuple(Named(held.ids[row], bool(held.member[row]), float(needed[row])) for row in rows)
+    return tuple(
+        Named(
+            held.ids[row],
+            bool(held.member[row]),
+            None if held.times is None else int(held.times[row]),
+            float(needed[row]) if np.isfinite(needed[row]) else None,
+            tuple(one.name for one, yes in zip(came, out[row], strict=True) if yes),
+        )
+        for row in rows
+    )
 
 
-def _counts(held: TokenRecords, has: BoolArray, cut: Passages, code: IntArray) -> dict[str, int]:
+def _named_units(held: TokenRecords, units: _Units, came: Sequence[_Came]) -> tuple[NamedUnit, ...]:
+    if held.unit is None:
+        return ()
+    any_way = np.any([one.out for one in came], axis=0)
+    texts, out = (np.bincount(units.code[rows], minlength=len(units.names)) for rows in (units.has, any_way))
+    member = dict(zip(units.counted.tolist(), units.member.tolist(), strict=True))
+    rows = [int(row) for row in np.argsort(-out, kind="stable")[:_MOST_NAMED] if out[row]]
+    return tuple(NamedUnit(units.names[row], member[row], int(texts[row]), int(out[row])) for row in rows)
+
+
+def _counts(held: TokenRecords, has: BoolArray, cut: Passages) -> dict[str, int]:
     found = {
         "members": int(np.count_nonzero(has & held.member)),
         "controls": int(np.count_nonzero(has & ~held.member)),
@@ -131,8 +233,9 @@ def _counts(held: TokenRecords, has: BoolArray, cut: Passages, code: IntArray) -
         "too_short": int(np.count_nonzero(~has)),
     }
     if held.unit is not None:
-        found["member_units"] = len(np.unique(code[has & held.member]))
-        found["control_units"] = len(np.unique(code[has & ~held.member]))
+        unit = np.asarray(held.unit)
+        found["member_units"] = len(np.unique(unit[has & held.member]))
+        found["control_units"] = len(np.unique(unit[has & ~held.member]))
     return found
 
 

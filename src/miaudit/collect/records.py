@@ -36,6 +36,8 @@ class Records:
     canary : array (n,) of bool, which records were made for the audit: only these are audited, all others are in every
         training (:mod:`miaudit.collect.canaries`); None where all are audited
     made : what the canaries are, in words
+    times : array (n,), how often the audited model was trained on each record, 0 for those that it was not; None where
+        nobody says
     """
 
     x: Any
@@ -47,12 +49,15 @@ class Records:
     classes: tuple[str, ...] = ()
     canary: NDArray[Any] | None = None
     made: str = ""
+    times: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         if frames.is_frame(self.x):
             object.__setattr__(self, "x", frames.to_pandas(self.x, "data.x"))
         if self.canary is not None:
             object.__setattr__(self, "canary", _canaries(np.asarray(self.canary), self.n))
+        if self.times is not None:
+            object.__setattr__(self, "times", _times(np.asarray(self.times), self.member, self.n))
         labels = None if self.y is None else np.asarray(self.y)
         if labels is None or labels.dtype.kind not in "OU":
             return
@@ -89,6 +94,7 @@ class Records:
         frame: bool | None = None,
         levels: Collection[str] = (),
         canary: str | None = None,
+        times: str | None = None,
     ) -> Records:
         """Read an .npz, .parquet, .csv or .jsonl file; each argument names columns of it.
 
@@ -105,6 +111,7 @@ class Records:
             Columns of an array "c" are "c.0", "c.1", ...
         ids : column of what each record is called, each of them once
         canary : column of 0 and 1 (or true and false): the records that were made for the audit
+        times : column of how often the audited model was trained on each record, 0 for those that are no members
 
         Raises
         ------
@@ -112,18 +119,18 @@ class Records:
             For a file or column that is not there or not readable, and unequal lengths.
         """
         if x == EVERY:
-            x = every_other(path, [text, member, unit, group, ids, canary, *_listed(y), *_listed(covariates)])
+            x = every_other(path, [text, member, unit, group, ids, canary, times, *_listed(y), *_listed(covariates)])
         asked = _listed(x)
         as_frame = bool(levels) if frame is None else frame
         if frame is not False and asked and Path(path).suffix.lower() != ".jsonl":
             as_frame = as_frame or not _are_numbers(Path(path), asked)
         if as_frame:
             columns = {"y": y, "text": text, "member": member, "unit": unit, "group": group, "ids": ids}
-            more = {"covariates": covariates, "categories": categories, "canary": canary}
+            more = {"covariates": covariates, "categories": categories, "canary": canary, "times": times}
             return cls._with_frame(Path(path), asked, levels, {**columns, **more})
         several = [names for names in (_listed(x), _listed(y), _listed(covariates)) if names]
-        single = [name for name in (text, member, unit, group, ids, canary) if name is not None]
-        numbers = {member, canary, *(name for names in several for name in names)}
+        single = [name for name in (text, member, unit, group, ids, canary, times) if name is not None]
+        numbers = {member, canary, times, *(name for names in several for name in names)}
         labels = [name for name in single if name not in numbers]
         wanted = list(dict.fromkeys([*(name for names in several for name in names), *single]))
         if not wanted:
@@ -150,6 +157,7 @@ class Records:
             source=Path(path).name,
             ids=None if ids is None else _distinct(found[ids], ids),
             canary=None if canary is None else found[canary],
+            times=None if times is None else found[times],
         )
 
     @property
@@ -242,6 +250,23 @@ def _canaries(values: NDArray[Any], n: int) -> NDArray[Any]:
         received = f"{np.count_nonzero(values)} of {n:,} records"
         raise InputError("data.canary", "two canaries or more", received, "miaudit canaries makes some")
     return values.astype(np.bool_)
+
+
+def _times(values: NDArray[Any], member: NDArray[Any] | None, n: int) -> NDArray[Any]:
+    """How often each record was trained on (n,): whole numbers, from 1 for members and 0 for all others."""
+    hint = "count each copy in the training data"
+    if values.shape != (n,) or values.dtype.kind not in "biuf" or not (np.isfinite(values) & (values >= 0)).all():
+        raise InputError.of_array("data.times", f"a whole number from 0 for each of {n:,} records", values, hint)
+    found = values.astype(np.int64)
+    allowed = "whole numbers, from 1 for members and 0 for all others"
+    if (found != values).any():
+        raise InputError("data.times", allowed, f"{values[found != values][0]:g}", hint)
+    if member is None:
+        raise InputError("data.times", "data.member beside it", "none", "say which records were trained on")
+    odd = np.flatnonzero((found > 0) != np.asarray(member).astype(np.bool_))
+    if len(odd):
+        raise InputError("data.times", allowed, f"{found[odd[0]]} in row {odd[0] + 1}", hint)
+    return found
 
 
 def _names(path: Path) -> list[str]:

@@ -2,16 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from miaudit.command.options import Json, Out, Overwrite
+from miaudit.command.options import Json, Out, Overwrite, given
 from miaudit.command.results import check_free, deliver, progress, repeat
+from miaudit.errors import InputError
+
+_PANEL = "A model that is asked"
+_of_model = partial(typer.Option, rich_help_panel=_PANEL)
+_Model = Annotated[
+    Path | None,
+    _of_model(
+        "--model",
+        help="Folder of the model, as save_pretrained writes it: it is asked to go on from the tokens before each "
+        "passage, and from no others. The file needs text and tokens.",
+        show_default=False,
+    ),
+]
+_Base = Annotated[
+    Path | None,
+    _of_model("--base", help="Folder of the model that it adapts, where it is an adapter.", show_default=False),
+]
+_Samples = Annotated[int, _of_model("--samples", min=0, help="Answers drawn of each passage, beside the likeliest.")]
+_Temperature = Annotated[float, _of_model("--temperature", help="Of the draws; 1 is the model's own.")]
+_TopK = Annotated[int, _of_model("--top-k", min=0, help="Likeliest tokens that a draw chooses from; 0 for all.")]
+_Passages = Annotated[int, _of_model("--passages", min=1, help="Passages asked of each text, from its beginning.")]
+_Batch = Annotated[int, _of_model("--batch", min=1, help="Passages in one pass through the model.")]
+_Device = Annotated[str, _of_model("--device", help="auto, cpu, cuda or cuda:N.")]
+_Store = Annotated[
+    Path | None,
+    _of_model(
+        "--store",
+        help="Folder that keeps how far each answer was, as they come: a killed run goes on from it.",
+        show_default=False,
+    ),
+]
+_Seed = Annotated[int, _of_model("--seed", min=0, help="Of the draws.")]
 
 
 def extraction(
+    context: typer.Context,
     file: Annotated[
         Path,
         typer.Argument(
@@ -26,6 +61,9 @@ def extraction(
     chance: Annotated[
         float, typer.Option(help="Probability with which a passage has to come out in so many queries.")
     ] = 0.5,
+    near: Annotated[
+        float, typer.Option(help="Share of the tokens that an answer of a model may have edited to be nearly the text.")
+    ] = 0.1,
     design: Annotated[
         Literal["multi-run", "one-run", "zero-run"] | None,
         typer.Option(
@@ -38,22 +76,52 @@ def extraction(
     negligible: Annotated[
         float, typer.Option(help="Share of the texts by which members may exceed controls without concern.")
     ] = 0.05,
-    names: Annotated[bool, typer.Option("--names", help="Name the texts that come out, by their ids.")] = False,
+    names: Annotated[
+        bool, typer.Option("--names", help="Name the texts that come out, by their ids, and their units.")
+    ] = False,
+    model: _Model = None,
+    base: _Base = None,
+    samples: _Samples = 20,
+    temperature: _Temperature = 1.0,
+    top_k: _TopK = 0,
+    passages: _Passages = 1,
+    batch: _Batch = 16,
+    device: _Device = "auto",
+    store: _Store = None,
+    seed: _Seed = 0,
     out: Out = None,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Say how many texts a language model repeats word for word, beside texts that it never saw.
 
-    Needs no model: log-probabilities of each token are enough. It is a concern (exit code 3) where more members than
-    controls are shown to come out.
+    Log-probabilities of each token are enough; with --model the model is asked as well, and texts that come out nearly
+    word for word are counted. It is a concern (exit code 3) where more members than controls are shown to come out.
     """
     from miaudit.auditing.extraction import ExtractionPlan
+    from miaudit.collect.asked_passages import Asking, ask_passages
     from miaudit.collect.extraction import audit_extraction
+    from miaudit.io import token_files
     from miaudit.report import extraction_page
 
     check_free(out, overwrite=overwrite)
-    plan = ExtractionPlan(prefix, suffix, queries, chance, confidence, negligible)
-    with progress("texts", meanwhile="reading and counting"):
-        found = audit_extraction(file, plan, design=design or "", names=names, repeat=repeat())
+    _check_asked(context, model)
+    plan = ExtractionPlan(prefix, suffix, queries, chance, near, confidence, negligible)
+    asking = Asking(samples, temperature, top_k, passages, batch, seed)
+    with progress("passes", meanwhile="reading and counting") as telling:
+        held, answers = token_files.read(file), None
+        if model is not None:
+            window: dict[str, Any] = {"prefix": prefix, "suffix": suffix, "device": device, "store": store}
+            answers = ask_passages(held, model, base=base, asking=asking, progress=telling, **window)
+        counted: dict[str, Any] = {"answers": answers, "design": design or "", "names": names}
+        found = replace(audit_extraction(held, plan, **counted, repeat=repeat()), source=file.name)
     deliver(found, lambda: extraction_page.text(found), out, overwrite=overwrite, json=json)
+
+
+def _check_asked(context: typer.Context, model: Path | None) -> None:
+    """Refuse options of a model where there is none."""
+    if model is None:
+        said = given(context)
+        for parameter in context.command.params:
+            if getattr(parameter, "rich_help_panel", None) == _PANEL and parameter.name in said:
+                raise InputError(parameter.opts[0], "--model beside it", "none", "name the folder of the model")

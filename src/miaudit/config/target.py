@@ -418,6 +418,7 @@ class DataSection(Section):
     frame: bool | None = None
     categories: tuple[Text, ...] = ()
     canary: Text | None = None
+    times: Text | None = None
 
     def load(self, base: Path, categories: str | Sequence[str] = (), path: str | None = None) -> Records:
         """Read the records, or others from a file with the same columns; covariates that are categories may be text."""

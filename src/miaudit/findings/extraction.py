@@ -13,6 +13,7 @@ from miaudit.findings.kind import FindingsRecord, Keys
 
 Status = Literal["flagged", "clear", "inconclusive", "not-testable"]
 _EXIT_CODES: dict[Status, int] = {"clear": 0, "flagged": 3, "inconclusive": 4, "not-testable": 4}
+WayName = Literal["sampled", "greedy", "asked-greedy", "asked-greedy-near", "asked-drawn", "asked-drawn-near"]
 _COUNTS = Keys(
     dict.fromkeys(("members", "controls", "passages", "too_short"), Count),
     others=Count,
@@ -35,13 +36,14 @@ class Way:
 
     Attributes
     ----------
-    name : "sampled" or "greedy"
+    name : "sampled" and "greedy" by log-probabilities; the others of a model that was asked: its likeliest answer, or
+        one of those that were drawn, word for word or nearly
     words : what is asked of the model, in words
     members, controls : share of the texts (or of units) of which a passage comes out
-    difference : members less controls; the limits of all three hold together
+    difference : members less controls; the limits of all three, in all ways, hold together
     """
 
-    name: Literal["sampled", "greedy"]
+    name: WayName
     words: str
     members: Rate
     controls: Rate
@@ -68,6 +70,7 @@ class Repetition:
     out : share of which a passage comes out; limits hold for all rows together
     exposure : mean over the texts, in bits: by how many halvings a text stands above controls in the order of
         probability (Carlini et al., 2019, with controls in the place of all that might have stood there)
+    median : of the exposures, with exact limits beside these controls
     auc : chance that one of them is likelier than a control
     """
 
@@ -76,26 +79,76 @@ class Repetition:
     texts: Count
     out: Rate
     exposure: NotNegative
+    median: Rate
     auc: Rate
 
 
 @dataclass(frozen=True)
+class Told:
+    """The members that a score of whole texts tells from others, which is less than to have them word for word.
+
+    Attributes
+    ----------
+    score : name of the attack
+    fpr : share of controls that are wrongly accused beside them
+    share : of the members, with limits of its own; no value where it cannot be said
+    why_not : it cannot be said, in a sentence; empty where it can
+    """
+
+    score: str
+    fpr: Inside
+    share: Rate
+    why_not: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A model that was asked to go on: what it is called, how it was asked, and about how many passages."""
+
+    model: str
+    samples: Count
+    temperature: NotNegative
+    top_k: Count
+    passages: Count
+
+
+@dataclass(frozen=True)
 class Named:
-    """A text that comes out, by its id: named only where that was asked for."""
+    """A text that comes out, by its id: named only where that was asked for.
+
+    Attributes
+    ----------
+    times : how often it was trained on; None where the file does not say
+    queries : continuations until it has come out with the plan's probability; None where never
+    ways : names of the ways in which it comes out
+    """
 
     id: str
     member: bool
-    queries: NotNegative
+    times: Count | None
+    queries: NotNegative | None
+    ways: tuple[WayName, ...]
+
+
+@dataclass(frozen=True)
+class NamedUnit:
+    """A unit of which a text comes out, and how many of its texts do: named only where that was asked for."""
+
+    unit: str
+    member: bool
+    texts: Count
+    out: Count
 
 
 @dataclass(frozen=True)
 class ExtractionVerdict:
-    """What is concluded; ``condition`` is what it assumes and nobody declared."""
+    """What is concluded; ``condition`` is what it assumes and nobody declared, ``way`` of which way it is told."""
 
     status: Status
     text: Text
     condition: str
     confidence: Inside
+    way: WayName
 
     @property
     def exit_code(self) -> int:
@@ -109,20 +162,24 @@ class ExtractionFindings(FindingsRecord):
 
     Attributes
     ----------
-    verdict : of the first way
+    verdict : of all ways
     members, controls, difference : of the first way
-    ways : "sampled", and "greedy" where the file says which tokens were the likeliest
+    ways : "sampled", "greedy" where the file says which tokens were the likeliest, and those of a model that was asked
     queries : the shares by the number of queries
     repetitions : by how often a text was trained on; empty where the file does not say
     most_exposure : bits that a text above all controls has
+    told : members that can be told to be members
     named : texts that come out, those that need the fewest queries first; empty unless asked for
+    units : units of which a text comes out, most texts first; empty unless asked for
     counts : texts (and units) of both kinds, passages, and texts too short to have one
-    plan : prefix, suffix, queries, chance, confidence, negligible
+    plan : prefix, suffix, queries, chance, near, confidence, negligible
     design : how it was decided which texts were trained on; empty if nobody said
+    asked : the model that was asked to go on; None where only log-probabilities were read
     notes, source, repeat : as in an audit's findings
     """
 
     KIND = "extraction"
+    LATER = ("asked",)
 
     verdict: ExtractionVerdict
     members: Rate
@@ -132,10 +189,13 @@ class ExtractionFindings(FindingsRecord):
     queries: tuple[Queries, ...]
     repetitions: tuple[Repetition, ...]
     most_exposure: NotNegative
+    told: Told
     named: tuple[Named, ...]
+    units: tuple[NamedUnit, ...]
     counts: Annotated[Mapping[str, Any], _COUNTS]
     plan: Mapping[str, Share | int]
     design: str
+    asked: Asked | None = None
     notes: tuple[str, ...] = ()
     source: str = ""
     repeat: Mapping[str, Any] = field(default_factory=dict)

@@ -78,7 +78,7 @@ class JobsFailedError(MiauditError):
         rest = sum(map(len, alike[_NAMED:]))
         more = f"; and {rest} more" if rest else ""
         if store is None:
-            named = "" if what == "generators" else " (shadow.store in a configuration file)"
+            named = "" if what in ("generators", "passes") else " (shadow.store in a configuration file)"
             kept = f"give store={named} to keep what finishes"
         elif len(failed) == total:
             kept = "none finished: mend the cause and run again"

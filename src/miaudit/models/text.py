@@ -186,6 +186,20 @@ def token_log_probabilities(
     )
 
 
+def cut_tokens(
+    language_model: LanguageModel, texts: Sequence[str], longest: int | None = None
+) -> tuple[list[IntArray], list[BoolArray]]:
+    """Return the tokens of each text as they go through the model, special ones included, and which are scored.
+
+    Raises
+    ------
+    InputError
+        As :func:`token_log_probabilities` does.
+    """
+    cut = _Cut.of(language_model, texts, longest)
+    return cut.ids, cut.kept
+
+
 class _Cut(NamedTuple):
     """Texts cut into tokens: ids of each text, which positions are scored, and what was left out."""
 

@@ -2,19 +2,52 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-from miaudit.findings.extraction import ExtractionFindings, Rate, Repetition
-from miaudit.metrics.definition import amount, percent, written
+from miaudit.findings.extraction import ExtractionFindings, Named, Rate, Repetition, Way
+from miaudit.metrics.definition import Rounding, amount, percent, written
 from miaudit.report import page_frame
 from miaudit.report.drawing import BLUE, ORANGE, coloured, finished, over, share, tips
 
 if TYPE_CHECKING:
     import altair as alt
 
-NAMES = ("queries", "repetitions")
+NAMES = ("queries", "repetitions", "exposure")
 _OF = {"members": "trained on", "controls": "not trained on (controls)"}
-_WAYS = {"sampled": "Drawn from the model", "greedy": "The likeliest continuation"}
+_WAYS = {
+    "sampled": "By probabilities, in {queries:,} queries",
+    "greedy": "By probabilities, the likeliest continuation",
+    "asked-greedy": "Asked, the likeliest answer",
+    "asked-greedy-near": "Asked, nearly the likeliest answer",
+    "asked-drawn": "Asked, in {samples:,} answers",
+    "asked-drawn-near": "Asked, nearly in {samples:,} answers",
+}
+_SHORT = {
+    "sampled": "in queries",
+    "greedy": "likeliest",
+    "asked-greedy": "asked: likeliest",
+    "asked-greedy-near": "nearly",
+    "asked-drawn": "asked: drawn",
+    "asked-drawn-near": "drawn nearly",
+}
+_NEXT = {
+    "flagged": (
+        "Look at which texts these are: miaudit extraction {file} --names. Take texts that stand there many times out "
+        "of the training data, or keep one of each, and train again.",
+        "If nobody may be repeated at all, train with differential privacy; miaudit audit tests such a claim.",
+    ),
+    "clear": (
+        "Ask about more text for a smaller limit, and with a longer prefix: miaudit extraction {file} --prefix 100.",
+        "That a text does not come out does not hide that it was trained on: miaudit audit measures that.",
+    ),
+    "inconclusive": (
+        "More texts give narrower limits: four times as many about halve them.",
+        "Add controls first, where they are fewer: texts like the members that were not trained on.",
+    ),
+    "not-testable": ("Add texts of the kind that is missing, or lower --prefix and --suffix.",),
+}
 _SHOWN = 50
 
 
@@ -24,7 +57,7 @@ def charts(findings: ExtractionFindings) -> dict[str, alt.LayerChart]:
     if findings.members.value is not None and findings.controls.value is not None:
         drawn["queries"] = _by_queries(findings)
     if len(findings.repetitions) > 1:
-        drawn["repetitions"] = _by_times(findings)
+        drawn |= {"repetitions": _by_times(findings), "exposure": _exposure(findings)}
     return drawn
 
 
@@ -34,21 +67,27 @@ def page(findings: ExtractionFindings) -> str:
     word = page_frame.WORDS[verdict.status]
     text = verdict.text.removeprefix(f"{word}: ").removeprefix("No concern at this limit: ")
     plan = findings.plan
+    about = _about(findings)
     return page_frame.render(
         "extraction_page.html",
         findings,
         charts(findings),
         verdict={"status": verdict.status, "word": word},
         said=text[:1].upper() + text[1:],
-        what="units" if "member_units" in findings.counts else "texts",
-        cards=_cards(findings),
+        what=_what(findings),
+        plain=[*sentences(findings)],
+        after=_next(findings),
+        cards=_cards(findings, about),
         ways=[
-            [_WAYS[w.name], *(_of_1000(rate) for rate in (w.members, w.controls, w.difference))] for w in findings.ways
+            [_name(findings, w.name), *(_of_1000(rate) for rate in (w.members, w.controls, w.difference))]
+            for w in findings.ways
         ],
+        edits=int(plan["near"] * plan["suffix"] + 1e-9),
         repetitions=[_row(row) for row in findings.repetitions],
         most=f"{findings.most_exposure:.1f}",
         sure=percent(plan["confidence"]),
-        named=findings.named[:_SHOWN],
+        named=[_named(one) for one in findings.named[:_SHOWN]],
+        units=findings.units[:_SHOWN],
     )
 
 
@@ -58,41 +97,109 @@ def text(findings: ExtractionFindings) -> str:
     lines = [
         findings.verdict.text,
         "",
+        *sentences(findings),
+        "",
         f"{counts['members']:,} texts that were trained on, {counts['controls']:,} controls, "
         f"{counts['passages']:,} passages",
     ]
     for way in findings.ways:
-        lines.append(f"  {_WAYS[way.name]}, of 1,000:")
+        lines.append(f"  {_name(findings, way.name)}, of 1,000:")
         for name, rate in (("trained on", way.members), ("controls", way.controls), ("difference", way.difference)):
             lines.append(f"    {name:<12} {_of_1000(rate)}")
     if findings.repetitions:
         lines.append("  By how often a text was trained on:")
-        for name, texts, out, exposure, auc in map(_row, findings.repetitions):
-            lines.append(
-                f"    {name:<12} {texts:>7} texts  {out} of 1,000 come out  exposure {exposure} bits  AUC {auc}"
-            )
-    lines += [f"  {one.id}: {one.queries:,.1f} queries" for one in findings.named[:_SHOWN]]
+        for name, texts, out, exposure, median, auc in map(_row, findings.repetitions):
+            bits = f"exposure {exposure} bits, median {median}"
+            lines.append(f"    {name:<12} {texts:>7} texts  {out} of 1,000 come out  {bits}  AUC {auc}")
+    for one in findings.named[:_SHOWN]:
+        name, _, times, queries, ways = _named(one)
+        lines.append(f"  {name}: trained on {times} times, {queries} queries; {ways}")
+    lines += [f"  {one.unit}: {one.out:,} of {one.texts:,} texts" for one in findings.units[:_SHOWN]]
     return "\n".join([*lines, *(f"Note: {note}" for note in findings.notes)])
 
 
 # -- words and rows ---------------------------------------------------------------------------------------------------
 
 
-def _cards(findings: ExtractionFindings) -> list[tuple[str, str, str]]:
-    first = findings.ways[0]
+def sentences(findings: ExtractionFindings) -> Iterator[str]:
+    """Say in plain words how many texts come out, and how many can be told to be training data."""
+    about, told = _about(findings), findings.told
+    what = _what(findings)
+    if about.members.value is not None and about.controls.value is not None:
+        of = "private texts" if what == "texts" else "people or sources (units) with private texts"
+        limits = _limit(about.members.low, "down"), _limit(about.controls.high, "up")
+        yield (
+            f"Of 1,000 {of} {_number(about.members)} (at least {limits[0]}) come out {about.words}, compared with "
+            f"{_number(about.controls)} (at most {limits[1]}) of 1,000 that it never saw."
+        )
+    if told.share.value is not None:
+        accused = written(1000 * told.fpr, ".0f")
+        yield (
+            f"{_number(told.share)} ({_limits(told.share)}) of 1,000 texts can be told to be training data, if "
+            f"{accused} of 1,000 others may be wrongly accused; guessing would find {accused}."
+        )
+    else:
+        yield f"How many can be told to be training data is not said. {told.why_not}"
+
+
+def _next(findings: ExtractionFindings) -> list[str]:
+    """What to do next, each with its command where there is one."""
+    file = findings.source or "FILE.jsonl"
+    found = [one.replace("{file}", file) for one in _NEXT[findings.verdict.status]]
+    design = findings.design or "zero-run"
+    if findings.told.share.value is None:
+        options = f"--signal token-logprobs --design {design}"
+        found.append(f"Who can be told to be a member, corrected or refused: miaudit audit {file} {options}.")
+    if findings.asked is None and findings.verdict.status != "not-testable":
+        found.append(f"Nearly the same words: ask the model, miaudit extraction {file} --model FOLDER.")
+    return found
+
+
+def _about(findings: ExtractionFindings) -> Way:
+    """The way of which the verdict is told."""
+    return next(way for way in findings.ways if way.name == findings.verdict.way)
+
+
+def _what(findings: ExtractionFindings) -> str:
+    return "units" if "member_units" in findings.counts else "texts"
+
+
+def _name(findings: ExtractionFindings, name: str) -> str:
+    asked = findings.asked
+    return _WAYS[name].format(queries=findings.plan["queries"], samples=0 if asked is None else asked.samples)
+
+
+def _named(one: Named) -> list[str]:
+    times = "–" if one.times is None else f"{one.times:,}"
+    queries = "–" if one.queries is None else f"{one.queries:,.0f}" if one.queries < 1e7 else f"{one.queries:.1g}"
+    ways = ", ".join(_SHORT[name] for name in one.ways)
+    return [one.id, "yes" if one.member else "no", times, queries, ways]
+
+
+def _cards(findings: ExtractionFindings, about: Way) -> list[tuple[str, str, str]]:
     of = "of 1,000 {}"
-    return [
-        ("Come out, trained on", _number(first.members), of.format(f"with limits {_limits(first.members)}")),
-        ("Come out, never seen", _number(first.controls), of.format(f"with limits {_limits(first.controls)}")),
-        ("More than of controls", _number(first.difference), of.format(f"with limits {_limits(first.difference)}")),
+    cards = [
+        ("Come out, trained on", _number(about.members), of.format(f"with limits {_limits(about.members)}")),
+        ("Come out, never seen", _number(about.controls), of.format(f"with limits {_limits(about.controls)}")),
+        ("More than of controls", _number(about.difference), of.format(f"with limits {_limits(about.difference)}")),
     ]
+    told = findings.told
+    if told.share.value is not None:
+        accused = f"and {written(1000 * told.fpr, '.0f')} of 1,000 others wrongly"
+        cards.append(("Can be told", _number(told.share), f"of 1,000, {accused}; limits {_limits(told.share)}"))
+    return cards
 
 
 def _row(row: Repetition) -> list[str]:
     times = f"{row.times_from:,}" if row.times_from == row.times_to else f"{row.times_from:,} to {row.times_to:,}"
     auc = amount("auc", row.auc.value)
     limits = f"({amount('auc', row.auc.low, 'down')} to {amount('auc', row.auc.high, 'up')})"
-    return [times, f"{row.texts:,}", _of_1000(row.out), f"{row.exposure:.1f}", f"{auc} {limits}"]
+    median = f"{row.median.value or 0.0:.1f} ({_bits(row.median.low, 'down')} to {_bits(row.median.high, 'up')})"
+    return [times, f"{row.texts:,}", _of_1000(row.out), f"{row.exposure:.1f}", median, f"{auc} {limits}"]
+
+
+def _bits(value: float, rounding: Rounding) -> str:
+    return written(value, ".1f", rounding)
 
 
 def _of_1000(rate: Rate) -> str:
@@ -104,7 +211,11 @@ def _number(rate: Rate) -> str:
 
 
 def _limits(rate: Rate) -> str:
-    return f"{written(1000 * rate.low, '.0f', 'down')} to {written(1000 * rate.high, '.0f', 'up')}"
+    return f"{_limit(rate.low, 'down')} to {_limit(rate.high, 'up')}"
+
+
+def _limit(share: float, rounding: Rounding) -> str:
+    return written(1000 * share, ".0f", rounding)
 
 
 # -- charts -----------------------------------------------------------------------------------------------------------
@@ -150,36 +261,59 @@ def _by_queries(findings: ExtractionFindings) -> alt.LayerChart:
 
 def _by_times(findings: ExtractionFindings) -> alt.LayerChart:
     """The share of texts that come out by how often they were trained on."""
-    import altair as alt
-
-    rows = []
-    for row in findings.repetitions:
-        times, texts, out, exposure, auc = _row(row)
-        rate = row.out
-        limits = {"value": rate.value, "low": rate.low, "high": rate.high}
-        rows.append(
-            {
-                "times": times,
-                **limits,
-                "text": f"{out} of 1,000",
-                "exposure": f"{exposure} bits",
-                "auc": auc,
-                "texts": texts,
-            }
-        )
-    x = alt.X("times:N", sort=None, title="Times trained on", axis=alt.Axis(labelAngle=0))
+    rows = _times_rows(findings, "out")
     y = share("Share of which a passage comes out")
-    base = over(rows).encode(x=x)
-    shown = tips(times="Times", texts="Texts", text="Come out", exposure="Exposure", auc="AUC")
-    layers = [
-        base.mark_rule(strokeWidth=3, color=BLUE, opacity=0.45).encode(y=alt.Y("low:Q", **y), y2="high:Q"),
-        base.mark_point(filled=True, size=90, color=BLUE, opacity=1).encode(y=alt.Y("value:Q", **y), tooltip=shown),
-    ]
-    if findings.controls.value is not None:
-        level = [{"at": findings.controls.value}]
-        layers.append(over(level).mark_rule(color=ORANGE, strokeDash=[6, 3]).encode(y=alt.Y("at:Q", **y)))
+    layers = _whiskers(rows, y, None if findings.controls.value is None else findings.controls.value)
     last = findings.repetitions[-1]
     title = f"Of texts trained on {_row(last)[0]} times {_number(last.out)} of 1,000 come out"
     said = ["Limits hold for all numbers of times together. Orange dashes: texts that were not trained on."]
     values = ", ".join(f"{row['times']} times: {row['text']}" for row in rows)
     return finished(layers, title, said, f"{title}. {values}.", 260)
+
+
+def _exposure(findings: ExtractionFindings) -> alt.LayerChart:
+    """The median exposure of texts by how often they were trained on."""
+    import altair as alt
+
+    rows = _times_rows(findings, "median")
+    y = {
+        "scale": alt.Scale(domain=[0, math.ceil(findings.most_exposure)], nice=False),
+        "title": "Median exposure, bits",
+        "axis": alt.Axis(tickMinStep=1),
+    }
+    last = findings.repetitions[-1]
+    title = f"Texts trained on {_row(last)[0]} times have a median exposure of {last.median.value or 0.0:.1f} bits"
+    said = [
+        "Each bit halves the controls that are as likely. Limits hold for all together, beside these controls. Orange: "
+        f"one bit, the median of controls. At most {findings.most_exposure:.1f} with so many controls."
+    ]
+    values = ", ".join(f"{row['times']} times: {row['exposure']}" for row in rows)
+    return finished(_whiskers(rows, y, 1.0), title, said, f"{title}. {values}.", 260)
+
+
+def _times_rows(findings: ExtractionFindings, of: str) -> list[dict[str, Any]]:
+    found = []
+    for row in findings.repetitions:
+        times, texts, out, exposure, median, auc = _row(row)
+        rate: Rate = getattr(row, of)
+        numbers: dict[str, Any] = {"value": rate.value, "low": rate.low, "high": rate.high}
+        words = {"text": f"{out} of 1,000", "exposure": f"median {median} bits, mean {exposure}", "auc": auc}
+        found.append({"times": times, **numbers, **words, "texts": texts})
+    return found
+
+
+def _whiskers(rows: list[dict[str, Any]], y: dict[str, Any], level: float | None) -> list[Any]:
+    """Points with limits over the numbers of times, and a dashed level of texts that were not trained on."""
+    import altair as alt
+
+    x = alt.X("times:N", sort=None, title="Times trained on", axis=alt.Axis(labelAngle=0))
+    shown = tips(times="Times", texts="Texts", text="Come out", exposure="Exposure", auc="AUC")
+    base = over(rows).encode(x=x)
+    layers = [
+        base.mark_rule(strokeWidth=3, color=BLUE, opacity=0.45).encode(y=alt.Y("low:Q", **y), y2="high:Q"),
+        base.mark_point(filled=True, size=90, color=BLUE, opacity=1).encode(y=alt.Y("value:Q", **y), tooltip=shown),
+    ]
+    if level is not None:
+        dashes = over([{"at": level}]).mark_rule(color=ORANGE, strokeDash=[6, 3])
+        layers.append(dashes.encode(y=alt.Y("at:Q", **y)))
+    return layers

@@ -1,0 +1,103 @@
+"""How a causal language model goes on from the beginning of a text: its likeliest tokens, or tokens drawn from it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import GenerationConfig
+
+from miaudit.arrays import IntArray
+from miaudit.errors import InputError
+from miaudit.models.devices import products
+from miaudit.models.text import LanguageModel
+
+__all__ = ["continuations"]
+
+_NOTHING = -1  # in the place of tokens after the end
+_settings: Any = GenerationConfig
+
+
+@torch.inference_mode()
+def continuations(
+    language_model: LanguageModel,
+    beginnings: Sequence[IntArray],
+    tokens: int,
+    *,
+    samples: int = 0,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    rng: np.random.Generator,
+) -> IntArray:
+    """Return the tokens that a model says after each of n beginnings, all in one pass.
+
+    Beginnings are padded on the left, where nothing looks; what the folder asks for itself (a penalty on repetition,
+    a nucleus) is left aside.
+
+    Parameters
+    ----------
+    beginnings : n arrays of token numbers, one token or more each
+    tokens : how many follow, from 1
+    samples : continuations that are drawn of each; 0 for the likeliest token, one after another
+    temperature : of the draws, above 0; 1 is the model's own distribution
+    top_k : how many of the likeliest tokens a draw chooses from; 0 for all
+    rng : generator of the draws
+
+    Returns
+    -------
+    array (n, tokens), or (n, samples, tokens): token numbers, -1 after the end of a text
+
+    Examples
+    --------
+    >>> from miaudit.models.text import SmallGPT2, byte_pair_tokenizer, train
+    >>> tokenizer, rng = byte_pair_tokenizer([], vocabulary=257), np.random.default_rng(0)
+    >>> small = train(tokenizer, ["abcdefgh"], SmallGPT2(layers=1, width=16, heads=1, epochs=60), rng=rng)
+    >>> tokenizer.decode(continuations(small, [np.array(tokenizer("abc")["input_ids"])], 4, rng=rng)[0])
+    'defg'
+    """
+    model, device = language_model.model, language_model.model.device
+    width = max(map(len, beginnings))
+    if min(map(len, beginnings)) < 1:
+        raise InputError("beginnings", "a token or more each", "none", "give the model something to go on from")
+    ids, mask = np.zeros((2, len(beginnings), width), dtype=np.int64)
+    for i, beginning in enumerate(beginnings):
+        ids[i, width - len(beginning) :], mask[i, width - len(beginning) :] = beginning, 1
+    ends = _ends(language_model)
+    how: dict[str, Any] = {"max_new_tokens": tokens, "use_cache": True}
+    how |= {"eos_token_id": ends or None, "pad_token_id": (ends or [0])[0]}
+    if samples:
+        drawn: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": 1.0}
+        how |= {"do_sample": True, "num_return_sequences": samples, **drawn}
+    given = {"input_ids": torch.from_numpy(ids).to(device), "attention_mask": torch.from_numpy(mask).to(device)}
+    with _alone(model, int(rng.integers(2**62))), products(tf32=False):
+        said = model.generate(**given, generation_config=_settings(**how))
+    found: IntArray = said[:, width:].cpu().numpy().astype(np.int64)
+    found[np.logical_or.accumulate(np.isin(found, ends), axis=1)] = _NOTHING
+    whole = np.full((len(found), tokens), _NOTHING)
+    whole[:, : found.shape[1]] = found
+    return whole.reshape(len(beginnings), samples, tokens) if samples else whole
+
+
+def _ends(language_model: LanguageModel) -> list[int]:
+    """Numbers of the tokens after which a text has ended."""
+    own = language_model.model.generation_config.eos_token_id
+    if own is None:
+        own = language_model.tokenizer.eos_token_id
+    return [] if own is None else [int(one) for one in (own if isinstance(own, list) else [own])]
+
+
+@contextlib.contextmanager
+def _alone(model: Any, seed: int) -> Iterator[None]:
+    """Draw from a seed of its own, and by no other settings than those that are given."""
+    settings = model.generation_config
+    model.generation_config = _settings()
+    devices = [model.device] if model.device.type == "cuda" else []
+    try:
+        with torch.random.fork_rng(devices=devices):
+            torch.manual_seed(seed)
+            yield
+    finally:
+        model.generation_config = settings
