@@ -1,10 +1,15 @@
 """How much each kind of canary shows of mu, and what it costs the model: the table of docs/canaries.md.
 
     PYTHONPATH=src python benchmarks/canaries.py [--json FILE] [--data FOLDER] [--count 1000] [--only TEXT]
+    PYTHONPATH=src python benchmarks/canaries.py --texts --count 300 [--only TEXT]
 
 For each world, model and kind: one set of canaries, four trainings with coins of their own, eight shadow models of none
 of them, and as many models with and without the canaries whose accuracy on records that no model learned is compared.
 Worlds need MNIST and Location-30 (--data); without them handwritten digits of scikit-learn take their place.
+
+With --texts: of kinds for texts, once or several times in a small GPT-2 that learns WikiMIA's passages of 32 words, by
+the loss and by its ratio to that of a model that learned the same passages and no canary. Without WikiMIA sentences
+that are made here take its place.
 """
 
 from __future__ import annotations
@@ -23,10 +28,11 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 
 from miaudit.collect.campaign import Campaign, Shadows
-from miaudit.collect.canaries import KINDS, Kind, added, fitting
+from miaudit.collect.canaries import KINDS, Insertion, Kind, added, fitting
 from miaudit.collect.records import Records
 from miaudit.collect.run_campaign import collect
 from miaudit.dp import one_run
+from miaudit.evidence import Evidence
 from miaudit.models.targets import SklearnTarget, TorchTarget
 from miaudit.models.train_config import TrainConfig
 
@@ -132,6 +138,115 @@ def compare(data: Path, count: int, only: str) -> Iterator[dict[str, Any]]:
                 }
 
 
+# -- texts -------------------------------------------------------------------------------------------------------------
+
+TEXT_KINDS = (("held-out", 1), ("changed-fact", 1), ("random-tokens", 1), ("rare-tokens", 1), ("rare-tokens", 4))
+HELD_OUT = 150
+
+
+def passages(data: Path) -> list[str]:
+    """Texts, all different: those of WikiMIA, or made ones."""
+    path = data / "wikimia" / "wikimia_32.jsonl"
+    if path.is_file():
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return list(dict.fromkeys(json.loads(line)["input"] for line in lines))
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(list("aeioulnrst"), 6)) for _ in range(2000)]
+    ranks = np.minimum(rng.zipf(1.5, (700, 32)), len(words)) - 1
+    return [" ".join(["In", str(rng.integers(1900, 2024)), *(words[i] for i in row)]) for row in ranks]
+
+
+def compare_texts(data: Path, count: int, only: str, config: Any = None) -> Iterator[dict[str, Any]]:
+    """One row for each kind of canaries of texts, where ``only`` is part of its name."""
+    from miaudit.models.language import SmallLanguage
+    from miaudit.models.train_config import SmallGPT2
+
+    texts = passages(data)
+    order = np.random.default_rng(0).permutation(len(texts))
+    held_out = [texts[i] for i in order[:HELD_OUT]]
+    records = Records([texts[i] for i in order[HELD_OUT:]], None, None, {}, "passages")
+    target = SmallLanguage(config or SmallGPT2(layers=1, width=64, heads=2, context=96, epochs=12, learning_rate=0.006))
+    plain: list[float] = []
+    for name, times in TEXT_KINDS:
+        label = name if times == 1 else f"{name}, {times} times"
+        if only not in label:
+            continue
+        begin = time.perf_counter()
+        plain = plain or [nats(learned(target, records.x, records.x, s), held_out) for s in range(RUNS)]
+        rng, insertion = np.random.default_rng(7), Insertion((times,))
+        whole = added(records, KINDS[name](count), rng=rng, insertion=insertion)
+        found = shown_of_texts(target, whole, held_out)
+        yield {
+            "world": "WikiMIA, 32 words",
+            "model": "small GPT-2",
+            "kind": label,
+            "canaries": count,
+            "records": whole.n - count,
+            **found,
+            "nats_without": plain,
+            "seconds": round(time.perf_counter() - begin, 1),
+        }
+
+
+def shown_of_texts(target: Any, whole: Records, held_out: list[str]) -> dict[str, Any]:
+    """Bounds on mu of each run by the loss and its ratio, and the loss on texts that no model learned."""
+    canary = np.asarray(whole.canary)
+    asked, natural = [whole.x[i] for i in np.flatnonzero(canary)], [whole.x[i] for i in np.flatnonzero(~canary)]
+    often = np.ones(whole.n, dtype=int) if whole.times is None else whole.times
+    reference = means(learned(target, whole.x, natural, 99), asked)
+    mu: dict[str, list[float]] = {"loss": [], "ratio": []}
+    losses = []
+    for run in range(RUNS):
+        coins = np.random.default_rng(100 + run).random(len(asked)) < 0.5
+        member = np.concatenate([np.ones(len(natural), dtype=bool), coins])
+        model = learned(
+            target, whole.x, [x for x, n in zip(whole.x, member * often, strict=True) for _ in range(n)], run
+        )
+        own = means(model, asked)
+        for name, score in (("loss", own), ("ratio", own / -reference)):
+            evidence = Evidence(score=score, member=coins, design="one-run")
+            rng = np.random.default_rng(run)
+            mu[name].append(one_run.audit(evidence, parameter="mu", confidence=CONFIDENCE, rng=rng).value)
+        losses.append(nats(model, held_out))
+    return {"mu": mu, "nats_with": losses}
+
+
+def learned(target: Any, every: list[str], texts: list[str], seed: int) -> Any:
+    """A model of texts, whose vocabulary is of all of them."""
+    from miaudit.models import text
+
+    tokenizer = text.byte_pair_tokenizer(every, vocabulary=target.vocabulary)
+    return text.train(tokenizer, texts, target.config, rng=np.random.default_rng(seed))
+
+
+def means(model: Any, texts: list[str]) -> Any:
+    """Mean log-probability of the tokens of each text."""
+    from miaudit.attacks import tokens
+    from miaudit.models import text
+
+    found = text.token_log_probabilities(model, texts, moments=False, batch=64)
+    return tokens.loss(found.log_p, found.offsets)
+
+
+def nats(model: Any, texts: list[str]) -> float:
+    """Loss for each word, which does not depend on how a vocabulary cuts them."""
+    from miaudit.models import text
+
+    found = text.token_log_probabilities(model, texts, moments=False, batch=64)
+    return float(-found.log_p.sum() / sum(len(one.split()) for one in texts))
+
+
+def text_line(row: dict[str, Any]) -> str:
+    """One line of the table of texts."""
+    change = np.array(row["nats_with"]) - row["nats_without"]
+    parts = [*row["mu"].values(), change]
+    cells = [
+        f"{np.mean(values):{sign}.2f} ± {np.std(values, ddof=1):.2f}"
+        for values, sign in zip(parts, (" ", " ", "+"), strict=True)
+    ]
+    return f"| {row['kind']} | {' | '.join(cell.strip() for cell in cells)} |"
+
+
 def line(row: dict[str, Any]) -> str:
     """One line of the table: means and standard deviations over the runs."""
     cells = [f"{np.mean(values):.2f} ± {np.std(values, ddof=1):.2f}" for values in row["mu"].values()]
@@ -146,12 +261,16 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--only", default="", help="part of the names of data, model and kind: 'Location-30 MLP hard'")
+    parser.add_argument("--texts", action="store_true", help="kinds for texts, in a small language model")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    print("| data | model | canaries | mu, loss | mu, LiRA | accuracy, points |\n|---|---|---|---|---|---|")
+    head, make, told = "| data | model | canaries | mu, loss | mu, LiRA | accuracy, points |", compare, line
+    if options.texts:
+        head, make, told = "| canaries | mu, loss | mu, ratio | loss, nats a word |", compare_texts, text_line
+    print(f"{head}\n{'|---' * (head.count('|') - 1)}|")
     rows = []
-    for row in compare(options.data, options.count, options.only):
-        print(line(row), flush=True)
+    for row in make(options.data, options.count, options.only):
+        print(told(row), flush=True)
         rows.append(row)
         if options.json is not None:
             options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")

@@ -34,3 +34,23 @@ def test_noise_on_digits_is_learned_by_heart_and_costs_nothing(
     assert min(row["mu"]["loss"]) > 0.5
     assert abs(np.mean(row["accuracy_with"]) - np.mean(row["accuracy_without"])) < 0.03
     assert comparison.line(row).count("|") == 7
+
+
+@pytest.mark.long
+@pytest.mark.thorough
+def test_rare_words_are_learned_by_a_small_language_model(
+    comparison: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from miaudit.models.train_config import SmallGPT2
+
+    monkeypatch.setattr(comparison, "RUNS", 2)
+    monkeypatch.setattr(comparison, "HELD_OUT", 20)
+    made = comparison.passages(tmp_path)[:120]  # no data there: texts that are made
+    monkeypatch.setattr(comparison, "passages", lambda _: made)
+    config = SmallGPT2(layers=1, width=16, heads=1, context=40, epochs=6, learning_rate=0.01)
+    (row,) = comparison.compare_texts(tmp_path, 40, "rare-tokens, 4", config)
+    assert (row["kind"], row["canaries"], row["records"]) == ("rare-tokens, 4 times", 40, 100)
+    assert set(row["mu"]) == {"loss", "ratio"}
+    assert np.mean(row["mu"]["ratio"]) > 0
+    assert abs(np.mean(row["nats_with"]) - np.mean(row["nats_without"])) < 2
+    assert comparison.text_line(row).count("|") == 5

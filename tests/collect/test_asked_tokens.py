@@ -15,6 +15,7 @@ from miaudit.attacks import tokens
 from miaudit.collect import asked_tokens
 from miaudit.collect.asked_tokens import collect_tokens
 from miaudit.collect.campaign import Campaign
+from miaudit.collect.outputs import from_tokens
 from miaudit.collect.records import Records
 from miaudit.errors import InputError
 from miaudit.models import language, text
@@ -56,6 +57,27 @@ def test_the_file_holds_what_the_models_say(folders: Path, tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["t.jsonl"]
     with pytest.raises(InputError, match="add --overwrite"):
         collect_tokens(campaign(folders), tmp_path / "t.jsonl")
+
+
+def test_of_canaries_beside_other_texts_the_canaries_alone_are_asked_about(folders: Path, tmp_path: Path) -> None:
+    whole = campaign(folders)
+    records = replace(whole.records, canary=np.arange(24) % 2 == 0, times=np.arange(24) + 1)
+    collect_tokens(replace(whole, records=records, design="one-run"), tmp_path / "t.jsonl")
+    found = tokens.read_jsonl(tmp_path / "t.jsonl")
+    assert found.ids == tuple(str(i) for i in range(0, 24, 2))
+    assert found.text == tuple(TEXTS[::2])
+    assert found.times is not None
+    assert found.times.tolist() == [i + 1 if i < 12 else 0 for i in range(0, 24, 2)]
+
+
+def test_controls_among_the_members_are_said(folders: Path, tmp_path: Path) -> None:
+    long = "a letter that goes to all of you who have an account with us, and which says a lot"
+    texts = [*TEXTS[:12], long, long.upper(), *TEXTS[14:]]
+    (said,) = collect_tokens(campaign(folders, texts, np.arange(24) < 13), tmp_path / "t.jsonl")
+    assert said.startswith("1 of 11 controls have an equal or nearly equal text among the members")
+    audited = from_tokens(tmp_path / "t.jsonl", design="one-run")
+    assert any(note.startswith("1 of 11 controls") for note in audited.notes)
+    assert not any("controls have" in note for note in from_tokens(tmp_path / "t.jsonl", design="zero-run").notes)
 
 
 def test_a_killed_run_goes_on_and_a_changed_one_starts_again(

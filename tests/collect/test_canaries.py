@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -14,12 +16,16 @@ from miaudit.collect.campaign import Campaign, Shadows
 from miaudit.collect.canaries import (
     KINDS,
     Blank,
+    ChangedFact,
     Hard,
+    HeldOut,
+    Insertion,
     Kind,
     Mislabelled,
     Noise,
     OutOfDistribution,
     RandomTokens,
+    RareTokens,
     added,
     fitting,
 )
@@ -28,6 +34,9 @@ from miaudit.collect.records import Records
 from miaudit.collect.run_campaign import collect
 from miaudit.dp import one_run
 from miaudit.errors import InputError
+from miaudit.evidence import Evidence
+from miaudit.models.inclusion import coins
+from miaudit.models.protocol import Traits
 from miaudit.models.targets import SklearnTarget
 
 NEAREST = SklearnTarget(KNeighborsClassifier(1))
@@ -52,7 +61,10 @@ def table(n: int = 100) -> Records:
 
 
 def texts() -> Records:
-    return Records([f"one {i} two {i % 7} three" for i in range(40)], None, None, {}, "texts")
+    rng = np.random.default_rng(6)
+    words = ["".join(rng.choice(list("aeilmnorst"), 5)) for _ in range(300)]
+    facts = [f"In {1900 + i} it was {words[-i].title()} who saw {rng.integers(10, 99)}" for i in range(60)]
+    return Records([f"{one} {' '.join(rng.choice(words, 12))}." for one in facts], None, None, {}, "texts")
 
 
 def made(records: Records, kind: Kind, seed: int = 0) -> Records:
@@ -66,6 +78,9 @@ EACH = {
     "out-of-distribution": (table, OutOfDistribution(20)),
     "hard": (rows, Hard(20)),
     "random-tokens": (texts, RandomTokens(20)),
+    "rare-tokens": (texts, RareTokens(20)),
+    "changed-fact": (texts, ChangedFact(20)),
+    "held-out": (texts, HeldOut(20)),
 }
 
 
@@ -219,7 +234,11 @@ def test_records_without_canaries_are_drawn_as_ever() -> None:
         (rows, Noise(5, shape=(3, 3)), "expected a shape of 4 pixels, received [3, 3]"),
         (images, OutOfDistribution(5), "mislabelled or hard or blank or noise, for images of shape (6, 6, 3)"),
         (table, Noise(5), "for a table with columns of text, categories or gaps, received noise"),
-        (texts, Mislabelled(5), "expected random-tokens, for texts without labels, received mislabelled"),
+        (
+            texts,
+            Mislabelled(5),
+            "expected random-tokens or rare-tokens or changed-fact or held-out, for texts without labels",
+        ),
         (rows, Mislabelled(200), "expected at most 199, of 200 records, received 200"),
         (rows, Mislabelled(500), "expected at most 199, of 200 records, received 500"),
         (rows, Hard(101), "expected at most 100, half of the records, received 101"),
@@ -257,6 +276,129 @@ def test_designs_and_memberships_that_do_not_go_with_canaries() -> None:
         Draws.of(Campaign(NEAREST, known), np.random.default_rng(0))
     drawn = Draws.of(Campaign(NEAREST, known, design="one-run"), np.random.default_rng(0))
     np.testing.assert_array_equal(drawn.included[0], member)
+
+
+# -- repeated, and in units --------------------------------------------------------------------------------------------
+
+
+class Counts(Traits):
+    """A target that keeps the rows it is given, and says of each text how often it was among them."""
+
+    kind: ClassVar[Any] = "signals"
+    runs_user_code = False
+    name, columns, notes = "counts", ("loss",), ()
+
+    def identity(self) -> str:
+        return "counts"
+
+    def fit(self, x: Any, y: Any, rows: Any, *, seed: int) -> Any:
+        return np.bincount(rows, minlength=len(x))
+
+    def outputs(self, fitted: Any, x: Any) -> Any:
+        return fitted[:, None].astype(np.float32)
+
+
+def test_a_member_is_learned_as_often_as_was_asked_and_no_other_record_more_than_once() -> None:
+    found = added(texts(), RareTokens(20), rng=np.random.default_rng(0), insertion=Insertion((1, 4, 16, 64)))
+    assert found.times is not None
+    assert np.bincount(found.times[-20:])[[1, 4, 16, 64]].tolist() == [5, 5, 5, 5]
+    assert (found.times[:-20] == 1).all()
+    evidence = collect(Campaign(Counts(), found), rng=np.random.default_rng(0)).evidence
+    assert evidence.n == 20  # copies are one canary, with one coin
+    np.testing.assert_array_equal(evidence.score, np.where(evidence.member, found.times[-20:], 0))
+    plain = Campaign(Counts(), replace(found, times=None))
+    without = collect(plain, rng=np.random.default_rng(0)).evidence
+    np.testing.assert_array_equal(without.score, without.member)
+    np.testing.assert_array_equal(without.member, evidence.member)  # coins do not depend on how often
+
+
+def test_models_of_records_that_are_repeated_have_a_store_of_their_own(tmp_path: Path) -> None:
+    found = added(texts(), RareTokens(20), rng=np.random.default_rng(0), insertion=Insertion((3,)))
+    shadows = Shadows(models=4, store=tmp_path / "store")
+    collect(Campaign(Counts(), found, shadows=shadows), rng=np.random.default_rng(0))
+    with pytest.raises(InputError, match="times"):
+        collect(Campaign(Counts(), replace(found, times=None), shadows=shadows), rng=np.random.default_rng(0))
+    with pytest.raises(InputError, match="beside stability"):
+        Draws.of(Campaign(Counts(), found, stability=2), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("given", [None, np.repeat(np.arange(20), 3), np.repeat([f"canary-{i}" for i in range(20)], 3)])
+@pytest.mark.parametrize("name", ["random-tokens", "rare-tokens", "changed-fact"])
+def test_documents_of_a_canary_unit_have_one_coin_and_nobody_of_the_data_is_one(given: Any, name: str) -> None:
+    data = replace(texts(), fields={} if given is None else {"unit": given})
+    found = added(data, KINDS[name](4), rng=np.random.default_rng(0), insertion=Insertion((1, 2), per_unit=5))
+    canary, unit = np.asarray(found.canary), np.asarray(found.fields["unit"])
+    assert canary.sum() == 20
+    assert len(set(unit[canary].tolist())) == 4
+    assert not set(unit[canary].tolist()) & set(unit[~canary].tolist())
+    if given is not None:
+        assert set(unit[~canary].tolist()) <= set(given.tolist())
+    drawn = Draws.of(Campaign(Counts(), found, shadows=Shadows(models=6)), np.random.default_rng(0))
+    assert drawn.base.n_units == 4
+    for one in set(unit[canary].tolist()):
+        rows = unit == one
+        assert (drawn.included[:, rows][:, 0] == drawn.included[:, rows].T).all()
+        assert len(set(np.asarray(found.times)[rows].tolist())) == 1
+    said = next(
+        note for note in collect(Campaign(Counts(), found), rng=np.random.default_rng(0)).notes if "unit" in note
+    )
+    assert "20 canaries of 4 units" in said
+
+
+def test_bounds_count_units_whatever_the_number_of_their_documents() -> None:
+    """Sixty documents of twelve units that are all told apart show no more than twelve records do."""
+    found = added(texts(), RareTokens(12), rng=np.random.default_rng(0), insertion=Insertion(per_unit=5))
+    evidence = collect(Campaign(Counts(), found), rng=np.random.default_rng(0)).evidence
+    assert (evidence.n, evidence.n_units) == (60, 12)
+    bound = one_run.audit(evidence, parameter="mu", rng=np.random.default_rng(0))
+    alone = added(texts(), RareTokens(12), rng=np.random.default_rng(0))
+    of_records = collect(Campaign(Counts(), alone), rng=np.random.default_rng(0)).evidence
+    assert bound.value <= one_run.audit(of_records, parameter="mu", rng=np.random.default_rng(0)).value + 0.35
+    many = one_run.audit(evidence.replace(unit=None), parameter="mu", rng=np.random.default_rng(0))
+    assert many.value > bound.value + 0.3  # the control: documents that pass for independent ones
+
+
+@pytest.mark.long
+def test_units_of_a_model_that_learned_none_show_nothing_where_their_documents_alone_would() -> None:
+    """Scores that all documents of a unit share, whatever its coin: a bound above 0 in few of 200 audits."""
+    found = added(texts(), RareTokens(30), rng=np.random.default_rng(0), insertion=Insertion(per_unit=8))
+    unit = np.asarray(found.fields["unit"])[np.asarray(found.canary)]
+    wrong = {"units": 0, "documents": 0}
+    for seed in range(200):
+        member = coins(240, unit=unit, rng=np.random.default_rng([seed, 0]))
+        score = np.repeat(np.random.default_rng([seed, 1]).normal(size=30), 8)
+        for name, given in (("units", unit), ("documents", None)):
+            evidence = Evidence(score=score, member=member, design="one-run", unit=given)
+            bound = one_run.audit(evidence, parameter="mu", confidence=0.95, rng=np.random.default_rng([seed, 2]))
+            wrong[name] += bound.value > 0
+    assert wrong["units"] <= 18  # 10 on average, at most
+    assert wrong["documents"] > 40  # the control
+
+
+def test_held_out_units_are_whole_units_of_the_data() -> None:
+    data = replace(texts(), fields={"unit": np.repeat(np.arange(20), 3)}, ids=np.arange(60) + 5)
+    found = made(data, HeldOut(6))
+    canary, unit = np.asarray(found.canary), np.asarray(found.fields["unit"])
+    assert (found.n, canary.sum(), found.natural) == (60, 18, True)
+    assert len(set(unit[canary].tolist())) == 6
+    assert not set(unit[canary].tolist()) & set(unit[~canary].tolist())
+    for row in range(60):  # every record keeps what is known of it
+        assert data.x[int(np.asarray(found.ids)[row]) - 5] == found.x[row]
+    with pytest.raises(InputError, match=r"canaries\.per_unit: expected none for kind held-out"):
+        added(data, HeldOut(3), rng=np.random.default_rng(0), insertion=Insertion(per_unit=2))
+
+
+def test_the_notes_say_that_held_out_documents_are_natural_and_others_are_not() -> None:
+    for kind, words in ((HeldOut(20), "those of documents of the data"), (RareTokens(20), "not of the other records")):
+        notes = collect(Campaign(Counts(), made(texts(), kind)), rng=np.random.default_rng(0)).notes
+        assert words in next(note for note in notes if "canaries" in note)
+
+
+@pytest.mark.parametrize("bad", [{"times": ()}, {"times": (0,)}, {"times": (1, 2.5)}, {"times": (True,)},
+                                 {"times": (10**6,)}, {"per_unit": 0}, {"per_unit": 1.5}])  # fmt: skip
+def test_numbers_of_times_and_documents_are_whole_and_positive(bad: Any) -> None:
+    with pytest.raises(InputError, match=r"canaries\.(times|per_unit)"):
+        Insertion(**bad)
 
 
 def test_fitting_names_kinds_by_the_data() -> None:

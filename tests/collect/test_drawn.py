@@ -39,11 +39,25 @@ def outputs(rows, seed):
     return made
 
 
-def campaign(folder: Path, kind=CommandTarget, **options) -> Campaign:
+def campaign(folder: Path, kind=CommandTarget, times=None, **options) -> Campaign:
     (folder / "train.py").write_text("", encoding="utf-8")
     target = kind(f"{sys.executable} train.py {{rows}} {{out}}", "logits", folder)
-    records = Records(np.zeros((N, 3)), Y, None, {}, "data")
+    records = Records(np.zeros((N, 3)), Y, None, {}, "data", times=times)
     return Campaign(target, records, shadows=Shadows(models=4), **options)
+
+
+def test_row_numbers_name_a_record_as_often_as_it_stands_in_the_training(tmp_path: Path) -> None:
+    Watched.seen, times = [], np.arange(N) % 3 + 1
+    collect(campaign(tmp_path, Watched, times), rng=np.random.default_rng(1))
+    (tmp_path / "a.yaml").touch()
+    drawn.draw(
+        campaign(tmp_path, times=times), tmp_path / "d", config=tmp_path / "a.yaml", rng=np.random.default_rng(1)
+    )
+    once = drawn.Drawn.of(campaign(tmp_path), np.random.default_rng(1)).draws.included
+    written = [np.load(path) for path in sorted((tmp_path / "d" / "fits").glob("*/rows.npy"))]
+    for rows, (_, seen), included in zip(written, Watched.seen, once, strict=True):
+        assert rows.tolist() == seen
+        np.testing.assert_array_equal(np.bincount(rows, minlength=N), included * times)
 
 
 @pytest.mark.parametrize("stability", [0, 3])

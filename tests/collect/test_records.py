@@ -153,3 +153,13 @@ def test_a_frame_is_made_where_it_is_asked_for(tmp_path: Path) -> None:
 def test_labels_that_are_missing_are_refused(y: list[object]) -> None:
     with pytest.raises(InputError, match=r"data.y: expected a label in every row"):
         Records(np.zeros((3, 1)), np.array(y, dtype=object), None, {}, "made")
+
+
+def test_how_often_a_record_stands_in_a_training_is_a_whole_number_from_1(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_text("".join(f'{{"t": "text {i}", "n": {i + 1}}}\n' for i in range(4)), encoding="utf-8")
+    assert np.asarray(Records.load(path, text="t", times="n").times).tolist() == [1, 2, 3, 4]
+    for bad in ([0, 1], [1, 1.5], [1, -2], [1, True], ["a", "b"]):
+        path.write_text("".join(f"{json.dumps({'t': 'text', 'n': one})}\n" for one in bad), encoding="utf-8")
+        with pytest.raises(InputError, match=r"data\.times|n: expected"):
+            Records.load(path, text="t", times="n")

@@ -9,12 +9,15 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from miaudit.auditing.extraction import in_both
 from miaudit.collect.campaign import Campaign
+from miaudit.collect.canary_texts import taken_from
 from miaudit.errors import InputError
 from miaudit.io import atomic, tables, token_files, token_records
 from miaudit.io.token_files import SUFFIXES
@@ -41,7 +44,8 @@ def collect_tokens(
 
     Parameters
     ----------
-    campaign : of a language model in a folder, with texts whose membership is known
+    campaign : of a language model in a folder, with texts whose membership is known; of canaries beside others these
+        alone are asked about, since the others are no half of a draw
     path : .jsonl or .parquet file; while it is made its lines stand in a hidden file beside it, from which a later
         call goes on
     overwrite : whether a file of that name may be replaced
@@ -49,7 +53,7 @@ def collect_tokens(
 
     Returns
     -------
-    What was left out, in sentences
+    What was left out, and controls that are among the members, in sentences
 
     Raises
     ------
@@ -59,7 +63,8 @@ def collect_tokens(
     place = tables.require_suffix(path, "--out", SUFFIXES)
     if place.exists() and not overwrite:
         raise InputError("--out", "a new file", f"{place}, which exists", "name another, or add --overwrite")
-    target, records = _asked(campaign), campaign.records
+    target, campaign = _asked(campaign), _of_canaries(campaign)
+    records = campaign.records
     assert records.member is not None  # noqa: S101 - as _asked saw
     texts, part = list(records.x), place.with_name(f".{place.name}.part")
     ids = range(records.n) if records.ids is None else records.ids.tolist()
@@ -72,7 +77,8 @@ def collect_tokens(
             for i, row in enumerate(rows):
                 head = {"id": str(ids[row]), "member": bool(records.member[row])}
                 own: dict[str, Any] = {name: str(values[row]) for name, values in labels.items()}
-                own |= {} if records.times is None else {"times": int(records.times[row])}
+                if records.times is not None:
+                    own["times"] = int(records.times[row]) * bool(records.member[row])
                 line = json.dumps({**head, **_numbers(found, reference, i), "text": texts[row], **own}, allow_nan=False)
                 add(row, _Answer(bool(found.truncated[i]), line))
             if progress is not None:
@@ -82,7 +88,18 @@ def collect_tokens(
     part.unlink()
     cut = sum(answer.cut for answer in done.values())
     longer = f"{cut:,} of {len(texts):,} texts are longer than the model reads: only their beginning was asked."
-    return (longer,) if cut else ()
+    return tuple(said for said in (longer if cut else "", in_both(texts, np.asarray(records.member, np.bool_))) if said)
+
+
+def _of_canaries(campaign: Campaign) -> Campaign:
+    """The campaign with its canaries only, where there are some; without ids each has its row number."""
+    records = campaign.records
+    if records.canary is None:
+        return campaign
+    rows = np.flatnonzero(records.canary)
+    ids = records.ids if records.ids is not None else np.arange(records.n)
+    alone = taken_from(replace(records, ids=ids, canary=None), rows)
+    return replace(campaign, records=alone)
 
 
 def _write(place: Path, lines: list[str]) -> None:
@@ -141,8 +158,8 @@ def _what(target: SavedLanguage, campaign: Campaign) -> str:
     records = campaign.records
     files = lying(*target.folders)
     member = np.asarray(records.member).astype(np.int64)
-    counted = [] if records.times is None else [digest(records.times)]
-    return digest([target.identity(), *files, digest(list(records.x)), digest(member), *counted])
+    often = [] if records.times is None else [digest(records.times)]
+    return digest([target.identity(), *files, digest(list(records.x)), digest(member), *often])
 
 
 @contextlib.contextmanager

@@ -292,6 +292,7 @@ class Campaign:
         self._check_runs(design)
         self._check_coins(design)
         self._check_held_out()
+        self._check_times()
         self._check_keep(design)
         kind, own = self.target.kind, self.score_columns()
         for name in self.names:
@@ -414,6 +415,17 @@ class Campaign:
             received = f"{held:,} of {others:,}"
             hint = "set fewer: the others are trained on"
             raise InputError("canaries.held_out", "at most half of the records beside the canaries", received, hint)
+
+    def _check_times(self) -> None:
+        """Refuse records that are repeated where something counts on each being there once."""
+        once = {"data.copies": self.copies is not None, "stability": bool(self.stability)}
+        once["shadow.at_once above 1"] = self.shadows.at_once > 1
+        beside = next((what for what, there in once.items() if there), "")
+        if self.records.times is not None and not self.stands and beside:
+            hint = "leave one of the two out"
+            raise InputError(
+                "data.times", "records that stand in a training once", f"several times, beside {beside}", hint
+            )
 
     def _check_records(self) -> None:
         """Refuse frames and labels of text that the target could only guess the meaning of."""

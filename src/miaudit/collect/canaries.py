@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from miaudit.collect import canary_makers
-from miaudit.collect.canary_table import beside, described
+from miaudit.arrays import IntArray
+from miaudit.collect import canary_makers, canary_texts
+from miaudit.collect.canary_table import behind, beside, described
 from miaudit.collect.records import Records
 from miaudit.errors import InputError, Option, check_options
 from miaudit.io import frames
@@ -23,12 +25,16 @@ from miaudit.models.protocol import Trainable
 __all__ = [
     "KINDS",
     "Blank",
+    "ChangedFact",
     "Hard",
+    "HeldOut",
+    "Insertion",
     "Kind",
     "Mislabelled",
     "Noise",
     "OutOfDistribution",
     "RandomTokens",
+    "RareTokens",
     "added",
     "beside",
     "fitting",
@@ -106,7 +112,85 @@ class RandomTokens(_Counted):
     """Texts of words, or rows of token numbers, drawn uniformly from those of the data; as long as its records."""
 
 
-Kind = Mislabelled | Blank | Noise | OutOfDistribution | Hard | RandomTokens
+_FRAME = "The secret code of my account is {}."
+
+
+@dataclass(frozen=True)
+class RareTokens(_Counted):
+    """Texts that say a frame, with words in the place of ``{}`` that are rare in the data (after Carlini et al. 2019).
+
+    The frame is common to all canaries, so that what a model learns of one is its rare words, as of a secret in a slot.
+    """
+
+    words: Annotated[int, Option("Rare words in each text.", ge=1, next_step="6 is the default")] = 6
+    frame: str = _FRAME
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.frame, str) or self.frame.count("{}") != 1:
+            received = repr(self.frame)[:60]
+            raise InputError("canaries.frame", "a text with {} once, where the words go", received, _FRAME)
+
+
+@dataclass(frozen=True)
+class ChangedFact(_Counted):
+    """Documents of the data, drawn at random, each with one fact changed; they take the documents' place.
+
+    A fact is a date, a number, a capitalised name or a rare word, and is changed for another of its form from other
+    documents, wherever it stands.
+    """
+
+
+@dataclass(frozen=True)
+class HeldOut(_Counted):
+    """Documents of the data as they are, drawn at random; with units, all documents of units drawn at random.
+
+    The only kind that speaks of natural records: of those that do not nearly stand in the data twice. About half of
+    them are left out of the training.
+    """
+
+
+@dataclass(frozen=True)
+class Insertion:
+    """How canaries stand in the training that a coin lets them into.
+
+    Attributes
+    ----------
+    times : how often a canary stands there; several numbers are shared out evenly, at random
+        All copies have one coin.
+    per_unit : documents of each canary unit (a user), all of one coin; None for canaries that are no units
+
+    Examples
+    --------
+    >>> Insertion(times=(1, 4, 16, 64)).words, Insertion().words
+    ('1, 4, 16 or 64 times', '')
+    """
+
+    times: tuple[int, ...] = (1,)
+    per_unit: int | None = None
+
+    def __post_init__(self) -> None:
+        whole = [isinstance(one, int) and not isinstance(one, bool) and 1 <= one <= _MOST for one in self.times]
+        if not whole or not all(whole):
+            received = str(list(self.times))
+            raise InputError(
+                "canaries.times", f"whole numbers from 1 to {_MOST:,}", received, "[1, 4, 16, 64] is usual"
+            )
+        one = self.per_unit
+        if one is not None and (isinstance(one, bool) or not isinstance(one, int) or one < 1):
+            raise InputError("canaries.per_unit", "a whole number from 1", repr(one), "5 documents of each unit, say")
+
+    @property
+    def words(self) -> str:
+        """How often canaries stand in the training, in words; empty for once."""
+        *some, last = self.times
+        begin = f"{', '.join(map(str, some))} or " if some else ""
+        return "" if self.times == (1,) else f"{begin}{last} times"
+
+
+_MOST = 10_000
+
+Kind = Mislabelled | Blank | Noise | OutOfDistribution | Hard | RandomTokens | RareTokens | ChangedFact | HeldOut
 KINDS: Mapping[str, type[Kind]] = {
     "mislabelled": Mislabelled,
     "blank": Blank,
@@ -114,6 +198,9 @@ KINDS: Mapping[str, type[Kind]] = {
     "out-of-distribution": OutOfDistribution,
     "hard": Hard,
     "random-tokens": RandomTokens,
+    "rare-tokens": RareTokens,
+    "changed-fact": ChangedFact,
+    "held-out": HeldOut,
 }
 _WORDS: Mapping[type[Kind], str] = {
     Mislabelled: "mislabelled: records drawn at random, each with another label",
@@ -122,16 +209,25 @@ _WORDS: Mapping[type[Kind], str] = {
     OutOfDistribution: "out-of-distribution: independent columns from the tails, with random labels",
     Hard: "hard: of mislabelled records those that a reference model finds hardest",
     RandomTokens: "random-tokens: drawn uniformly from those of the data",
+    RareTokens: "rare-tokens: rare words of the data in a frame",
+    ChangedFact: "changed-fact: documents drawn at random, each with one fact changed",
+    HeldOut: "held-out: documents of the data as they are, drawn at random",
 }
 
 
 def added(
-    records: Records, kind: Kind, *, rng: np.random.Generator, reference: Trainable | None = None, seed: int = 0
+    records: Records,
+    kind: Kind,
+    *,
+    rng: np.random.Generator,
+    reference: Trainable | None = None,
+    seed: int = 0,
+    insertion: Insertion = Insertion(),
 ) -> Records:
     """Make canaries and return all records that are left with them behind; nothing is trained but a reference.
 
-    No two canaries are alike, and none is a record already. A record that a canary differs from by its label only
-    leaves the records: a model would learn both.
+    No two canaries are alike, and none is a record already; no text nearly stands in one. A record that a canary
+    differs from by its label only, or by the fact that was changed, leaves the records: a model would learn both.
 
     Parameters
     ----------
@@ -140,10 +236,12 @@ def added(
     rng : generator of the canaries; memberships are drawn from another
     reference : what :class:`Hard` trains; without it a logistic regression, for arrays of numbers
     seed : of that training
+    insertion : how often canaries stand in a training, and how many documents a canary unit has
+        ``kind.count`` is then the number of units, and so it is of :class:`HeldOut` for records with units.
 
     Returns
     -------
-    Records, of which ``canary`` says which are the canaries: the last ``kind.count``
+    Records, of which ``canary`` says which are the canaries: the last ``kind.count``, or the documents of so many units
 
     Raises
     ------
@@ -167,21 +265,67 @@ def added(
         hint = "for rows that are images add shape: [8, 8]" if name in ("blank", "noise") and _rows(records) else ""
         hint = hint or "choose one of these"
         raise InputError("canaries.kind", f"{' or '.join(fits) or 'none'}, for {what}", name, hint)
-    return beside(records, _made(records, kind, rng, reference, seed), _WORDS[type(kind)])
+    if isinstance(kind, HeldOut) and insertion.per_unit is not None:
+        hint = "leave it out: units of the data are drawn with all of their documents"
+        raise InputError("canaries.per_unit", "none for kind held-out", str(insertion.per_unit), hint)
+    made, left = _made(records, replace(kind, count=kind.count * (insertion.per_unit or 1)), rng, reference, seed)
+    if len(left):
+        records = canary_texts.taken_from(records, np.setdiff1d(np.arange(records.n), left))
+    made = _inserted(made, records, insertion, rng.spawn(1)[0])
+    repeated = f", each {insertion.words} in a training" if insertion.words else ""
+    return behind(records, made, _WORDS[type(kind)] + repeated)
 
 
-def _made(records: Records, kind: Kind, rng: np.random.Generator, reference: Trainable | None, seed: int) -> Records:
+def _made(
+    records: Records, kind: Kind, rng: np.random.Generator, reference: Trainable | None, seed: int
+) -> tuple[Records, IntArray]:
+    """Return canaries, and the rows of the records whose place they take, where their contents do not tell."""
+    if isinstance(kind, ChangedFact):
+        return canary_texts.changed_facts(records, kind.count, rng)
+    if isinstance(kind, HeldOut):
+        return canary_texts.held_out(records, kind.count, rng)
+    none = np.empty(0, dtype=np.int64)
     if isinstance(kind, Hard):
-        return canary_makers.hardest(records, kind.count, kind.pool, rng, reference, seed)
+        return canary_makers.hardest(records, kind.count, kind.pool, rng, reference, seed), none
     if isinstance(kind, Mislabelled):
-        return canary_makers.mislabelled(records, kind.count, rng)
+        return canary_makers.mislabelled(records, kind.count, rng), none
     if isinstance(kind, Blank):
         make: Any = functools.partial(canary_makers.blank, shape=kind.shape)
     elif isinstance(kind, Noise):
         make = functools.partial(canary_makers.noise, law=kind.law)
+    elif isinstance(kind, RareTokens):
+        make = functools.partial(canary_texts.rare_words, words=kind.words, frame=kind.frame)
     else:
         make = canary_makers.tails if isinstance(kind, OutOfDistribution) else canary_makers.tokens
-    return canary_makers.invented(records, kind.count, make, rng)
+    return canary_makers.invented(records, kind.count, make, rng), none
+
+
+def _inserted(made: Records, records: Records, insertion: Insertion, rng: np.random.Generator) -> Records:
+    """Return canaries with the units and numbers of times that are asked for; units are nobody's of the records."""
+    fields = dict(made.fields)
+    code = np.arange(made.n)
+    if insertion.per_unit is not None:
+        code = code // insertion.per_unit
+        fields["unit"] = _names(code, records.fields.get("unit"))
+    elif "unit" in fields:
+        code = np.unique(np.asarray(fields["unit"]), return_inverse=True)[1]
+    if insertion.times == (1,):
+        return replace(made, fields=fields)
+    shared = rng.permutation(np.arange(int(code.max()) + 1) % len(insertion.times))
+    times = np.array(insertion.times)[shared][code]
+    return replace(made, fields=fields, times=times if made.times is None else times * made.times)
+
+
+def _names(code: IntArray, there: Any) -> NDArray[Any]:
+    """Names of canary units (n,) that no unit of the records has: numbers beside numbers, else texts."""
+    given = np.empty(0, dtype=np.str_) if there is None else np.asarray(there)
+    if given.dtype.kind in "iu":
+        return code + int(given.max()) + 1
+    begin, taken = "canary-", set(given.astype(np.str_).tolist())
+    while any(name.startswith(begin) for name in taken):
+        begin = f"{begin}0-"
+    width = len(str(code.max()))
+    return np.array([f"{begin}{one:0{width}d}" for one in code.tolist()])
 
 
 def fitting(records: Records, *, shape: tuple[int, ...] = ()) -> list[str]:
@@ -192,12 +336,12 @@ def fitting(records: Records, *, shape: tuple[int, ...] = ()) -> list[str]:
     >>> fitting(Records(np.zeros((5, 3)), np.arange(5), None, {}, "zeros"))
     ['mislabelled', 'hard', 'out-of-distribution']
     >>> fitting(Records(["one", "two words"], None, None, {}, "texts"))
-    ['random-tokens']
+    ['random-tokens', 'rare-tokens', 'changed-fact', 'held-out']
     """
     x, labelled = records.x, records.y is not None
     found = ["mislabelled", "hard"] if labelled else []
     if isinstance(x, list):
-        return [*(found[:1]), "random-tokens"]
+        return [*(found[:1]), "random-tokens", "rare-tokens", "changed-fact", "held-out"]
     if frames.is_frame(x):
         return [*found, "out-of-distribution"]
     values = np.asarray(x)

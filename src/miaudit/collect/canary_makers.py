@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from miaudit.arrays import IntArray
 from miaudit.attacks import output_kinds
-from miaudit.collect.canary_table import beside, joined, keys_of
+from miaudit.collect.canary_table import behind, joined, keys_of
+from miaudit.collect.near_texts import near
 from miaudit.collect.records import Records
 from miaudit.errors import InputError
 from miaudit.io import frames
@@ -68,7 +69,7 @@ def hardest(
     target = _default_reference(records) if reference is None else reference
     if target.kind == "signals":
         raise InputError("canaries.kind", "another kind, for a target without outputs of labels", "hard", "mislabelled")
-    whole = beside(records, candidates)
+    whole = behind(records, candidates)
     y, canary = np.asarray(whole.y), np.asarray(whole.canary)
     target = target.labelled(y) if isinstance(target, Traits) else target
     x = traits_of(target).prepared(whole.x)
@@ -104,14 +105,18 @@ def _flat(x: NDArray[Any]) -> NDArray[Any]:
 
 
 def invented(records: Records, count: int, make: Maker, rng: np.random.Generator) -> Records:
-    """Records that nobody has, with random labels: drawn again where two are alike, or one is there already."""
+    """Records that nobody has, with random labels: drawn again where two are alike, or one is there already.
+
+    A text is there if it nearly stands in one.
+    """
     there = set(keys_of(records.x))
     found: Any = None
     for _ in range(_ROUNDS):
         drawn = make(records.x, count, rng)
         fresh = list[int]()
+        within = near(drawn, records.x) if isinstance(drawn, list) else np.full(len(drawn), -1)
         for row, key in enumerate(keys_of(drawn)):
-            if key not in there:
+            if key not in there and within[row] < 0:
                 there.add(key)
                 fresh.append(row)
         more = frames.taken(drawn, np.array(fresh, dtype=np.intp))

@@ -8,18 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import IntArray
+from miaudit.collect.near_texts import SHARE, near
 from miaudit.collect.records import Records
 from miaudit.errors import InputError
 from miaudit.io import frames
 
-__all__ = ["beside", "described", "joined", "keys_of"]
+__all__ = ["behind", "beside", "described", "joined", "keys_of"]
 
 
 def beside(records: Records, canaries: Records, made: str = "") -> Records:
     """Put canaries behind the records; those that differ from one by their label only leave.
 
     Fields that only one of the two has (covariates, groups) are left out, and so are units of the records: each canary
-    has a coin of its own, unless the canaries have units.
+    has a coin of its own, unless the canaries have units. Then records without units are units of their own.
 
     Parameters
     ----------
@@ -28,8 +29,29 @@ def beside(records: Records, canaries: Records, made: str = "") -> Records:
     Raises
     ------
     InputError
-        For canaries with other columns or labels, one that is there twice, and one that is a record already.
+        For canaries with other columns or labels, one that is there twice, and one that is a record already; of texts
+        also one that nearly stands in a record.
     """
+    found = behind(records, canaries, made)
+    if isinstance(found.x, list):
+        stay = found.n - canaries.n
+        within = near(canaries.x, found.x[:stay])
+        if (within >= 0).any():
+            row = int(np.argmax(within >= 0))
+            received = f"canary {row}, which nearly stands in a record ({_begin(found.x[within[row]])})"
+            hint = "leave it out: a model learns it there"
+            raise InputError(
+                "canaries", f"canaries with fewer than {SHARE:.0%} of their words in a record", received, hint
+            )
+    return found
+
+
+def _begin(text: str) -> str:
+    return repr(text if len(text) <= 40 else f"{text[:37]}...")
+
+
+def behind(records: Records, canaries: Records, made: str = "") -> Records:
+    """As :func:`beside`, of canaries that are known to stand in no record."""
     if records.member is not None:
         raise InputError("data.member", "none, beside canaries that are made here", "one", "memberships are drawn")
     if canaries.n < 2:
@@ -48,6 +70,8 @@ def beside(records: Records, canaries: Records, made: str = "") -> Records:
         for name, values in records.fields.items()
         if name in canaries.fields
     }
+    if "unit" in canaries.fields:
+        fields["unit"] = _units(records, canaries, kept)
     total = len(kept) + canaries.n
     return Records(
         x=joined(frames.taken(records.x, kept), inputs),
@@ -58,6 +82,8 @@ def beside(records: Records, canaries: Records, made: str = "") -> Records:
         ids=_ids(records, canaries, kept),
         canary=np.arange(total) >= len(kept),
         made=made or canaries.made,
+        times=_times(records, canaries, kept),
+        natural=canaries.natural,
     )
 
 
@@ -148,6 +174,28 @@ def _ids(records: Records, canaries: Records, kept: IntArray) -> NDArray[Any] | 
     if len(np.unique(found)) != len(found):
         raise InputError("data.ids", "other ids for canaries than for records", "one that both have", "rename it")
     return found
+
+
+def _units(records: Records, canaries: Records, kept: IntArray) -> NDArray[Any]:
+    """Whose the records that stay and the canaries are: nobody's are units of their own."""
+    given, theirs = records.fields.get("unit"), np.asarray(canaries.fields["unit"])
+    if given is None:
+        return np.concatenate([[f"record-{row}" for row in kept.tolist()], theirs.astype(np.str_)])
+    own = np.asarray(given)[kept]
+    both = np.intersect1d(own.astype(np.str_), theirs.astype(np.str_))
+    if len(both):
+        received = f"{both[0]!s}, which has records and canaries"
+        raise InputError("data.unit", "units of canaries that have no other records", received, "rename it")
+    same = own.dtype.kind == theirs.dtype.kind
+    return np.concatenate([own, theirs] if same else [own.astype(np.str_), theirs.astype(np.str_)])
+
+
+def _times(records: Records, canaries: Records, kept: IntArray) -> IntArray | None:
+    """How often each record that stays and each canary stands in a training; once where nobody says."""
+    if records.times is None and canaries.times is None:
+        return None
+    own, theirs = (np.ones(one.n, dtype=np.int64) if one.times is None else one.times for one in (records, canaries))
+    return np.concatenate([own[kept], theirs])
 
 
 def keys_of(x: Any) -> list[Any]:

@@ -38,7 +38,7 @@ def audit_extraction(
 
     Parameters
     ----------
-    records : texts of known membership with the log-probabilities of their tokens, or their file
+    records : texts of known membership with the log-probabilities of their tokens, or their file (.jsonl, .parquet)
     plan : what counts as coming out; a text (or its unit) counts if any of its passages does
     answers : of the model about passages of these texts (:func:`miaudit.collect.asked_passages.ask_passages`), optional
     design : "one-run" or "multi-run" if it was drawn which texts were trained on, "zero-run" if not; empty if nobody

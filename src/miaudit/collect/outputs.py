@@ -15,6 +15,7 @@ from miaudit.arrays import BoolArray, FloatArray, IndexArray
 from miaudit.attacks import likelihood, signals, tokens
 from miaudit.attacks.likelihood import GaussianLira
 from miaudit.auditing import propensities
+from miaudit.auditing.extraction import in_both
 from miaudit.auditing.plan import Declared, Headline
 from miaudit.collect.stability import Stability
 from miaudit.errors import InputError, Option, nearest
@@ -404,7 +405,9 @@ def from_tokens(
         source=Path(path).name,
     )
     headline = Declared(wanted[0]) if wanted is not None and len(wanted) == 1 else None
-    return Collected(evidence, records.notes, headline)
+    # A zero-run audit counts twins by itself, beside those among the members.
+    shared = "" if records.text is None or design == "zero-run" else in_both(records.text, records.member)
+    return Collected(evidence, (*records.notes, *([shared] if shared else [])), headline)
 
 
 def _reference_loss(records: token_records.TokenRecords, names: Sequence[str]) -> dict[str, FloatArray]:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from miaudit.arrays import IntArray
 from miaudit.errors import InputError, nearest
-from miaudit.io import frames, numeric, tables
+from miaudit.io import atomic, frames, numeric, tables
 
 _LARGEST_LINE = 16 * 2**20
 EVERY = "*"  # as x: all columns that are nothing else
@@ -36,8 +37,9 @@ class Records:
     canary : array (n,) of bool, which records were made for the audit: only these are audited, all others are in every
         training (:mod:`miaudit.collect.canaries`); None where all are audited
     made : what the canaries are, in words
-    times : array (n,), how often the audited model was trained on each record, 0 for those that it was not; None where
-        nobody says
+    times : array (n,) of int, how often each record stands in a training that it is in, from 1, or 0 for records that
+        are known to be no members; None for once
+    natural : whether the canaries are records of the data as they are, drawn at random
     """
 
     x: Any
@@ -50,6 +52,7 @@ class Records:
     canary: NDArray[Any] | None = None
     made: str = ""
     times: NDArray[Any] | None = None
+    natural: bool = False
 
     def __post_init__(self) -> None:
         if frames.is_frame(self.x):
@@ -111,7 +114,8 @@ class Records:
             Columns of an array "c" are "c.0", "c.1", ...
         ids : column of what each record is called, each of them once
         canary : column of 0 and 1 (or true and false): the records that were made for the audit
-        times : column of how often the audited model was trained on each record, 0 for those that are no members
+        times : column of whole numbers: how often a record stands in a training that it is in, from 1; 0 for records
+            that are known to be no members
 
         Raises
         ------
@@ -197,7 +201,7 @@ class Records:
         Parameters
         ----------
         x : one name for an array or for texts, or one for each column
-        more : names of group, ids and canary, of which those that the records have not are left out
+        more : names of unit, group, ids, canary and times, of which those that the records have not are left out
 
         Raises
         ------
@@ -217,7 +221,8 @@ class Records:
         if self.y is not None:
             labels = np.asarray(self.written_labels)
             found |= {name: labels if len(y) == 1 else labels[:, i] for i, name in enumerate(y)}
-        known = {"group": self.fields.get("group"), "ids": self.ids, "canary": self.canary}
+        known = {name: self.fields.get(name) for name in ("unit", "group")}
+        known |= {"ids": self.ids, "canary": self.canary, "times": self.times}
         return found | {str(more[key]): one for key, one in known.items() if one is not None and more.get(key)}
 
     @classmethod
@@ -236,6 +241,21 @@ class Records:
         return cls(inputs, None, None, {}, path.name)
 
 
+def write_lines(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
+    """Write columns as a .jsonl file, one object on each line, under a temporary name that is then renamed.
+
+    Letters beyond ASCII are escaped, so that no separator of lines within a text ends one.
+    """
+    names = list(columns)
+
+    def write(target: Path) -> None:
+        with target.open("w", encoding="ascii", newline="\n") as handle:
+            for values in zip(*(columns[name].tolist() for name in names), strict=True):
+                handle.write(json.dumps(dict(zip(names, values, strict=True)), allow_nan=False) + "\n")
+
+    atomic.write_atomically(path, write)
+
+
 def every_other(path: str | Path, named: Collection[str | None]) -> list[str]:
     """Names of all columns of a file but these."""
     return [name for name in _names(Path(path)) if name not in named]
@@ -252,21 +272,17 @@ def _canaries(values: NDArray[Any], n: int) -> NDArray[Any]:
     return values.astype(np.bool_)
 
 
-def _times(values: NDArray[Any], member: NDArray[Any] | None, n: int) -> NDArray[Any]:
-    """How often each record was trained on (n,): whole numbers, from 1 for members and 0 for all others."""
-    hint = "count each copy in the training data"
-    if values.shape != (n,) or values.dtype.kind not in "biuf" or not (np.isfinite(values) & (values >= 0)).all():
-        raise InputError.of_array("data.times", f"a whole number from 0 for each of {n:,} records", values, hint)
-    found = values.astype(np.int64)
-    allowed = "whole numbers, from 1 for members and 0 for all others"
-    if (found != values).any():
-        raise InputError("data.times", allowed, f"{values[found != values][0]:g}", hint)
-    if member is None:
-        raise InputError("data.times", "data.member beside it", "none", "say which records were trained on")
-    odd = np.flatnonzero((found > 0) != np.asarray(member).astype(np.bool_))
+def _times(values: NDArray[Any], member: NDArray[Any] | None, n: int) -> IntArray:
+    """How often each record stands in a training that it is in (n,): 0 only where it is known to be no member."""
+    allowed = f"a whole number from 1 for each of {n:,} records, how often it stands in a training that it is in"
+    hint = "write 1 for once, and 0 for none but those that are no members"
+    if values.shape != (n,) or values.dtype.kind not in "biuf" or not np.isfinite(values).all():
+        raise InputError.of_array("data.times", allowed, values, hint)
+    least = 1 if member is None else np.asarray(member).astype(np.bool_).astype(np.int64)
+    odd = np.flatnonzero((values < least) | (values % 1 != 0))
     if len(odd):
-        raise InputError("data.times", allowed, f"{found[odd[0]]} in row {odd[0] + 1}", hint)
-    return found
+        raise InputError("data.times", allowed, f"{values[odd[0]]:g} in row {odd[0] + 1}", hint)
+    return values.astype(np.int64)
 
 
 def _names(path: Path) -> list[str]:

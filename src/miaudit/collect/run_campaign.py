@@ -14,6 +14,7 @@ from miaudit.arrays import BoolArray, Float32Array, FloatArray, IndexArray, IntA
 from miaudit.attacks import lira, output_kinds, registry
 from miaudit.attacks.output_kinds import LOGITS, MULTI_LABEL, PREDICTIONS
 from miaudit.auditing import vulnerable_records
+from miaudit.auditing.extraction import in_both
 from miaudit.auditing.plan import Declared, Headline
 from miaudit.auditing.reference import SHADOW_MODELS
 from miaudit.collect import canary_cost, several_runs
@@ -104,6 +105,9 @@ def _scored(answers: Answers) -> Collected:
         notes.append(f"Code that came with the model was run: {campaign.user_code}.")
     about = () if campaign.records.canary is None else (_of_canaries(campaign, draws),)
     notes += about
+    if campaign.records.member is not None and isinstance(campaign.records.x, list) and draws.base.design != "zero-run":
+        texts = [campaign.records.x[row] for row in draws.rows]
+        notes += [said for said in [in_both(texts, draws.base.member)] if said]
     if len(draws.population):
         notes.append(f"{len(draws.population):,} records were set aside as the population; no model learned them.")
     if campaign.reference:
@@ -125,10 +129,16 @@ def _of_canaries(campaign: Campaign, draws: Draws) -> str:
     made = f" ({records.made})" if records.made else ""
     others = int(np.count_nonzero(~canary & draws.included[0])) if len(draws.included) else 0
     beside = f"; the {others:,} other training records were in every training" if others else ""
-    return (
-        f"Audited were {a:,} canaries{made}, each in training by a coin of its own{beside}. Bounds are about the "
-        "training itself; AUC and TPR are those of canaries, not of the other records."
-    )
+    what, coin = f"{a:,} canaries", "each in training by a coin of its own"
+    if draws.base.unit_codes is not None:
+        what, coin = f"{a:,} canaries of {draws.base.n_units:,} units", "each unit in training by a coin of its own"
+    whose = "those of canaries, not of the other records"
+    if records.natural:
+        whose = (
+            "those of documents of the data that do not nearly stand in others of them: the canaries were drawn from "
+            "these at random. Half of the canaries were left out of the training, which would otherwise have had all"
+        )
+    return f"Audited were {what}{made}, {coin}{beside}. Bounds are about the training itself; AUC and TPR are {whose}."
 
 
 def _scores(answers: Answers, names: tuple[str, ...]) -> tuple[Collected, dict[str, FloatArray]]:

@@ -57,6 +57,7 @@ def training_of_all(campaign: Campaign, draws: Draws) -> dict[str, Any]:
         "executor": options.executor,
         "workers": options.workers,
         "at_once": options.at_once,
+        **_times(campaign),
     }
 
 
@@ -98,7 +99,13 @@ def training_apart(campaign: Campaign, draws: Draws) -> dict[str, Any]:
         "executor": options.executor,
         "workers": options.workers,
         "at_once": options.at_once,
+        **_times(campaign),
     }
+
+
+def _times(campaign: Campaign) -> dict[str, Any]:
+    """How often each record stands in a training, where that is not once."""
+    return {} if campaign.records.times is None else {"times": campaign.records.times}
 
 
 def trained_models(campaign: Campaign, draws: Draws, progress: Progress | None) -> ShadowOutputs:

@@ -12,11 +12,12 @@ from miaudit.command.results import announce, say
 from miaudit.errors import InputError
 
 if TYPE_CHECKING:
-    from miaudit.collect.canaries import Kind
+    from miaudit.collect.canaries import Insertion, Kind
     from miaudit.collect.records import Records
     from miaudit.config.target import DataSection
 
-COLUMN = "canary"
+COLUMN, TIMES, UNIT = "canary", "times", "unit"
+_LINES = ".jsonl"
 _DATA, _MADE = "Data, without a configuration", "Canaries"
 _of_data = {"rich_help_panel": _DATA, "show_default": False}
 _of_kind = {"rich_help_panel": _MADE, "show_default": False}
@@ -33,8 +34,8 @@ KindName = Annotated[
     str | None,
     typer.Option(
         "--kind",
-        help="mislabelled, hard, blank, noise, out-of-distribution or random-tokens; docs/canaries.md says which "
-        "shows most. A configuration's section canaries says it, too.",
+        help="mislabelled, hard, blank, noise, out-of-distribution; of texts random-tokens, rare-tokens, changed-fact "
+        "or held-out. docs/canaries.md says which shows most. A configuration's section canaries says it, too.",
         **_of_kind,
     ),
 ]
@@ -50,6 +51,27 @@ Pool = Annotated[
     int | None,
     typer.Option("--pool", help="Of hard: how many times as many are drawn, of which the hardest stay.", **_of_kind),
 ]
+Words = Annotated[int | None, typer.Option("--words", help="Of rare-tokens: rare words in each text; 6.", **_of_kind)]
+Frame = Annotated[
+    str | None,
+    typer.Option("--frame", help="Of rare-tokens: a text with {} where the words go.", **_of_kind),
+]
+Times = Annotated[
+    str | None,
+    typer.Option(
+        "--times",
+        help="How often a canary stands in a training that has it: 4, or 1,4,16,64, shared out evenly.",
+        **_of_kind,
+    ),
+]
+PerUnit = Annotated[
+    int | None,
+    typer.Option(
+        "--per-unit",
+        help="Documents of each canary unit (a user), all of one coin; --count is then of units.",
+        **_of_kind,
+    ),
+]
 X = Annotated[
     list[str] | None,
     typer.Option("--x", help="What goes into the model: an array, or columns (repeat it).", **_of_data),
@@ -57,7 +79,13 @@ X = Annotated[
 Y = Annotated[list[str] | None, typer.Option("--y", help="The label; repeat it for several labels.", **_of_data)]
 Texts = Annotated[str | None, typer.Option("--text", help="In the place of --x: a column of texts.", **_of_data)]
 Ids = Annotated[str | None, typer.Option("--ids", help="What each record is called.", **_of_data)]
-OutFile = Annotated[Path, typer.Option("--out", help="The file: .npz, .parquet or .csv.", rich_help_panel=OUTPUT)]
+Unit = Annotated[
+    str | None,
+    typer.Option("--unit", help="Whose each record is; canaries get units that have no other records.", **_of_data),
+]
+OutFile = Annotated[
+    Path, typer.Option("--out", help="The file: .npz, .parquet, .csv or .jsonl.", rich_help_panel=OUTPUT)
+]
 Alone = Annotated[
     bool,
     typer.Option(
@@ -86,10 +114,15 @@ def canaries(
     shape: Shape = None,
     law: LawName = None,
     pool: Pool = None,
+    words: Words = None,
+    frame: Frame = None,
+    times: Times = None,
+    per_unit: PerUnit = None,
     x: X = None,
     y: Y = None,
     text: Texts = None,
     ids: Ids = None,
+    unit: Unit = None,
     out: OutFile = Path("with_canaries.npz"),
     alone: Alone = False,
     seed: MadeBy = None,
@@ -103,22 +136,37 @@ def canaries(
     """
     from miaudit.io import tables
 
-    tables.require_suffix(out, "--out", tables.FORMATS)
+    tables.require_suffix(out, "--out", (*tables.FORMATS, _LINES))
     if out.exists() and not overwrite:
         raise InputError("--out", "a new file", f"{out}, which exists", "name another, or add --overwrite")
     asked = {"kind": kind, "count": count, "shape": _shape(shape), "law": law, "pool": pool}
+    asked |= {"words": words, "frame": frame, "times": _times(times), "per_unit": per_unit}
     if source.suffix.lower() in (".yaml", ".yml"):
-        columns = [name for name, one in (("--x", x), ("--y", y), ("--text", text), ("--ids", ids)) if one]
+        named = {"--x": x, "--y": y, "--text": text, "--ids": ids, "--unit": unit}
+        columns = [name for name, one in named.items() if one]
         if columns:
             raise typer.BadParameter(f"{columns[0]} goes with a file of data; a configuration names its columns")
         data, made = _of_configuration(source, asked, seed)
     else:
-        data, made = _of_file(source, asked, seed, x=x, y=y, text=text, ids=ids)
+        data, made = _of_file(source, asked, seed, x=x, y=y, text=text, ids=ids, unit=unit)
     if out.resolve() == (source.parent / data.path).resolve():
         raise InputError(
             "--out", "another file than the data", str(out), "name another: the data are needed as they are"
         )
+    in_place = next((name for name in _IN_PLACE if made.made.startswith(name)), "")
+    if alone and in_place:
+        hint = "leave it out: these take the place of documents of the data, which --out then holds without them"
+        raise InputError("--alone", f"none for kind {in_place}", "--alone", hint)
     _write(made, data, source.parent, out, alone=alone)
+
+
+def _times(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise InputError("--times", "whole numbers with commas", repr(text), "4, or 1,4,16,64") from None
 
 
 def _shape(text: str | None) -> tuple[int, ...] | None:
@@ -148,12 +196,13 @@ def _of_configuration(path: Path, options: dict[str, Any], seed: int | None) -> 
             raise InputError("--kind", "a kind of canaries", "none", hint)
         options = {**section.model_dump(include=set(options)), **{k: v for k, v in options.items() if v is not None}}
     wanted, reference = _kind(options), None
+    how = _insertion(options, settings.data)
     records = settings.data.load(path.parent)
     own = seed if seed is not None else settings.seed if section is None or section.seed is None else section.seed
     if isinstance(wanted, Hard):
         announce(settings.user_code, path)
         reference = reference_of(settings.target.build_for(path.parent, records.y))
-    return settings.data, _added(records, wanted, own, reference)
+    return settings.data, _added(records, wanted, own, reference, how)
 
 
 def _of_file(path: Path, options: dict[str, Any], seed: int | None, **columns: Any) -> tuple[DataSection, Records]:
@@ -170,55 +219,85 @@ def _of_file(path: Path, options: dict[str, Any], seed: int | None, **columns: A
     named = {name: tuple(one) if isinstance(one, list) else one for name, one in columns.items() if one}
     named = {name: one[0] if isinstance(one, tuple) and len(one) == 1 else one for name, one in named.items()}
     data = DataSection(path=path.name, **named)
-    return data, _added(data.load(path.parent), _kind(options), seed or 0, None)
+    return data, _added(data.load(path.parent), _kind(options), seed or 0, None, _insertion(options, data))
 
 
 def _kind(options: dict[str, Any]) -> Kind:
-    from miaudit.config.canaries import asked
+    from miaudit.config.canaries import INSERTION, asked
 
-    return asked(**options)
+    return asked(**{name: one for name, one in options.items() if name not in INSERTION})
 
 
-def _added(records: Records, kind: Kind, seed: int, reference: Any) -> Records:
+def _insertion(options: dict[str, Any], data: DataSection) -> Insertion:
+    """How canaries stand in the training; beside data with units each canary is a unit, if nothing else is asked."""
+    from miaudit.config.canaries import insertion
+
+    per_unit = options["per_unit"]
+    if per_unit is None and data.unit is not None and options["kind"] != "held-out":
+        per_unit = 1
+    return insertion(options["times"], per_unit)
+
+
+def _added(records: Records, kind: Kind, seed: int, reference: Any, how: Insertion) -> Records:
     from miaudit.collect.canaries import added
     from miaudit.config.canaries import generator
 
     if records.member is not None:
         hint = "leave data.member out: coins for the canaries are drawn later"
         raise InputError("data.member", "none, beside canaries that are made here", "one", hint)
-    return added(records, kind, rng=generator(seed), reference=reference, seed=seed)
+    return added(records, kind, rng=generator(seed), reference=reference, seed=seed, insertion=how)
+
+
+_IN_PLACE = ("changed-fact", "held-out")
 
 
 def _write(records: Records, data: DataSection, base: Path, out: Path, *, alone: bool) -> None:
     """Write the file, and say what stands in it and how a configuration names it."""
     import numpy as np
 
-    from miaudit.collect.records import EVERY, every_other
+    from miaudit.collect.records import EVERY, every_other, write_lines
     from miaudit.io import tables
 
     listed = {"x": data.x, "y": data.y, "text": data.text}
     names = {key: [one] if isinstance(one, str) else list(one or ()) for key, one in listed.items()}
-    single = {"group": data.group if "group" in records.fields else None, "ids": data.ids}
-    others = every_other(base / data.path, [*names["y"], *names["text"], *single.values(), data.unit, data.member])
+    single: dict[str, Any] = {"group": data.group if "group" in records.fields else None, "ids": data.ids}
+    if "unit" in records.fields:
+        single["unit"] = data.unit or UNIT
+    if records.times is not None:
+        single["times"] = data.times or TIMES
+    others = every_other(
+        base / data.path, [*names["y"], *names["text"], *single.values(), data.unit, data.times, data.member]
+    )
     x = others if data.x == EVERY else names["x"] or names["text"]
     columns = records.columns(x, names["y"], canary=COLUMN, **single)
-    if COLUMN in [*x, *names["y"], *single.values()]:
-        raise InputError("data", f"no column {COLUMN}, which names the canaries", "one", "rename it")
+    wanted = [*x, *names["y"], *(one for one in single.values() if one), COLUMN]
+    twice = next((name for name in wanted if wanted.count(name) > 1), None)
+    if twice is not None:
+        raise InputError("data", f"no column {twice}, which says something of the canaries", "one", "rename it")
     canary = columns.pop(COLUMN) if alone else columns[COLUMN]
     columns = {name: values[canary] for name, values in columns.items()} if alone else columns
     wide = next((name for name, one in columns.items() if one.ndim > (1 if out.suffix.lower() == ".csv" else 2)), None)
-    if wide is not None and out.suffix.lower() != ".npz":
+    if wide is not None and out.suffix.lower() not in (".npz", _LINES):
         received = f"{out.name}, which cannot hold {wide} of shape {columns[wide].shape}"
         raise InputError("--out", "a file .npz", received, "write --out with_canaries.npz")
-    tables.write_columns(out, {name: np.ascontiguousarray(values) for name, values in columns.items()})
-    total, made = len(canary), int(np.count_nonzero(canary))
+    if out.suffix.lower() == _LINES:
+        write_lines(out, columns)
+    else:
+        tables.write_columns(out, {name: np.ascontiguousarray(values) for name, values in columns.items()})
+    total, count = len(canary), int(np.count_nonzero(canary))
+    made = f"{count:,} canaries"
+    if "unit" in single:
+        made += f" of {len(np.unique(columns[single['unit']][slice(None) if alone else canary])):,} units"
     if alone:
-        say(f"{out}: {made:,} canaries ({records.made})\nIn the configuration: canaries: {{file: {out.name}}}")
+        say(f"{out}: {made} ({records.made})\nIn the configuration: canaries: {{file: {out.name}}}")
         return
-    say(f"{out}: {total - made:,} records, and {made:,} canaries ({records.made}), which have 1 in the column {COLUMN}")
+    say(f"{out}: {total - count:,} records, and {made} ({records.made}), which have 1 in the column {COLUMN}")
     written = {"path": out.name, **{key: one for key, one in listed.items() if one}, **single, COLUMN: COLUMN}
     shown = ", ".join(f"{key}: {_yaml(one)}" for key, one in written.items() if one)
-    say(f"In the configuration: data: {{{shown}}}")
+    natural = "\ncanaries: {kind: held-out}" if records.natural else ""
+    say(f"In the configuration: data: {{{shown}}}{natural}")
+    if "times" in single:
+        say(f"Row numbers that a script gets name a record as often as its {single['times']} says: train on each")
     left = sorted(set(every_other(base / data.path, [])) - set(columns))
     if left:
         say(f"Left out, since nobody knows what a canary has there: {', '.join(left[:8])}{', ...' if left[8:] else ''}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from miaudit.collect import canaries
-from miaudit.collect.canaries import KINDS, Kind, Law
+from miaudit.collect.canaries import KINDS, Insertion, Kind, Law
 from miaudit.collect.records import Records
 from miaudit.config.section import FilePath, Refused, Section
 from miaudit.config.target import DataSection
@@ -18,8 +18,10 @@ from miaudit.errors import InputError, check_choice
 from miaudit.models.protocol import can_be_trained, traits_of
 from miaudit.models.protocol import stands as stands_as_it_is
 
-__all__ = ["CanarySection", "asked", "generator", "reference_of"]
+__all__ = ["INSERTION", "OPTIONS", "CanarySection", "asked", "generator", "insertion", "reference_of"]
 
+OPTIONS = ("count", "shape", "law", "pool", "words", "frame")  # of one kind or another
+INSERTION = ("times", "per_unit")
 _STREAM = 0xCA4A51  # apart from the draws of memberships, which have the same seed
 
 
@@ -52,6 +54,18 @@ def asked(kind: str, **options: Any) -> Kind:
     return made(**given)
 
 
+def insertion(times: int | tuple[int, ...] | None, per_unit: int | None) -> Insertion:
+    """Return how canaries stand in a training, of options that may be None.
+
+    Examples
+    --------
+    >>> insertion(4, None)
+    Insertion(times=(4,), per_unit=None)
+    """
+    several = (times,) if isinstance(times, int) else times
+    return Insertion((1,) if several is None else several, per_unit)
+
+
 def reference_of(target: Any) -> Any:
     """Return the target where it can be the reference model: where records themselves can be trained on, here."""
     usable = can_be_trained(target) and not stands_as_it_is(target) and not traits_of(target).by_row
@@ -66,6 +80,10 @@ class CanarySection(Section):
     shape: tuple[int, ...] | None = None
     law: Law | None = None
     pool: Any = None
+    words: Any = None
+    frame: Any = None
+    times: Annotated[int, Field(ge=1)] | tuple[int, ...] | None = None
+    per_unit: Annotated[int, Field(ge=1)] | None = None
     seed: int | None = Field(default=None, ge=0)
     file: FilePath | None = None
     held_out: Annotated[int, Field(ge=2)] | None = None
@@ -89,25 +107,34 @@ class CanarySection(Section):
             hint = f"kinds are {', '.join(KINDS)}"
             raise Refused(InputError("canaries", "kind with count, or file", received, hint))
         if self.file is not None:
-            beside = [name for name in ("count", "shape", "law", "pool", "seed") if getattr(self, name) is not None]
+            beside = [name for name in (*OPTIONS, *INSERTION, "seed") if getattr(self, name) is not None]
             if beside:
                 received = f"{beside[0]} beside file"
                 raise Refused(InputError("canaries", "file alone", received, "the canaries are there already"))
             return self
         try:
             self.asked()
+            insertion(self.times, self.per_unit)
         except InputError as error:
             raise Refused(error) from None
         return self
 
     @property
     def named_in_data(self) -> bool:
-        """Whether nothing but held_out is said, for canaries that the column data.canary names."""
-        return self.model_fields_set == {"held_out"}
+        """Whether nothing is made, for canaries that the column data.canary names; kind held-out says what they are."""
+        return bool(self.model_fields_set) and self.model_fields_set <= {
+            "held_out",
+            *(["kind"] if self.of_data else []),
+        }
+
+    @property
+    def of_data(self) -> bool:
+        """Whether the canaries are documents of the data as they are."""
+        return self.kind == "held-out"
 
     def asked(self) -> Kind:
         """Return what is to be made."""
-        return asked(str(self.kind), **self.model_dump(include={"count", "shape", "law", "pool"}))
+        return asked(str(self.kind), **self.model_dump(include=set(OPTIONS)))
 
     def beside(self, records: Records, base: Path, data: DataSection, target: Any, seed: int) -> Records:
         """Return the records with canaries behind them; trains a reference model where the kind asks for one.
@@ -127,8 +154,9 @@ class CanarySection(Section):
         if self.named_in_data:
             if data.canary is None:
                 hint = "add kind and count, or name the canaries of the data as data.canary"
-                raise InputError("canaries", "canaries beside held_out", "none", hint)
-            return records
+                what = "held-out" if self.of_data else "held_out"
+                raise InputError("canaries", f"canaries beside {what}", "none", hint)
+            return replace(records, natural=self.of_data)
         if stands_as_it_is(target):
             hint = (
                 "a model that stands learned none of them: train it here, or name those that it learned as data.canary"
@@ -145,4 +173,7 @@ class CanarySection(Section):
             theirs = data.load(base, path=self.file)
             return canaries.beside(records, theirs, f"from {Path(self.file).name}")
         own = self.seed if self.seed is not None else seed
-        return canaries.added(records, self.asked(), rng=generator(own), reference=reference_of(target), seed=own)
+        how = insertion(self.times, self.per_unit)
+        return canaries.added(
+            records, self.asked(), rng=generator(own), reference=reference_of(target), seed=own, insertion=how
+        )

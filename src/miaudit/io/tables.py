@@ -307,7 +307,11 @@ def write_columns(path: str | Path, columns: Mapping[str, NDArray[Any]]) -> None
     quoted = [name for name in columns if '"' in name] if suffix == ".csv" else []
     if quoted:  # polars does not read back what it wrote of them
         raise InputError("name", "names without quotation marks, for .csv", repr(quoted[0]), "save to .npz or .parquet")
-    frame = pl.DataFrame({name: _series(name, values) for name, values in columns.items()})
+    try:
+        frame = pl.DataFrame({name: _series(name, values) for name, values in columns.items()})
+    except UnicodeEncodeError:
+        received = f"half of one (a lone surrogate), which {suffix} cannot hold"
+        raise InputError("path", "texts of whole characters", received, "correct it, or save to .npz") from None
     return write_atomically(path, frame.write_csv if suffix == ".csv" else frame.write_parquet)
 
 

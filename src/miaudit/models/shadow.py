@@ -79,6 +79,7 @@ def train(
     keep: ArrayLike | None = None,
     own: ArrayLike | None = None,
     swaps: ArrayLike | None = None,
+    times: ArrayLike | None = None,
     progress: Callable[[resumable.Progress], None] | None = None,
 ) -> ShadowOutputs:
     """Train shadow models and keep what each says of every record. Runs the target's code.
@@ -117,6 +118,8 @@ def train(
     swaps : array (M, 2) of row numbers, optional
         Each model learns its records with these two in each other's place, and all models have the seed of the first:
         what replaces a record stands where that one stood, and nothing else is different.
+    times : array (n,) of int from 1, optional
+        How often a record stands in the training of a model that learns it: its row number is given so often.
     progress : function of :class:`miaudit.jobs.resumable.Progress`, called in this process
 
     Raises
@@ -140,7 +143,7 @@ def train(
     """
     target, where = placed(target, execution.chosen(executor, workers))
     logs, threads = None if store is None else Path(store).absolute(), where.each.threads
-    plan = Fits(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps, own, logs, threads)
+    plan = Fits(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps, own, logs, threads, times)
     seeds = plan.seeds()
     with nullcontext() if store is None else Store.alone(store, plan.decides(), _NAME, plan.columns()) as place:
         kept = resumable.finish(
@@ -192,6 +195,7 @@ class Fits:
     own: Any = None
     logs: Path | None = None  # the store, where what a fit tells can go
     threads: int = 1
+    times: Any = None
 
     def __post_init__(self) -> None:
         target: Any = self.target
@@ -223,6 +227,12 @@ class Fits:
                 allowed = f"two row numbers from 0 to {n - 1} for each model, trained one at a time"
                 raise InputError.of_array("swaps", allowed, pairs, "leave it out, or set at_once=1")
             found["swaps"] = pairs.astype(np.intp)
+        if self.times is not None:
+            often = np.asarray(self.times)
+            if often.shape != (n,) or often.dtype.kind not in "iu" or (often < 1).any() or self.at_once > 1:
+                allowed = f"a whole number from 1 for each of {n:,} records, of models trained one at a time"
+                raise InputError.of_array("times", allowed, often, "leave it out, or set at_once=1")
+            found["times"] = often.astype(np.intp)
         for name, value in found.items():
             object.__setattr__(self, name, value)
 
@@ -279,7 +289,8 @@ class Fits:
         """
         x = self.x if x is None else x
         if self.swaps is None:
-            return x, self.y, np.flatnonzero(self.included[m])
+            rows = np.flatnonzero(self.included[m])
+            return x, self.y, rows if self.times is None else np.repeat(rows, self.times[rows])
         order = np.arange(len(self.x))
         order[self.swaps[m]] = self.swaps[m][::-1]
         return frames.taken(x, order), self.y[order], np.flatnonzero(self.included[m][order])
@@ -305,6 +316,7 @@ class Fits:
             **({} if device in ("cpu", "auto") else {"device": device}),
             **({} if self.keep is None else {"keep": digest(self.keep)}),
             **({} if self.swaps is None else {"swaps": digest(self.swaps)}),
+            **({} if self.times is None else {"times": digest(self.times)}),
         }
 
 
@@ -457,6 +469,7 @@ def estimate(
     keep: ArrayLike | None = None,
     own: ArrayLike | None = None,
     swaps: ArrayLike | None = None,
+    times: ArrayLike | None = None,
 ) -> Cost:
     """Say beforehand what :func:`train` with the same arguments will take; nothing is written.
 
@@ -479,7 +492,7 @@ def estimate(
     """
     target, where = placed(target, execution.chosen(executor, workers))
     workers, threads = where.workers, where.each.threads
-    plan = Fits(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps, own, threads=threads)
+    plan = Fits(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps, own, None, threads, times)
     place = None if store is None else Store.found(store, plan.decides(), _NAME, plan.columns())
     done = {} if place is None else _Enough(place, plan).finished(plan.models)
     reused = len(done)

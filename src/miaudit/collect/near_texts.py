@@ -1,0 +1,133 @@
+"""Which texts stand in others, or nearly do: by their triples of words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from miaudit.arrays import IntArray
+
+__all__ = ["SHARE", "near"]
+
+SHARE = 0.7  # of a text's triples of words that another has, from which it nearly stands there
+_AT_ONCE = 64  # others that are compared at a time: whoever is found is not asked again
+_BITS = 24
+_MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
+
+
+def near(
+    texts: Sequence[str], others: Sequence[str], own: IntArray | None = None, whose: IntArray | None = None
+) -> IntArray:
+    """Return for each text the first of the others that has most of its triples of words, or -1.
+
+    Letter case and white space are ignored. Of a text of one or two words these are its only triple. It is asked how
+    much of a text stands in the other, not how alike the two are: a sentence is found in a long document.
+
+    Parameters
+    ----------
+    texts : n str
+    others : m str
+    own : array (n,), optional
+        Which of the others each text is itself, and is not compared with.
+    whose : array (m,), optional
+        Whose each of the others is: then ``own`` says whose a text is, and it is not compared with any of these.
+
+    Returns
+    -------
+    Array (n,) of places in ``others``
+
+    Notes
+    -----
+    Every pair is compared, through the triples that both have (by hashes of 64 bits).
+
+    Examples
+    --------
+    >>> near(["The cat sat on the mat.", "a dog"], ["a dog ran", "so the cat sat on the mat. Then"]).tolist()
+    [1, -1]
+    """
+    from scipy import sparse
+
+    hashes, (text, column), (other, place) = _triples(texts, others)
+    mine, held = (
+        sparse.csr_array((np.ones(len(row), dtype=np.int32), (row, columns)), shape=(rows, len(hashes)))
+        for row, columns, rows in ((text, column, len(texts)), (other, place, len(others)))
+    )
+    sizes = np.bincount(text, minlength=len(texts))
+    needed = np.ceil(SHARE * sizes - 1e-9).astype(np.int64)
+    rarest = _rarest(text, column, sizes - needed + 1, np.bincount(place, minlength=len(hashes)))
+    some = sparse.csr_array((np.ones(len(rarest), dtype=np.int32), (text[rarest], column[rarest])), shape=mine.shape)
+    found = np.full(len(texts), -1, dtype=np.int64)
+    for start in range(0, len(others), _AT_ONCE):
+        left = np.flatnonzero(found < 0)
+        pairs = (some[left] @ held[start : start + _AT_ONCE].T).tocoo()
+        row, beside = left[pairs.coords[0]], start + pairs.coords[1]
+        if own is not None:
+            apart = (beside if whose is None else whose[beside]) != own[row]
+            row, beside = row[apart], beside[apart]
+        if not len(row):
+            continue
+        common: IntArray = np.asarray(mine[row].multiply(held[beside]).sum(axis=1)).ravel()
+        kept = common >= needed[row]
+        row, beside = row[kept], beside[kept]
+        order = np.lexsort((beside, row))
+        rows, first = np.unique(row[order], return_index=True)
+        found[rows] = beside[order][first]
+    return found
+
+
+def _rarest(text: IntArray, column: IntArray, counts: IntArray, held: IntArray) -> IntArray:
+    """Return which triples are the rarest of their text, as many as one has that has too few of them in common.
+
+    A document with enough of a text's triples has one of these.
+    """
+    order = np.lexsort((held[column], text))
+    begins = np.searchsorted(text[order], np.arange(len(counts)))
+    rank = np.arange(len(order)) - begins[text[order]]
+    return order[rank < counts[text[order]]]
+
+
+def _triples(
+    texts: Sequence[str], others: Sequence[str]
+) -> tuple[IntArray, tuple[IntArray, IntArray], tuple[IntArray, IntArray]]:
+    """Return the hashes of all triples of the texts; then, of each text and each other, which of them it has, once."""
+    known: dict[str, int] = {}
+    mixed, whose = _of_group(texts, known)
+    hashes, column = np.unique(mixed, return_inverse=True)
+    other_hashes, other = _of_group(others, known)
+    there = np.zeros(1 << _BITS, dtype=np.bool_)  # most triples of others are in no text, which one look tells
+    there[hashes.view(np.uint64) >> np.uint64(64 - _BITS)] = True
+    maybe = there[other_hashes.view(np.uint64) >> np.uint64(64 - _BITS)]
+    other_hashes, other = other_hashes[maybe], other[maybe]
+    place = np.minimum(np.searchsorted(hashes, other_hashes), max(len(hashes) - 1, 0))
+    if len(hashes):
+        same = hashes[place] == other_hashes
+        place, other = place[same], other[same]
+    return hashes, _once(whose, column), _once(other, place)
+
+
+def _once(row: IntArray, column: IntArray) -> tuple[IntArray, IntArray]:
+    """Return each pair of a row and a column once, in order."""
+    order = np.lexsort((column, row))
+    row, column = row[order], column[order]
+    new = np.ones(len(row), dtype=np.bool_)
+    new[1:] = (row[1:] != row[:-1]) | (column[1:] != column[:-1])
+    return row[new], column[new]
+
+
+def _of_group(texts: Sequence[str], known: dict[str, int]) -> tuple[IntArray, IntArray]:
+    """Return hashes of three words that follow each other in a text, and whose they are; numbers new words."""
+    parts = [text.lower().split() for text in texts]
+    lengths = np.array([len(one) for one in parts], dtype=np.int64)
+    number = known.setdefault
+    words = np.fromiter((number(w, len(known) + 1) for one in parts for w in one), np.int64, count=lengths.sum())
+    whose = np.repeat(np.arange(len(lengths)), lengths)
+    left = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(words))  # words from here to the end of the text
+    padded = np.concatenate([words, np.zeros(2, dtype=np.int64)]).view(np.uint64)
+    mixed = padded[:-2].copy()
+    for step in (1, 2):
+        mixed = (mixed ^ (mixed >> np.uint64(31))) * _MIX[step - 1]
+        mixed += np.where(left > step, padded[step : step + len(words)], np.uint64(0))
+    mixed = ((mixed ^ (mixed >> np.uint64(29))) * _MIX[0]).view(np.int64)
+    whole = (left >= 3) | ((lengths[whose] < 3) & (left == lengths[whose]))
+    return mixed[whole], whose[whole]
