@@ -207,10 +207,13 @@ def versions() -> dict[str, str]:
 
 
 def processor() -> str:
-    """What vectorised loops of numpy and scipy run on: last digits depend on it."""
+    """What vectorised loops and the linear algebra of numpy and scipy run on: last digits depend on it."""
     from numpy._core._multiarray_umath import __cpu_features__ as features
+    from threadpoolctl import threadpool_info
 
-    return next((kind for kind in ("AVX512_SKX", "AVX2", "NEON") if features.get(kind)), "plain")
+    loops = next((kind for kind in ("AVX512_SKX", "AVX2", "NEON") if features.get(kind)), "plain")
+    kernels = sorted({one["architecture"] for one in threadpool_info() if one["internal_api"] == "openblas"})
+    return " ".join([loops, *kernels])
 
 
 def slim(page: str) -> str:

@@ -1,7 +1,7 @@
 """Files that miaudit wrote on an earlier day: they read, verify, resume and come out again, equal to the byte.
 
-"To the byte" holds on the processor that they were made on (``PROCESSOR``): vectorised loops of numpy and scipy round
-otherwise on another, and there numbers are compared to eight digits, and words and counts as they are.
+"To the byte" holds on the processor that they were made on (``PROCESSOR``): loops and linear algebra of numpy and scipy
+round otherwise on another, and there numbers are compared to eight digits, and words and counts as they are.
 
 They are in ``files/``, and ``make.py`` says how each was made. A failure here means that those who hold such files
 cannot use them any more, or get other numbers or words. What was computed by other versions of numpy, scikit-learn or
@@ -30,7 +30,7 @@ from frozen.make import FILES, call, kept
 VERSIONS = json.loads((FILES / "versions.json").read_text(encoding="utf-8"))
 PAGES = json.loads((FILES / "pages" / "pages.json").read_text(encoding="utf-8"))
 DIGEST = r"\b[0-9a-f]{64}\b"  # of scores that were computed
-PROCESSOR = "AVX512_SKX"
+PROCESSOR = "AVX512_SKX SkylakeX"
 FITTED = {"run-tree"}  # fits break ties otherwise there: other numbers, of the same kinds
 CODES = json.loads((FILES / "exit_codes.json").read_text(encoding="utf-8"))
 
@@ -337,7 +337,7 @@ def test_a_ledger_continues_until_its_budget_is_spent(ledgers: Path) -> None:
     assert "an epsilon of at most 9 for all releases" in err
     assert json.loads((ledgers / "ledger.json").read_text()) == before
     code, out, err = call("synthesise", "second.yaml", "--json")
-    assert code == 0, err
+    assert code == 4, err  # two epochs on 120 records: no release that is of use
     after = json.loads((ledgers / "ledger.json").read_text())
     assert after["entries"][:1] == before["entries"]
     assert after["entries"][1]["label"] == "second"
