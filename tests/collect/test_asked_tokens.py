@@ -191,12 +191,10 @@ def test_how_often_texts_were_trained_on_is_in_the_file(folders: Path, tmp_path:
 @pytest.mark.parametrize(
     ("times", "message"),
     [
-        (
-            np.ones(24),
-            "expected whole numbers, from 1 for members and 0 for all others, received 1 in row 13",
-        ),
-        (np.where(MEMBER, 1.5, 0), "received 1.5"),
-        (np.where(MEMBER, -1, 0), "data.times: expected a whole number from 0 for each of 24 records"),
+        (np.where(MEMBER, 1.5, 0), "received 1.5 in row 1"),
+        (np.where(MEMBER, 0, 1), "received 0 in row 1"),
+        (np.where(MEMBER, -1, 0), "data.times: expected a whole number from 1 for each of 24 records"),
+        (np.where(MEMBER, np.nan, 0), "data.times: expected a whole number from 1"),
     ],
 )
 def test_bad_numbers_of_times(times: np.ndarray, message: str) -> None:

@@ -391,7 +391,7 @@ def test_killed_half_way_it_leaves_no_results(place: Path) -> None:
     save(place / "t.npz", 1.0, 200_000)
     command = [sys.executable, "-m", "miaudit", *audit("--n-bootstrap", "100000", "--out", "out")]
     process = subprocess.Popen(command, cwd=place, stderr=subprocess.PIPE, text=True)
-    time.sleep(3)
+    time.sleep(6)
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
