@@ -109,6 +109,8 @@ def made(subject: data.Subject, split: data.Split, job: dict[str, Any], python: 
             )
         except subprocess.TimeoutExpired:
             return {"failed": f"did not finish in {wall:g} s of wall clock"}
+        if done.returncode in (-signal.SIGTERM, -signal.SIGINT):
+            raise KeyboardInterrupt  # somebody stopped it, which says nothing of the tool
         if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
             used_up = done.returncode == -signal.SIGXCPU
             return {"failed": f"did not finish in {job['limit']:g} CPU s" if used_up else "killed, out of memory maybe"}
