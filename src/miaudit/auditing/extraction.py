@@ -15,7 +15,7 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.causal import duplicates
@@ -160,7 +160,8 @@ def by_times(
 def _median(values: FloatArray, most: float, confidence: float) -> Rate:
     """Median with exact limits from ordered values: the number below the true one is binomial, with one half."""
     ordered, n = np.sort(values), len(values)
-    below = int(stats.binom.ppf((1 - confidence) / 2, n, 0.5))  # P(B < below) is at most half of the error
+    cumulative = special.bdtr(np.arange(n + 1), n, 0.5)
+    below = int(np.searchsorted(cumulative, (1 - confidence) / 2))  # P(B < below) is at most half of the error
     limits = (float(ordered[below - 1]), float(ordered[n - below])) if below else (0.0, float(most))
     return Rate(float(np.median(ordered)), *limits)
 
