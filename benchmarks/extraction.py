@@ -20,7 +20,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy
 import numpy as np
 
 from miaudit.attacks.extraction import edit_distances
-from miaudit.causal.duplicates import in_members
+from miaudit.auditing.near_texts import in_members
 from miaudit.collect.extraction import audit_extraction
 from miaudit.io.token_records import TokenRecords, read_jsonl, write_jsonl
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from miaudit.auditing.near_texts import near
 from miaudit.collect import canary_texts
 from miaudit.collect.canaries import ChangedFact, HeldOut, Insertion, Kind, RandomTokens, RareTokens, added
 from miaudit.collect.canary_table import beside
-from miaudit.collect.near_texts import near
 from miaudit.collect.records import Records
 from miaudit.errors import InputError
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
-from miaudit.causal import duplicates
+from miaudit.auditing.near_texts import in_members
 from miaudit.errors import Option, check_options
 from miaudit.evidence import Evidence
 from miaudit.findings.extraction import ExtractionVerdict, Queries, Rate, Repetition, Status, Told, Way
@@ -248,7 +248,7 @@ def in_both(texts: Sequence[str], member: BoolArray) -> str:
     """
     if member.all() or not member.any():
         return ""
-    found = int(duplicates.in_members(texts, member).sum())
+    found = int(in_members(texts, member).sum())
     if not found:
         return ""
     controls = int(np.count_nonzero(~member))

@@ -15,7 +15,6 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,7 +36,6 @@ _SHINGLE = 5
 _BANDS, _ROWS = 32, 4
 _MOST_CANDIDATES = 1_000_000
 _PRIME = np.uint64((1 << 31) - 1)
-_WORDS, _COMMON, _ALIKE = 3, 32, 0.5  # words on end; texts that have them, at most; similarity that is near
 
 
 @dataclass(frozen=True)
@@ -156,81 +154,6 @@ def of_texts(
     both = np.concatenate([pairs, pairs[:, ::-1]])  # of distinct contents
     near_of = [np.isin(np.arange(len(m)), both[other[both[:, 1]] > 0, 0]) for other in (o, m, m)]
     return _summary(m, o, int((m[both[:, 0]] * o[both[:, 1]]).sum()), near_of, near)
-
-
-def in_members(texts: Sequence[str], member: ArrayLike) -> BoolArray:
-    """Say which non-members have an equal or nearly equal text among the members; fast, for long texts.
-
-    Letter case and white space are ignored. Near means a Jaccard similarity of the sets of three words on end of at
-    least one half, without those of more than 32 texts: a heading that all have makes no two of them alike.
-
-    Parameters
-    ----------
-    texts : n str
-    member : array (n,) of bool
-
-    Returns
-    -------
-    array (n,) of bool, false for members
-
-    Notes
-    -----
-    Every pair with three rare words in common is compared, exactly: O(words log words), as no word triple has more than
-    32 texts.
-
-    Examples
-    --------
-    >>> texts = ["the cat sat on the mat today", "The cat sat  on the mat", "rain", "a cat sat on a mat today"]
-    >>> in_members(texts, [True, False, False, False]).tolist()
-    [False, True, False, False]
-    """
-    inside = np.asarray(member, dtype=np.bool_)
-    plain = [" ".join(text.lower().split()) for text in texts]
-    known = {text for text, own in zip(plain, inside, strict=True) if own}
-    found = np.array([not own and text in known for text, own in zip(plain, inside, strict=True)], dtype=np.bool_)
-    triples, record = _triples(plain)
-    if not len(triples):
-        return found
-    first = np.r_[True, triples[1:] != triples[:-1]]
-    code = np.cumsum(first) - 1
-    rare = np.bincount(code)[code] <= _COMMON
-    code, record = code[rare], record[rare]
-    many = np.bincount(record, minlength=len(plain))
-    pairs = []
-    for apart in range(1, _COMMON):  # texts of one triple lie next to each other
-        same = code[apart:] == code[:-apart]
-        if not same.any():
-            break
-        a, b = record[:-apart][same], record[apart:][same]
-        across = inside[a] != inside[b]
-        a, b = a[across], b[across]
-        pairs.append(np.where(inside[a], b, a) * len(plain) + np.where(inside[a], a, b))
-    if not pairs:
-        return found
-    pair, common = np.unique(np.concatenate(pairs), return_counts=True)
-    outside, other = np.divmod(pair, len(plain))
-    found[outside[common >= _ALIKE * (many[outside] + many[other] - common)]] = True
-    return found
-
-
-def _triples(texts: Sequence[str]) -> tuple[NDArray[np.uint64], IntArray]:
-    """Hashes of the distinct runs of three words of each text, ascending, and which text each is of."""
-    parts = [text.split() for text in texts]
-    lengths = np.array([len(part) for part in parts], dtype=np.int64)
-    words = np.fromiter(map(hash, chain.from_iterable(parts)), dtype=np.int64, count=int(lengths.sum())).view(np.uint64)
-    record = np.repeat(np.arange(len(texts)), lengths)
-    if len(words) < _WORDS:
-        return np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64)
-    mixed = np.zeros(len(words) - _WORDS + 1, dtype=np.uint64)
-    for j in range(_WORDS):
-        mixed = (mixed ^ words[j : len(words) - _WORDS + 1 + j]) * _MULTIPLIERS[0]
-        mixed ^= mixed >> np.uint64(29)
-    whole = record[: len(mixed)] == record[_WORDS - 1 :]
-    mixed, record = mixed[whole], record[: len(mixed)][whole]
-    order = np.argsort(mixed, kind="stable")  # the texts of each run stay in their order
-    mixed, record = mixed[order], record[order]
-    first = np.r_[True, (mixed[1:] != mixed[:-1]) | (record[1:] != record[:-1])] if len(mixed) else np.empty(0, bool)
-    return mixed[first], record[first]
 
 
 # -- counting ---------------------------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from miaudit.arrays import IntArray
 from miaudit.attacks import output_kinds
+from miaudit.auditing.near_texts import near
 from miaudit.collect.canary_table import behind, joined, keys_of
-from miaudit.collect.near_texts import near
 from miaudit.collect.records import Records
 from miaudit.errors import InputError
 from miaudit.io import frames

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import IntArray
-from miaudit.collect.near_texts import SHARE, near
+from miaudit.auditing.near_texts import SHARE, near
 from miaudit.collect.records import Records
 from miaudit.errors import InputError
 from miaudit.io import frames

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from miaudit.arrays import IntArray
-from miaudit.collect.near_texts import near
+from miaudit.auditing.near_texts import near
 from miaudit.collect.records import Records
 from miaudit.errors import InputError
 from miaudit.io import frames

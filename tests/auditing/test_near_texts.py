@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from miaudit.collect.near_texts import SHARE, near
+from miaudit.auditing.near_texts import SHARE, in_members, near
 
 
 def triples(text: str) -> set[tuple[str, ...]]:
@@ -69,3 +69,39 @@ def test_a_thousand_texts_are_compared_with_ten_thousand_in_seconds() -> None:
     assert time.process_time() - begin < 10
     np.testing.assert_array_equal(found[:500], np.arange(500))
     assert (found[500:] < 0).all()
+
+
+def test_texts_in_members_equal_those_of_all_pairs() -> None:
+    """Against every pair of texts, with a heading that all have, copies in other letters, and edited words."""
+    rand = np.random.default_rng(3)
+    words = np.array([f"{a}{b}" for a in "abcdefghij" for b in "klmnopqrst"])
+    texts = ["the heading that all of them have " * (i % 3 > 0) + " ".join(rand.choice(words, 30)) for i in range(120)]
+    for i in range(0, 40, 2):  # from a copy to one of which a third is others
+        own = texts[i].split()
+        for at in rand.choice(len(own), i // 3, replace=False):
+            own[at] = str(rand.choice(words))
+        texts[80 + i // 2] = "  ".join(own).upper()
+    texts += ["", "one two", "One  two", ""]
+    member = np.r_[np.arange(120) < 80, True, True, False, False]
+    triples = [{tuple(part[i : i + 3]) for i in range(len(part) - 2)} for part in (t.lower().split() for t in texts)]
+    many: dict[tuple[str, ...], int] = {}
+    for one in triples:
+        for triple in one:
+            many[triple] = many.get(triple, 0) + 1
+    rare = [{triple for triple in one if many[triple] <= 32} for one in triples]
+    plain = [" ".join(t.lower().split()) for t in texts]
+    expected = [
+        not member[i]
+        and any(
+            member[j]
+            and (
+                plain[i] == plain[j]
+                or (bool(rare[i] & rare[j]) and 2 * len(rare[i] & rare[j]) >= len(rare[i] | rare[j]))
+            )
+            for j in range(len(texts))
+        )
+        for i in range(len(texts))
+    ]
+    found = in_members(texts, member)
+    assert found.tolist() == expected and 8 <= found.sum() < 20
+    assert not in_members(["a b", "c d"], [True, False]).any()
