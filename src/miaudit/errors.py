@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import inspect
+import json
 import logging
 import math
 import numbers
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
+from importlib.util import find_spec
 from typing import (
     Annotated,
     Any,
@@ -23,6 +26,8 @@ from typing import (
     get_origin,
     get_type_hints,
 )
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 __all__ = ["ConfigError", "DesignError", "InputError", "MiauditError", "OutputError"]
 
@@ -119,6 +124,46 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"did you mean {close[0]}?" if close else ""
+
+
+EXTRAS = {
+    "dp": ("dp_accounting",),
+    "torch": ("torch", "safetensors"),
+    "text": ("torch", "safetensors", "transformers"),
+    "synthesis": ("torch", "safetensors", "networkx", "dp_accounting", "opendp"),
+    "onnx": ("onnxruntime",),
+    "mlflow": ("mlflow",),
+    "ray": ("ray",),
+}  # the modules that the extras of an installation cannot do without
+
+
+def missing_modules(extras: Iterable[str]) -> list[str]:
+    """Return the modules of some extras that are not installed, without importing any."""
+
+    def is_there(module: str) -> bool:
+        with contextlib.suppress(ImportError, ValueError):
+            return find_spec(module) is not None
+        return False
+
+    modules = dict.fromkeys(module for extra in extras for module in EXTRAS[extra])
+    return [module for module in modules if not is_there(module)]
+
+
+def pip_line(*extras: str) -> str:
+    """Return the line that adds extras to this installation, which may come from an index, a folder or a wheel.
+
+    Examples
+    --------
+    >>> pip_line("dp", "ray").rpartition("[")[2]
+    "dp,ray]'"
+    """
+    origin = "miaudit"
+    with contextlib.suppress(PackageNotFoundError):
+        url = urlsplit(json.loads(distribution("miaudit").read_text("direct_url.json") or "{}").get("url", ""))
+        origin = url2pathname(url.path) if url.scheme == "file" else origin
+    smaller = " (without a GPU add --extra-index-url https://download.pytorch.org/whl/cpu: 1.6 GB in place of 6)"
+    networks = any("torch" in EXTRAS[extra] for extra in extras)
+    return f"pip install '{origin}[{','.join(extras)}]'{smaller if networks else ''}"
 
 
 @dataclass(frozen=True, eq=False)
