@@ -1,4 +1,4 @@
-"""Build a wheel and a source archive of the last commit, and try both as a stranger would: ``python tools/release.py [DIST]``.
+"""Build a wheel and a source archive of the last commit and try both as a stranger: ``python tools/release.py [DIST]``.
 
 From a clean clone: the archive, and the wheel made from the archive, so that nothing is missing from it. Each goes into
 an empty environment and runs ``miaudit demo`` in an empty folder. Prints what was built, its size and what an
@@ -35,9 +35,10 @@ def run(*command: str | Path, where: Path, **environment: str) -> str:
     """Run a command; its output ends the program where it fails."""
     plain = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     env = {**plain, "PIP_CONSTRAINT": str(ROOT / "constraints.txt"), **environment}
-    done = subprocess.run([str(part) for part in command], cwd=where, env=env, capture_output=True, text=True)
+    said = [str(part) for part in command]
+    done = subprocess.run(said, cwd=where, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
-        sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+        sys.exit(f"{' '.join(said)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
 
 
