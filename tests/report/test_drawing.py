@@ -32,7 +32,7 @@ def place(tmp_path: Path) -> Path:
 def limited(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
     program = (
         f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({ADDRESSES}, {ADDRESSES}))\n"
-        "from miaudit.cli import main\nmain()"
+        "from miaudit.command.program import main\nmain()"
     )
     command = [sys.executable, "-c", program, *words]
     return subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=300, check=False)
