@@ -37,6 +37,13 @@ def test_names_are_loaded_when_asked_for_and_are_all_that_is_listed() -> None:
         miaudit.nothing  # noqa: B018
 
 
+def test_no_name_of_a_package_is_hidden_by_a_module_below_it() -> None:
+    for path in Path(miaudit.__file__).parent.rglob("__init__.py"):
+        name = ".".join(("miaudit", *path.relative_to(Path(miaudit.__file__).parent).parts[:-1]))
+        homes = getattr(importlib.import_module(name), "_HOMES", {})
+        assert not [key for key in homes if (path.parent / f"{key}.py").exists()], name
+
+
 @pytest.mark.long
 def test_findings_are_drawn_though_nothing_loaded_the_report(tmp_path: Path) -> None:
     code = """

@@ -1,7 +1,8 @@
 """miaudit: how much a trained model, or a synthetic table, gives away about the records it was trained on."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from miaudit.errors import on_demand
 
 __version__ = "0.1.0"
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from miaudit.findings.audit import Findings
 
 # Names are loaded when they are first asked for: the module that has each; the rest are packages and modules below.
-_FROM = {
+_HOMES = {
     "Bounds": "auditing.plan",
     "Claim": "dp.verdict",
     "Evidence": "evidence",
@@ -50,15 +51,4 @@ __all__ = [
     "synthesis",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name not in _FROM:
-        return import_module(f"{__name__}.{name}")
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_FROM[name]}"), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = on_demand(__name__, __all__, _HOMES)

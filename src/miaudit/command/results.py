@@ -61,9 +61,10 @@ def repeat(**more: Any) -> dict[str, Any]:
 def check_free(out: Path | None, *, overwrite: bool, released: bool = False) -> None:
     """Refuse a folder that findings could not be written to, before anything is computed."""
     if out is not None:
-        from miaudit.report import kinds
+        from miaudit.report import drawing, kinds
 
         kinds.check_free(out, overwrite=overwrite, released=released)
+        drawing.prepare()
 
 
 def deliver(
