@@ -1,10 +1,11 @@
 """Play new users from empty folders, with the commands of README and tutorials and nothing else.
 
-``python tools/first_hour.py [--user NAME] [--until-report]`` follows a page from its first block to its last: Python is
-saved and run, YAML is saved under the name that stands before it, commands run as they are written. Counted are commands
-until the first report, stops (a command or script that could not run), and wrong turns (an answer that begins otherwise
-than the page says, or advice that an option is misspelt or unused). The exit code is 1 if anybody needs more than three
-commands or meets a stop or a wrong turn. A line that begins with ``make``, ``pip`` or ``git`` sets up, and is left out.
+``python tools/first_hour.py [--user NAME] [--until-report]`` follows a page from its first block to its last: Python
+is saved and run, YAML is saved under the name that stands before it, commands run as they are written. Counted are
+commands until the first report, stops (a command or script that could not run), and wrong turns (an answer that
+begins otherwise than the page says, or advice that an option is misspelt or unused). The exit code is 1 if anybody
+needs more than three commands or meets a stop or a wrong turn. A line that begins with ``make``, ``pip`` or ``git``
+sets up, and is left out.
 """
 
 from __future__ import annotations

@@ -344,7 +344,7 @@ def test_without_torch_scikit_learn_works_and_the_extra_is_named(place: Path) ->
         "        if name.partition('.')[0] in ('torch', 'transformers'):\n"
         "            raise ModuleNotFoundError(f'No module named {name}', name=name)\n"
         "sys.meta_path.insert(0, Absent())\n"
-        "from miaudit.cli import main; main()"
+        "from miaudit.command.program import main; main()"
     )
     results = [
         subprocess.run(

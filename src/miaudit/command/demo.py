@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from miaudit.command.options import Json, Overwrite, Seed
-from miaudit.command.results import check_free, computed, deliver, progress, summary
+from miaudit.command.results import check_free, computed, deliver, summary
+from miaudit.command.terminal import progress
 
 
 def demo(

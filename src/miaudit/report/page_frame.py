@@ -57,7 +57,9 @@ def render(
     """
     undrawn = ""
     try:
-        drawn = {name: _figure(chart) for name, chart in charts.items()}
+        specs = {name: chart.to_dict(validate=False) for name, chart in charts.items()}
+        drawing.draw_ahead({key: part for key, part in spec.items() if key != "title"} for spec in specs.values())
+        drawn = {name: _figure(spec) for name, spec in specs.items()}
         scripts = [drawing.program(), _text("frame.js")]
     except drawing.DrawingError as error:
         undrawn, drawn, scripts = str(error), {}, []
@@ -91,9 +93,8 @@ def data(value: Any) -> Any:
     return markupsafe.Markup(text)  # noqa: S704 - escaped for its place just above
 
 
-def _figure(chart: alt.LayerChart) -> dict[str, Any]:
+def _figure(spec: dict[str, Any]) -> dict[str, Any]:
     """A chart as a caption, a still picture, and a specification that follows the width of the page."""
-    spec = chart.to_dict(validate=False)
     title = spec.pop("title")
     still = base64.b64encode(drawing.svg(spec).encode()).decode()
     live = copy.deepcopy(spec)
