@@ -17,6 +17,7 @@ def page() -> str:
     program: Any = typer.main.get_command(cli.app)
     parts = [
         "# Commands",
+        "For whoever works in a terminal: afterwards you know every command, what it takes and how it ends.",
         "Written from the commands themselves by `docs/make_commands.py`; `miaudit COMMAND --help` says the same.",
         cli.EXIT_CODES,
     ]
