@@ -22,7 +22,7 @@ from miaudit.io.sealed_coins import Coins
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "auditing_a_language_model.md"
 EXAMPLE = ROOT / "examples" / "finetune"
-ANSWERS = {name: (0, 3, 4) for name in ("run", "audit", "extraction")}  # exit codes of commands that give an answer
+ANSWERS = dict.fromkeys(("run", "audit", "extraction"), (0, 3, 4))  # exit codes of commands that give an answer
 
 
 def blocks(kind: str) -> list[str]:
