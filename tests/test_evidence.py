@@ -249,7 +249,7 @@ def test_the_evidence_of_one_score_shares_what_was_checked_and_counted() -> None
     ("fields", "word"),
     [
         ({"score": [1.0, [2.0]]}, "unequal length"),
-        ({"score": [1.0, None]}, "Python objects"),
+        ({"score": [1.0, None]}, "1 missing, the first in row 1"),
         ({"score": []}, "one non-member"),
         ({"member": [[True], [False]]}, "shape"),
         ({"covariates": np.ones((3, 2))}, "2 rows"),

@@ -21,7 +21,7 @@ from miaudit.causal.challenge import Challenge
 from miaudit.causal.classifiers import CLASSIFIERS
 from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.dp.verdict import Claim, LowerBound
-from miaudit.errors import InputError
+from miaudit.errors import InputError, check_generator
 from miaudit.evidence import Evidence
 from miaudit.findings import verdict as verdict_rule
 from miaudit.findings.audit import (
@@ -219,8 +219,7 @@ def _assumed(evidence: Evidence, used: Correction | None, coins: SealedCoins | N
 
 
 def _check(evidence: Evidence, plan: Any, nuisance: Any, rng: Any) -> None:
-    if not isinstance(rng, np.random.Generator):
-        raise InputError("rng", "a numpy.random.Generator", type(rng).__name__, "pass numpy.random.default_rng(0)")
+    check_generator(rng)
     if not isinstance(plan, Plan):
         raise InputError("plan", "a miaudit.Plan", type(plan).__name__, "pass miaudit.Plan(...)")
     if evidence.run is not None and evidence.design not in (None, "one-run"):
