@@ -7,6 +7,7 @@ from miaudit.auditing.pipeline import audit
 from miaudit.auditing.plan import Bounds, Plan
 from miaudit.auditing.reference import Reference
 from miaudit.causal.propensity import Nuisance
+from miaudit.collect.leakage_scorer import leakage_scorer
 from miaudit.collect.model_audit import audit_model
 from miaudit.dp.verdict import Claim
 from miaudit.evidence import Evidence
@@ -30,6 +31,7 @@ __all__ = [
     "disclosure",
     "dp",
     "errors",
+    "leakage_scorer",
     "metrics",
     "synthesis",
 ]
