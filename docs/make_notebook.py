@@ -55,7 +55,8 @@ def _output(output: Any, alt: str, picture: Any) -> str:
         return f'<img alt="{escape(alt)}" src="{picture(data["image/svg+xml"])}">'
     if "text/html" in data:
         html = _EMBEDDED.sub(lambda found: picture(base64.b64decode(found[1]).decode()), data["text/html"])
-        return "\n".join(line for line in html.splitlines() if line.strip())  # an empty line would end it
+        inside = "\n".join(line for line in html.splitlines() if line.strip())  # an empty line would end it
+        return f'<div style="overflow-x:auto">\n{inside}\n</div>'
     text = output.get("text") or data.get("text/plain", "")
     return f"```text\n{_ESCAPES.sub('', text).rstrip()}\n```" if text.strip() else ""
 
