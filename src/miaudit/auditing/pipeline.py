@@ -218,7 +218,10 @@ def _assumed(evidence: Evidence, used: Correction | None, coins: SealedCoins | N
     return evidence.design if used is None else "corrected"
 
 
-def _check(evidence: Evidence, plan: Any, nuisance: Any, rng: Any) -> None:
+def _check(evidence: Any, plan: Any, nuisance: Any, rng: Any) -> None:
+    if not isinstance(evidence, Evidence):
+        hint = "Evidence(score=..., member=...); Evidence.from_frame and Evidence.load read columns"
+        raise InputError("evidence", "a miaudit.Evidence", type(evidence).__name__, hint)
     check_generator(rng)
     if not isinstance(plan, Plan):
         raise InputError("plan", "a miaudit.Plan", type(plan).__name__, "pass miaudit.Plan(...)")

@@ -32,7 +32,7 @@ def same_index(columns: Mapping[str, Any]) -> None:
     named = [(name, values.index) for name, values in columns.items() if hasattr(values, "iloc")]
     for name, index in named[1:]:
         first, known = named[0]
-        if len(index) == len(known) and not index.equals(known) and index.sort_values().equals(known.sort_values()):
+        if len(index) == len(known) and not index.equals(known) and index.isin(known).all():
             step = f"pass {name}.reindex({first}.index), or .to_numpy() of both if the positions are right"
             raise InputError(name, f"the index of {first}", "the same rows in another order", step)
 
