@@ -27,7 +27,7 @@ class LearningCurve:
 
     Both are AUCs on the same held-out folds, so their difference has little noise. It is called **rising** when the
     difference exceeds both 3 of its standard errors and 0.01: a propensity that would gain from more rows is not
-    trusted (errata A10 and B20). The simulation of the rule is in ``docs/propensity.md``.
+    trusted (errata A10 and B20). The simulation of the rule is in ``experiments/validity/propensity.md``.
 
     Attributes
     ----------

@@ -3,8 +3,8 @@
 Right guesses prove nothing while covariates alone could have given them. By default records are **thinned to fair
 coins** (Theorem Z): what remains is one-run evidence, and the one-run tests apply. For pure epsilon no coins are
 needed: the count of right guesses is tested against a Poisson-binomial. The published procedures, composition and
-conditional audits, stand beside them under their names. ``docs/zero_run.md`` has the theorem, its proof and what was
-measured.
+conditional audits, stand beside them under their names. ``docs/zero_run.md`` has the theorem and what was measured,
+``experiments/zero_run/theorem_z.md`` the proof.
 """
 
 from __future__ import annotations
