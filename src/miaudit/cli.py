@@ -22,6 +22,7 @@ from miaudit.command.demo import demo
 from miaudit.command.disclosure import disclosure
 from miaudit.command.draw import draw, gather
 from miaudit.command.extraction import extraction
+from miaudit.command.init import init
 from miaudit.command.options import EXIT_CODES
 from miaudit.command.plan import plan
 from miaudit.command.report import export, report
@@ -103,6 +104,7 @@ def _root(
 
 _COULD_RUN = f"Exit code 0 unless it could not run. {EXIT_CODES}"
 app.command(epilog=_COULD_RUN)(demo)
+app.command(epilog="Exit codes: 0 done; 1 could not run; 2 usage. Example: miaudit init scores.csv")(init)
 app.command(epilog=EXIT_CODES)(run)
 app.command(epilog=_COULD_RUN)(collect)
 app.command(
