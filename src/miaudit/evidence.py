@@ -457,8 +457,11 @@ def _of_columns(
     wanted = [*scores, member, *of_x, *labels, *(name for name in ("design", "source") if name in known)]
     data = read(wanted, labels, [name for name in of_x if name not in {*scores, member, *labels}])
     x, names = (data["covariates"], None) if of_x == ["covariates"] else numeric.joined(data, of_x, coded)
+    texts = {member} if data[member].dtype.kind == "U" else set()  # a score only where it stands in for one
     return Evidence(
-        score={name.removeprefix("score."): data[name] for name in scores},
+        score={
+            name.removeprefix("score."): _membership(data[name]) if name in texts else data[name] for name in scores
+        },
         member=data[member],
         covariates=x,
         covariate_names=names,

@@ -69,25 +69,27 @@ def _table(file: Path, out: Path | None, *, overwrite: bool) -> None:
     from miaudit.io.tables import existing_file
 
     existing_file(file, "file", right_command.DATA)
-    target = (out or file.with_suffix(".yaml")).absolute()
-    made = audit_draft.of_table(file, target.parent)
-    if made is not None:
+    made = audit_draft.of_table(file, (out or file).absolute().parent)
+    archive = file.suffix.lower() == ".npz"
+    if archive and (made is None or "member" in made.fill_in) and sides.both(file):
+        _pair(file, file, out, overwrite=overwrite)
+    elif made is not None:
         _finish(made, file, _target(file, out, overwrite=overwrite), overwrite=overwrite)
-        return
-    if file.suffix.lower() == ".npz":
-        if sides.both(file):
-            _pair(file, file, out, overwrite=overwrite)
-            return
-        received = f"{file.name}, where no name says so"
-        allowed = "an array of membership beside scores or outputs, or one of members and one of non-members"
-        raise InputError("file", allowed, received, "name them member and loss, or train_loss and test_loss")
-    _synthesis(file, out, overwrite=overwrite)
+    elif archive:
+        allowed = "an array of membership beside losses, scores or outputs, or one of members and one of non-members"
+        hint = "name them as what they are, such as member and loss, or train_loss and test_loss"
+        raise InputError("file", allowed, f"{file.name}, where no name says so", hint)
+    else:
+        _synthesis(file, out, overwrite=overwrite)
 
 
 def _synthesis(file: Path, out: Path | None, *, overwrite: bool) -> None:
     """Draft what miaudit synthesise reads."""
     from miaudit.command import synthesise
 
+    if out is not None and out.suffix:
+        hint = "name one, or add a column member to audit scores"
+        raise InputError("--out", "a folder, for the two files of a private table's draft", str(out), hint)
     say(
         "No column says who was a member, so this is taken for a private table, of which a synthetic one is made.\n"
         "To audit scores of a model instead, add a column member: 1 for those it was trained on, 0 for others.\n"

@@ -85,10 +85,10 @@ class Assumed:
             received = f"{len(every):,} that could be it"
             raise InputError(name, f"one column of {_ROLES[name]}", received, f"choose {_either(every)}, {look}")
         if self.unclear:
-            name = shlex.quote(self.options["score"])
-            received = f"{name}: {self.unclear[0]}"
+            of = f"--score {shlex.quote(self.options['score'])} " if "score" in self.options else ""
+            received = f"{self.options.get('score', file.name)}: {self.unclear[0]}"
             kinds = ("score", "loss") if self.options["signal"] in ("score", "loss") else ("logits", "probabilities")
-            hint = _either([f"--score {name} --signal {kind}" for kind in kinds])
+            hint = _either([f"{of}--signal {kind}" for kind in kinds])
             raise InputError("signal", "columns that say what they are", received, f"choose {hint}, {look}")
 
     def _of_signal(self, name: str) -> str:
@@ -177,7 +177,9 @@ def assume_file(files: Sequence[Path], given: Mapping[str, str]) -> Assumed:
     if "member" in made.missing and first.suffix.lower() == ".npz" and len(files) == 1 and sides.both(first):
         pair = assume_pair(first, first)
         both = {"members": str(first), "nonmembers": str(first)}
-        return replace(pair, options={**both, **pair.options})
+        made = replace(pair, options={**both, **pair.options}, unclear=() if "signal" in given else pair.unclear)
+        made.check(first)
+        return made
     made.check(first, found)
     return made
 

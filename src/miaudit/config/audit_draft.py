@@ -19,6 +19,12 @@ __all__ = ["AuditDraft", "of_pair", "of_table", "of_tokens"]
 
 _WIDTH = 118
 _FILES = {"loss": "losses", "score": "scores", "logits": "logits", "probabilities": "probabilities"}
+_ATTACK = "attack:\n  type: [loss]  # or gaussian_lira, and others: docs/attacks.md\n"
+_DIRECTIONS = {
+    "loss": "lower for members",
+    "score": "higher for members",
+    **dict.fromkeys(("logits", "probabilities"), "a loss is made of them, with the labels"),
+}
 _UNKNOWN = (
     "No file shows it, so it is not guessed. Until it is declared, numbers are raw, and the verdict is only what it "
     "would be if membership was randomised. Delete the # before one:"
@@ -60,7 +66,8 @@ def of_table(table: Path, folder: Path) -> AuditDraft | None:
         If the file cannot be read.
     """
     made, found = assume(table, {})
-    if "member" in made.missing and ("score" not in made.options or found.columns > len(found.signals) + 3):
+    outputs = "score" in made.options and found.columns <= len(found.signals) + 3
+    if "member" in made.missing and not found.refused and not outputs:
         return None
     lines = [f"table_path: {relative(table, folder)}"]
     for name in ("score", "signal", "labels", "member", "unit"):
@@ -77,8 +84,9 @@ def of_table(table: Path, folder: Path) -> AuditDraft | None:
         for name, others in made.others.items()
     )
     missing = tuple(f"{name}: no column could be told to be it" for name in made.missing)
+    head = "" if made.options.get("signal", "score") == "score" else _ATTACK
     return AuditDraft(
-        _text(one_line(table.name), lines, made.missing, _covariates(found)),
+        _text(one_line(table.name), lines, made.missing, _covariates(made, found), head),
         assumed,
         tuple(one_line(line) for line in (*missing, *unclear, *passed, *found.doubts, *seen)),
         tuple(made.missing),
@@ -118,7 +126,8 @@ def of_pair(members: Path, nonmembers: Path, folder: Path, *, told: bool) -> Aud
     assumed = (f"members: {one_line(members.name)}", f"non-members: {one_line(nonmembers.name)}", f"signal: {kind}")
     named = " and ".join(dict.fromkeys((one_line(members.name), one_line(nonmembers.name))))
     beside = ("member_covariates_path: FILE.npy", "nonmember_covariates_path: FILE.npy")
-    return AuditDraft(_text(named, lines, fill_in, beside), assumed, tuple(open_), fill_in)
+    text = _text(named, lines, fill_in, beside, "" if kind == "score" else _ATTACK)
+    return AuditDraft(text, assumed, tuple(open_), fill_in)
 
 
 def of_tokens(file: Path, folder: Path) -> AuditDraft:
@@ -160,7 +169,7 @@ def _lines_of(name: str, made: Assumed) -> list[str]:
     columns = value.split(",") if name == "score" and "," in value else [value]
     said = scalar(value) if len(columns) == 1 else f"[{', '.join(map(scalar, columns))}]"
     if name == "signal":
-        return [f"signal: {said}" + _comment("not told by the file: check it") * bool(made.unclear)]
+        return [f"signal: {said}" + _comment("not told by the file: check it" if made.unclear else _DIRECTIONS[value])]
     return [
         (wrapped(f"{name}: [", [*map(scalar, columns)], "]", "    ") if len(columns) > 1 else f"{name}: {said}")
         + _comment(made.why[name]),
@@ -186,10 +195,11 @@ def _proposed(found: Roles) -> list[str]:
     return lines
 
 
-def _covariates(found: Roles) -> list[str]:
-    if not found.covariates:
+def _covariates(made: Assumed, found: Roles) -> list[str]:
+    columns = [name for name in found.covariates if name not in made.options.values()]
+    if not columns:
         return ["covariates: [NAMES]  # no column could be told to be one"]
-    lists = {"covariates": found.covariates, "categories": found.categories}
+    lists = {"covariates": columns, "categories": found.categories}
     return [
         line
         for name, columns in lists.items()

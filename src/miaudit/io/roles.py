@@ -109,6 +109,7 @@ class Roles:
     Attributes
     ----------
     signals, members : candidates, those of membership with a reason each
+    refused : columns that are named as membership, or its opposite, and cannot be read as it; ``doubts`` say why
     binary : other columns of two values, which only their owner can tell to be membership
     numbers : other columns of numbers, which may be scores
     units, labels : names of columns; units have repeated values
@@ -122,6 +123,7 @@ class Roles:
 
     signals: tuple[Signal, ...]
     members: dict[str, str]
+    refused: tuple[str, ...]
     binary: tuple[str, ...]
     numbers: tuple[str, ...]
     units: tuple[str, ...]
@@ -189,7 +191,8 @@ def find(path: str | Path, argument: str = "file") -> Roles:
         )
     families = _families(seen)
     taken = {name for family in families for name in family}
-    members, doubts = _members(seen, complete)
+    members, refused = _members(seen, complete)
+    doubts = list(refused.values())
     signals = [signal for family in families if (signal := _of_family(family, seen)) is not None]
     signals += [s for one in seen if one.name not in members and one.name not in taken and (s := signal_of(one))]
     doubts += [one for signal in signals for one in _unusable(signal, seen)]
@@ -198,13 +201,14 @@ def find(path: str | Path, argument: str = "file") -> Roles:
     labels = tuple(one.name for one in rest if _is_label(one))
     units = tuple(one.name for one in rest if one.name not in labels and _is_unit(one))
     named = tuple(one.name for one in rest if one.name in _NAMED or _REFERENCE & set(words(one.name)))
-    other = [one for one in rest if one.name not in {*labels, *units, *named} and one.values is not None]
+    other = [one for one in rest if one.name not in {*labels, *units, *named, *refused} and one.values is not None]
     if secret := left_out(names):
         doubts.append(secret)
     return Roles(
         signals=tuple(signals),
         members=members,
-        binary=tuple(one.name for one in rest if one.name not in named and two_values(one.values)),
+        refused=tuple(refused),
+        binary=tuple(one.name for one in rest if one.name not in {*named, *refused} and two_values(one.values)),
         numbers=tuple(one.name for one in other if _is_real(one)),
         units=units,
         labels=labels,
@@ -247,13 +251,13 @@ def _of_one(loss: bool, score: bool, turned: bool, values: NDArray[Any]) -> tupl
     below, above = bool((values < 0).any()), bool((values > 0).any())
     if loss and (score or turned):
         if below and not above:
-            return "score", "a loss by its name, turned, as no value is above 0: higher for members"
+            return "score", "a loss by its name, turned, as no value is above 0"
         return "", "named as a loss and as its opposite: say which"
     if loss and below:
         return "", "named as a loss, with values below 0: a loss (lower for members), or a score (higher for them)"
     if loss:
-        return "loss", "a loss by its name, with no value below 0: lower for members"
-    return "score", "a score by its name: higher for members"
+        return "loss", "by its name; no value is below 0"
+    return "score", "by its name"
 
 
 def _of_outputs(parts: set[str], values: NDArray[Any]) -> tuple[Kind, str]:
@@ -274,9 +278,9 @@ def two_values(values: NDArray[Any] | None) -> bool:
     return values is not None and values.ndim == 1 and not _gaps(values) and len(np.unique(values)) == 2
 
 
-def _members(seen: Sequence[Seen], complete: bool) -> tuple[dict[str, str], list[str]]:
+def _members(seen: Sequence[Seen], complete: bool) -> tuple[dict[str, str], dict[str, str]]:
     """Columns of membership with the reason for each, and those that are named so and cannot be read."""
-    found, doubts = dict[str, str](), []
+    found, doubts = dict[str, str](), dict[str, str]()
     for one in seen:
         parts, joined = set(words(one.name)), "_".join(words(one.name))
         split = joined in _SPLITS
@@ -286,13 +290,17 @@ def _members(seen: Sequence[Seen], complete: bool) -> tuple[dict[str, str], list
         holds = _membership(one.values)
         if any(map(_OUTSIDE.fullmatch, parts)):
             if holds and two_values(one.values):
-                doubts.append(f"{one.name} looks like the opposite of membership: write a column member, 1 for members")
+                doubts[one.name] = (
+                    f"{one.name} looks like the opposite of membership: write a column member, 1 for members"
+                )
         elif split and holds in ("", "0 and 1", "true and false"):
             continue
         elif not holds:
-            doubts.append(f"{one.name}, named as membership, {_held(one.values)}: write 1 for members, 0 for others")
+            doubts[one.name] = (
+                f"{one.name}, named as membership, {_held(one.values)}: write 1 for members, 0 for others"
+            )
         elif complete and not two_values(one.values):
-            doubts.append(f"{one.name}, named as membership, has one value only: an audit needs both classes")
+            doubts[one.name] = f"{one.name}, named as membership, has one value only: an audit needs both classes"
         else:
             found[one.name] = f"by its name; it holds {holds}"
     return found, doubts

@@ -24,7 +24,7 @@ def holds(path: Path) -> bool:
         For a .jsonl of anything else, which nothing reads.
     """
     if path.suffix.lower() == ".parquet" and path.is_file():
-        return token_parquet.holds_tokens(path)
+        return token_parquet.holds_tokens(path, "file")
     if path.suffix.lower() not in token_records.SUFFIXES:
         return False
     with tables.existing_file(path, "file", SUFFIXES).open("rb") as handle:
