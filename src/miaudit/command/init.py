@@ -74,10 +74,14 @@ def _table(file: Path, out: Path | None, *, overwrite: bool) -> None:
     if archive and (made is None or "member" in made.fill_in) and sides.both(file):
         _pair(file, file, out, overwrite=overwrite)
     elif made is not None:
-        _finish(made, file, _target(file, out, overwrite=overwrite), overwrite=overwrite)
+        plan = (
+            f"No scores yet? miaudit plan {shlex.quote(str(file))} says what they would show, and what covariates tell"
+        )
+        besides = (plan,) if "score" in made.fill_in else ()
+        _finish(made, file, _target(file, out, overwrite=overwrite), besides=besides, overwrite=overwrite)
     elif archive:
         allowed = "an array of membership beside losses, scores or outputs, or one of members and one of non-members"
-        hint = "name them as what they are, such as member and loss, or train_loss and test_loss"
+        hint = "name them so, such as member and loss, or train_loss and test_loss; data of a model: docs/your_model.md"
         raise InputError("file", allowed, f"{file.name}, where no name says so", hint)
     else:
         _synthesis(file, out, overwrite=overwrite)

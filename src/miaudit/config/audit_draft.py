@@ -6,7 +6,7 @@ No value of the data is in a draft, and no design: nobody can see in a file how 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,7 +72,9 @@ def of_table(table: Path, folder: Path) -> AuditDraft | None:
     lines = [f"table_path: {relative(table, folder)}"]
     for name in ("score", "signal", "labels", "member", "unit"):
         lines += _lines_of(name, made)
-    lines += _proposed(found)
+    rows = found.lengths.get(made.options.get("member", ""))
+    fitting = [name for name in (*found.covariates, *found.groups) if found.lengths.get(name) in (None, rows)]
+    lines += _proposed([name for name in found.groups if name in fitting], found.named)
     unclear = tuple(f"{made.options['score']}: {one}" for one in made.unclear)
     seen = () if found.complete else (f"only the first {ROWS:,} rows, or fewer of wide columns, were looked at",)
     assumed = tuple(
@@ -86,7 +88,7 @@ def of_table(table: Path, folder: Path) -> AuditDraft | None:
     missing = tuple(f"{name}: no column could be told to be it" for name in made.missing)
     head = "" if made.options.get("signal", "score") == "score" else _ATTACK
     return AuditDraft(
-        _text(one_line(table.name), lines, made.missing, _covariates(made, found), head),
+        _text(one_line(table.name), lines, made.missing, _covariates(made, found, fitting), head),
         assumed,
         tuple(one_line(line) for line in (*missing, *unclear, *passed, *found.doubts, *seen)),
         tuple(made.missing),
@@ -177,13 +179,13 @@ def _lines_of(name: str, made: Assumed) -> list[str]:
     ]
 
 
-def _proposed(found: Roles) -> list[str]:
+def _proposed(groups: Sequence[str], named: Iterable[str]) -> list[str]:
     """Keys that may be wanted, commented out."""
     lines = []
-    if found.groups:
-        more = f"; or {', '.join(map(scalar, found.groups[1:6]))}" if len(found.groups) > 1 else ""
-        lines.append(f"# group: {scalar(found.groups[0])}  # metrics for each group, one by one{more}")
-    for name in found.named:
+    if groups:
+        more = f"; or {', '.join(map(scalar, groups[1:6]))}" if len(groups) > 1 else ""
+        lines.append(f"# group: {scalar(groups[0])}  # metrics for each group, one by one{more}")
+    for name in named:
         key = name if name in ("text", "run", "propensity") else "reference"
         use = {
             "text": "texts are a covariate of zero-run audits",
@@ -195,8 +197,8 @@ def _proposed(found: Roles) -> list[str]:
     return lines
 
 
-def _covariates(made: Assumed, found: Roles) -> list[str]:
-    columns = [name for name in found.covariates if name not in made.options.values()]
+def _covariates(made: Assumed, found: Roles, fitting: Sequence[str]) -> list[str]:
+    columns = [name for name in found.covariates if name in fitting and name not in made.options.values()]
     if not columns:
         return ["covariates: [NAMES]  # no column could be told to be one"]
     lists = {"covariates": columns, "categories": found.categories}

@@ -234,8 +234,8 @@ def draft(table: Path, folder: Path, public: Path | None = None) -> Draft:
         public_frame, _ = head(public, "--public")
         known = {column.name: column for column in profile(public_frame, rare=1)}
     every = [_Column.of(own, known.get(own.name)) for own in profile(frame)]
-    columns = [column for column in every if column.found.usable]
-    lost = [column.found for column in every if not column.found.usable]
+    columns = [column for column in every if column.found.usable and not looks_secret(column.found.name)]
+    lost = [column.found for column in every if column not in columns]
     if not columns:
         names = ("a name like a secret" if looks_secret(column.name) else repr(column.name) for column in lost[:3])
         why = (f"{name}: {column.reason}" for name, column in zip(names, lost, strict=False))

@@ -7,6 +7,7 @@ kept. It is still read off the table, and no guarantee of privacy covers that.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -131,9 +132,10 @@ def head(
 
 
 def _check_header(names: Sequence[str], path: Path, argument: str) -> None:
-    """Refuse a first row of values in the place of names; columns that are numbered from 0 or 1 may be names."""
+    """Refuse a first row of values in the place of names; counting numbers, such as years, may be names."""
     numbers = [float(name) for name in names if re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", name)]
-    if numbers and numbers not in ([float(start + i) for i in range(len(numbers))] for start in (0, 1)):
+    rising = all(before < after for before, after in itertools.pairwise(numbers))
+    if any(not number.is_integer() for number in numbers) or (2 * len(numbers) > len(names) and not rising):
         received = f"{path.name}, whose first row holds numbers"
         raise InputError(argument, "names of the columns in the first row", received, "add that row")
 
@@ -209,14 +211,14 @@ def _looked_at(column: pl.Series, rare: int) -> ColumnProfile:
         found = ColumnProfile(name, "unusable", f"its values are of type {kind.base_type()}")
     if not name.strip():
         found = ColumnProfile(name, "unusable", "it has no name")
-    elif looks_secret(name) or (_named_secret(name) and not (found.kind == "binary" and not found.categories)):
+    elif _named_secret(name) and not (found.kind == "binary" and not found.categories):
         found = ColumnProfile(name, "secret", "its name is that of a secret, or of what names or locates a person")
     return replace(found, missing=missing)
 
 
 def _named_secret(name: str) -> bool:
     """Whether a word of a name, first_name or firstName, is one of those."""
-    return any(_SECRET.fullmatch(word) for word in words(name))
+    return any(_SECRET.fullmatch(word) for word in words(name)) or looks_secret(name)
 
 
 def _of_numbers(name: str, values: NDArray[np.float64], rare: int, *, single: bool) -> ColumnProfile:

@@ -202,8 +202,8 @@ def find(path: str | Path, argument: str = "file") -> Roles:
     units = tuple(one.name for one in rest if one.name not in labels and _is_unit(one))
     named = tuple(one.name for one in rest if one.name in _NAMED or _REFERENCE & set(words(one.name)))
     other = [one for one in rest if one.name not in {*labels, *units, *named, *refused} and one.values is not None]
-    if secret := left_out(names):
-        doubts.append(secret)
+    doubts += [secret] if (secret := left_out(names)) else []
+    doubts += [f"of other columns the first {_MOST} were looked at"] if len(other) > _MOST else []
     return Roles(
         signals=tuple(signals),
         members=members,

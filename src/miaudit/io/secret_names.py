@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 __all__ = ["left_out", "looks_secret", "words"]
 
@@ -24,16 +25,17 @@ _VALUES = re.compile(
 _MIXED = re.compile(r"(?=.*[a-z])(?=.*[A-Z])(?=.*\d.*\d)[A-Za-z0-9+/=]{20,}")
 
 
-def words(name: str) -> list[str]:
+@lru_cache(1 << 17)
+def words(name: str) -> tuple[str, ...]:
     """Return the words of a name, in small letters: of first_name, firstName or FIRST-NAME first and name.
 
     Examples
     --------
     >>> words("isMember"), words("target_loss.0")
-    (['is', 'member'], ['target', 'loss', '0'])
+    (('is', 'member'), ('target', 'loss', '0'))
     """
     apart = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()
-    return [word for word in re.split(r"[^a-z0-9]+", apart) if word]
+    return tuple(word for word in re.split(r"[^a-z0-9]+", apart) if word)
 
 
 def looks_secret(name: str) -> bool:

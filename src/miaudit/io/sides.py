@@ -92,8 +92,9 @@ def signal_of_pair(members: str | Path, nonmembers: str | Path) -> Signal | None
 
 
 def both(path: str | Path) -> bool:
-    """Whether an .npz has arrays of members and arrays of non-members, by their names."""
-    return {"member", "nonmember"} <= {side_of(name) for name in tables.column_names(path)}
+    """Whether an .npz has outputs of members and outputs of non-members, by the names of its arrays."""
+    whose = {side_of(name) for name in tables.column_names(path)}
+    return {"member", "nonmember"} <= whose and signal_of_pair(path, path) is not None
 
 
 def has_labels(path: str | Path, side: Side) -> bool:
