@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from miaudit.errors import InputError
+from miaudit.errors import InputError, one_line
 from miaudit.io import roles, sides
 from miaudit.io.roles import Roles, Signal
 
@@ -41,6 +41,8 @@ class Assumed:
     options : by name, as of ``miaudit audit``: member, score, signal, labels, unit
     why : the reason for each
     others : candidates that were passed over, by option, each as the options that choose it
+    unclear : why the signal could not be told, if so
+    columns : those of the signal, one or one for each class
     missing : options that have to be given and that no column could be, each with what could be meant
     """
 
@@ -49,11 +51,12 @@ class Assumed:
     others: dict[str, Choices] = field(default_factory=dict)
     missing: dict[str, Choices] = field(default_factory=dict)
     unclear: Choices = ()
+    columns: Choices = ()
 
     @property
     def typed(self) -> str:
         """What was assumed, as options."""
-        return " ".join(f"{_flag(name)} {shlex.quote(value)}" for name, value in self.options.items())
+        return one_line(" ".join(f"{_flag(name)} {shlex.quote(value)}" for name, value in self.options.items()))
 
     @property
     def sentence(self) -> str:
@@ -84,6 +87,10 @@ class Assumed:
             every = (f"{_flag(name)} {shlex.quote(self.options[name])}{self._of_signal(name)}", *candidates)
             received = f"{len(every):,} that could be it"
             raise InputError(name, f"one column of {_ROLES[name]}", received, f"choose {_either(every)}, {look}")
+        comma = next((name for name in self.columns if "," in name), None)
+        if comma is not None:
+            hint = f"rename it, {look}"
+            raise InputError("score", "a name without a comma, on the command line", repr(comma), hint)
         if self.unclear:
             of = f"--score {shlex.quote(self.options['score'])} " if "score" in self.options else ""
             received = f"{self.options.get('score', file.name)}: {self.unclear[0]}"
@@ -139,12 +146,14 @@ def assume(path: str | Path, given: Mapping[str, str]) -> tuple[Assumed, Roles]:
     if "member" not in given:
         settle_column("member", found.members, found.binary)
     unclear: Choices = ()
+    columns: Choices = ()
     if "score" not in given:
         rows = found.lengths.get(given.get("member", options.get("member", "")))
         fitting, numbers = _fitting(found, given.get("signal"), rows)
         chosen = fitting or (numbers if len(numbers) == 1 else ())
         settle("score", ((one.name, one.why) for one in chosen), _signals(chosen[1:]), tuple(n.name for n in numbers))
         if chosen:
+            columns = chosen[0].columns
             kind = given.get("signal") or chosen[0].kind or ("score" if len(chosen[0].columns) == 1 else "logits")
             unclear = () if chosen[0].kind or "signal" in given else (chosen[0].why,)
             if "signal" not in given:
@@ -155,7 +164,7 @@ def assume(path: str | Path, given: Mapping[str, str]) -> tuple[Assumed, Roles]:
             units = {name: "by its name; its values repeat" for name in found.units if here[name]}
             if units and "unit" not in given:
                 settle_column("unit", units)
-    return Assumed(options, why, others, missing, unclear), found
+    return Assumed(options, why, others, missing, unclear, columns), found
 
 
 def assume_file(files: Sequence[Path], given: Mapping[str, str]) -> Assumed:

@@ -168,7 +168,7 @@ def _lines_of(name: str, made: Assumed) -> list[str]:
     if name not in made.options:
         return []
     value = made.options[name]
-    columns = value.split(",") if name == "score" and "," in value else [value]
+    columns = made.columns if name == "score" else [value]
     said = scalar(value) if len(columns) == 1 else f"[{', '.join(map(scalar, columns))}]"
     if name == "signal":
         return [f"signal: {said}" + _comment("not told by the file: check it" if made.unclear else _DIRECTIONS[value])]
