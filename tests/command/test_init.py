@@ -52,7 +52,8 @@ FOUR = [
     (["both.npz"], "--members both.npz --nonmembers both.npz --signal loss"),
     (
         ["train.npz", "test.npz"],
-        "--members train.npz --nonmembers test.npz --signal logits --member-labels train.npz --nonmember-labels test.npz",
+        "--members train.npz --nonmembers test.npz --signal logits "
+        "--member-labels train.npz --nonmember-labels test.npz",
     ),
 ]
 
@@ -75,6 +76,7 @@ def test_a_draft_runs_as_it_stands_and_is_the_audit_of_its_options(
     assert auc > 0.6  # a control: with the direction turned it would be as far below one half
 
 
+@pytest.mark.long
 def test_the_question_is_asked_in_words_with_an_option_for_each_answer(place: Path, run: Run) -> None:
     _, out, err = run("audit", "losses.csv")
     assert err.count("\n") == 1 and "--score loss --signal loss --unit person" in err

@@ -49,6 +49,9 @@ def audit(
 ) -> None:
     """Audit scores, losses, logits or probabilities of records whose membership is known.
 
+    Columns that are not named, and that names and first rows tell, are assumed, and
+    said. How membership came about is not: without --design numbers are raw.
+
     Without --out the results go to results/audit; with --json and no --out nothing is written.
     """
     import numpy as np
