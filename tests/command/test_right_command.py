@@ -26,6 +26,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy(ROOT / "examples" / "sklearn" / "audit.yaml", "a.yaml")
     shutil.copy(ROOT / "examples" / "disclosure" / "sklearn.yaml", "d.yaml")
     shutil.copy(ROOT / "examples" / "synthesis" / "synthesise.yaml", "s.yaml")
+    shutil.copy(ROOT / "examples" / "synthesis" / "graph.yaml", "g.yaml")
     Path("results").mkdir()
     Path("results/findings.json").write_text('{\n "format": 1,\n "exit_code": 3\n}')
     Path("other.json").write_text("[1, 2]")
@@ -43,6 +44,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("a.yaml", "miaudit run a.yaml"),
         ("d.yaml", "miaudit disclosure d.yaml"),
         ("s.yaml", "miaudit synthesise s.yaml"),
+        ("g.yaml", "docs/synthesis.md"),
         ("b.zip", "miaudit verify b.zip"),
         ("results", "miaudit report results"),
         ("results/findings.json", "miaudit report results/findings.json"),

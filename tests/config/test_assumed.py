@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from miaudit.config.assumed import Assumed, assume, assume_file, assume_pair
+from miaudit.config.assumed import Assumed, assume, assume_file, assume_pair, assume_sides
 from miaudit.errors import InputError
 
 N = 200
@@ -128,6 +128,15 @@ def test_the_default_signal_of_two_files_stays_the_score(tmp_path: Path) -> None
         np.save(tmp_path / f"{name}.npy", LOSS)
     assert assume_pair(tmp_path / "a.npy", tmp_path / "b.npy").options == {"signal": "score"}
     assert assume_pair(tmp_path / "a_losses.npy", tmp_path / "b_losses.npy").options == {"signal": "loss"}
+
+
+def test_outputs_of_two_files_ask_for_labels(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        np.save(tmp_path / f"{name}.npy", np.full((9, 4), 0.25))
+    files = tmp_path / "a.npy", tmp_path / "b.npy"
+    with pytest.raises(InputError, match=r"--member-labels L\.npy --nonmember-labels L\.npy"):
+        assume_sides(*files, {"members", "nonmembers"})
+    assert assume_sides(*files, {"member_labels", "nonmember_labels"}).options == {"signal": "probabilities"}
 
 
 def test_a_name_cannot_forge_a_line() -> None:

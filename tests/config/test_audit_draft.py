@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 import yaml
 
+from miaudit import Evidence
 from miaudit.config import audit as configuration
 from miaudit.config import audit_draft
 from miaudit.config.audit import AuditConfig
@@ -128,6 +129,16 @@ def test_a_direction_that_no_name_tells_is_said(tmp_path: Path) -> None:
         np.save(tmp_path / f"{name}.npy", RNG.exponential(size=50))
     made = audit_draft.of_pair(tmp_path / "a.npy", tmp_path / "b.npy", tmp_path, told=False)
     assert len(made.open) == 2 and "losses are lower for members" in made.open[0] and "came first" in made.open[1]
+
+
+@pytest.mark.parametrize("ending", [".npz", ".csv"])
+def test_evidence_that_miaudit_wrote_is_read_whole(ending: str, tmp_path: Path) -> None:
+    score = {"loss": -np.asarray(TABLE["loss"]), "margin": RNG.normal(size=N)}
+    kept = Evidence(score=score, member=MEMBER, covariates=TABLE["age"], covariate_names=["age"], unit=TABLE["person"])
+    kept.save(tmp_path / f"e{ending}")
+    made = audit_draft.of_table(tmp_path / f"e{ending}", tmp_path)
+    assert made is not None and not made.fill_in
+    assert settings(made, tmp_path).collect(tmp_path, rng=np.random.default_rng(0)).evidence.digest == kept.digest
 
 
 def test_tokens_are_drafted(tmp_path: Path) -> None:

@@ -59,11 +59,7 @@ def audit(
     from miaudit.collect import outputs, several_runs
 
     typed = options.given(context)
-    for one in files or ():
-        right_command.check(one, "audit")
-    given, made = _seen(files or [], typed)
-    several = files if files and not {"members", "nonmembers"} <= given.keys() - typed.keys() else []
-    file, more = (several[0], several[1:]) if several else (None, [])
+    (file, *more), given, made = _seen(files or [], typed)
     signal = given.get("signal", "score")
     source = _source(file, given, signal)
     keys = {_key(name) for name in typed}
@@ -90,11 +86,10 @@ def audit(
         collected = replace(collected, notes=(*collected.notes, made.note))
     collected = settings.with_sample(collected, Path())
     findings = computed(collected, plan, rng, seed, model=settings.model, bundle=wish)
-    if signal == "score":
-        auc = next((m for m in findings.metrics if (m.name, m.estimator) == ("auc", "raw")), None)
-        note = outputs.looks_like_losses(collected.evidence, None if auc is None else auc.high)
-        if note:
-            complain(f"note: {note}")
+    auc = next((m for m in findings.metrics if (m.name, m.estimator) == ("auc", "raw")), None)
+    note = outputs.looks_like_losses(collected.evidence, None if auc is None else auc.high)
+    if note and signal == "score":
+        complain(f"note: {note}")
     asked = "" if findings.design else question(typed=True)
     deliver(findings, lambda: f"{summary(findings)}{asked}", target, overwrite=overwrite, json=json)
 
@@ -110,31 +105,36 @@ def question(*, typed: bool) -> str:
     return "\n".join(["", "", QUESTION, *lines, unknown])
 
 
-def _seen(files: list[Path], typed: dict[str, Any]) -> tuple[dict[str, Any], Assumed | None]:
-    """Add to the options that were given what can be seen in the files, and return what of that was assumed."""
+def _seen(files: list[Path], typed: dict[str, Any]) -> tuple[list[Path | None], dict[str, Any], Assumed | None]:
+    """Return files (None for two sides), options with those that can be seen in the files, and what of that is assumed.
+
+    A file that another command reads is refused.
+    """
     from miaudit.config import assumed as columns
     from miaudit.io import roles, tables
 
-    paired = {"members", "nonmembers"} & typed.keys()
+    for one in files:
+        right_command.check(one, "audit")
+    paired, read = {"members", "nonmembers"} & typed.keys(), list[Path | None](files) or [None]
     if "synthetic" in typed or typed.get("signal") == TOKENS or (paired and (files or "signal" in typed)):
-        return typed, None
+        return read, typed, None
     if len(paired) == 2:
-        made = columns.assume_pair(typed["members"], typed["nonmembers"])
+        made = columns.assume_sides(typed["members"], typed["nonmembers"], typed)
     elif len(files) == 1 and "signal" not in typed and token_files.holds(files[0]):
         made = columns.Assumed({"signal": TOKENS})
     elif not files or files[0].suffix.lower() not in (*roles.TABLES, *roles.ARRAYS):
-        return typed, None
+        return read, typed, None
     else:
         names = [] if files[0].suffix.lower() == ".npy" else tables.column_names(files[0])
         scores = typed.get("signal", "score") == "score" and any(re.match(r"score($|\.)", name) for name in names)
         if (scores or "score" in typed) and ("member" in typed or "member" in names):
-            return typed, None
+            return read, typed, None
         named = {name: str(value) for name, value in typed.items()}
         made = columns.assume_file(files, {"score": "score", **named} if scores else named)
     seen: dict[str, Any] = {name: value for name, value in made.options.items() if name not in typed}
     if "score" in seen:
         seen["score"] = [seen["score"]]
-    return {**seen, **typed}, made
+    return [None] if "members" in seen else read, {**seen, **typed}, made
 
 
 def _source(file: Path | None, given: dict[str, Any], signal: str) -> Source:

@@ -61,7 +61,7 @@ def _found(path: Path, command: str) -> tuple[str, str] | None:
     if not path.is_file():
         return None
     if ending in (".yaml", ".yml"):
-        return None if command == "run" else ("a configuration", f"miaudit {_reader(path)} {name}")
+        return None if command == "run" else _configuration(path, name)
     if ending in DATA:
         step = f"miaudit audit {name} audits it, and miaudit init {name} drafts a configuration"
         return ("which is data", step) if command == "run" else None
@@ -82,10 +82,13 @@ def _folder(path: Path, name: str) -> tuple[str, str] | None:
     return None
 
 
-def _reader(path: Path) -> str:
-    """The command that reads a configuration, by its sections."""
+def _configuration(path: Path, name: str) -> tuple[str, str]:
+    """Which command reads a configuration, by its sections."""
     sections = set(re.findall(r"^(\w+):", _start(path), flags=re.M))
-    return "disclosure" if "disclosure" in sections else "synthesise" if "graph" in sections else "run"
+    if "columns" in sections:
+        return "a schema or graph", "a configuration names it: miaudit synthesise, docs/synthesis.md"
+    reader = "disclosure" if "disclosure" in sections else "synthesise" if "graph" in sections else "run"
+    return "a configuration", f"miaudit {reader} {name}"
 
 
 def _start(path: Path) -> str:

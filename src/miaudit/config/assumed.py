@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from miaudit.errors import InputError, one_line
 from miaudit.io import roles, sides
 from miaudit.io.roles import Roles, Signal
 
-__all__ = ["ANSWERS", "QUESTION", "Assumed", "assume", "assume_file", "assume_pair"]
+__all__ = ["ANSWERS", "QUESTION", "Assumed", "assume", "assume_file", "assume_pair", "assume_sides"]
 
 # How membership came about, which no file shows: each answer with the design that it means.
 QUESTION = "Were members drawn at random?"
@@ -21,6 +21,7 @@ ANSWERS = (
     ("no; then covariates are needed, what was known of each record before", "zero-run"),
 )
 _SHOWN = 6
+_WIDE = ("logits", "probabilities")
 _NO_WORD = "no word of its name says what it is"
 Choices = tuple[str, ...]
 Signals = tuple[Signal, ...]
@@ -159,7 +160,7 @@ def assume(path: str | Path, given: Mapping[str, str]) -> tuple[Assumed, Roles]:
             if "signal" not in given:
                 options["signal"] = kind
             here = {n: found.lengths.get(n) in (None, rows) for n in (*found.labels, *found.units)}
-            if kind in ("logits", "probabilities") and "labels" not in given:
+            if kind in _WIDE and "labels" not in given:
                 settle_column("labels", {name: "by its name" for name in found.labels if here[name]})
             units = {name: "by its name; its values repeat" for name in found.units if here[name]}
             if units and "unit" not in given:
@@ -193,6 +194,22 @@ def assume_file(files: Sequence[Path], given: Mapping[str, str]) -> Assumed:
     return made
 
 
+def assume_sides(members: str | Path, nonmembers: str | Path, given: Collection[str]) -> Assumed:
+    """Say what two files are, as :func:`assume_pair`, and refuse outputs without labels.
+
+    Parameters
+    ----------
+    given : names of options that were given
+    """
+    made = assume_pair(members, nonmembers)
+    wanted = {"member_labels", "nonmember_labels"} - {*given, *made.options}
+    if made.options["signal"] in _WIDE and wanted:
+        received = f"{made.options['signal']} without labels"
+        hint = "add --member-labels L.npy --nonmember-labels L.npy"
+        raise InputError("labels", "a label for each record", received, hint)
+    return made
+
+
 def assume_pair(members: str | Path, nonmembers: str | Path) -> Assumed:
     """Say what the arrays of two files are, of members and of non-members; the signal alone is assumed.
 
@@ -206,7 +223,7 @@ def assume_pair(members: str | Path, nonmembers: str | Path) -> Assumed:
         received = "arrays that differ in it, or several"
         raise InputError("signal", "one array in each file, of one kind", received, "save one .npy of each side")
     options: dict[str, str] = {"signal": found.kind or "score"}
-    if found.kind in ("logits", "probabilities"):
+    if found.kind in _WIDE:
         options |= {"member_labels": str(members)} if sides.has_labels(members, "member") else {}
         options |= {"nonmember_labels": str(nonmembers)} if sides.has_labels(nonmembers, "nonmember") else {}
     return Assumed(options, {"signal": found.why}, unclear=() if found.kind else (found.why,))

@@ -70,6 +70,12 @@ def of_table(table: Path, folder: Path) -> AuditDraft | None:
     if "member" in made.missing and not found.refused and not outputs:
         return None
     lines = [f"table_path: {relative(table, folder)}"]
+    written = [one.name for one in found.signals if one.name.startswith("score.")]
+    if written and "member" in found.members:
+        made = Assumed(
+            why={"score": "evidence, as miaudit writes it: all its scores, and what else it holds, are read"}
+        )
+        lines.append(f"# {made.why['score']}: {one_line(', '.join(written))}")
     for name in ("score", "signal", "labels", "member", "unit"):
         lines += _lines_of(name, made)
     rows = found.lengths.get(made.options.get("member", ""))
@@ -80,7 +86,7 @@ def of_table(table: Path, folder: Path) -> AuditDraft | None:
     assumed = tuple(
         one_line(f"{name}: {value}" + (f" ({made.why[name]})" if name in made.why else ""))
         for name, value in made.options.items()
-    )
+    ) or tuple(made.why.values())
     passed = tuple(
         f"{name}: {made.options[name]} was taken, and these could be it too: {', '.join(others)}"
         for name, others in made.others.items()

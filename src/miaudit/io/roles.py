@@ -238,6 +238,8 @@ def signal_of(one: Seen) -> Signal | None:
         kind, why = _of_outputs(parts, values)
         return Signal((one.name,), kind, why, one.rows) if why else None
     joined = "_".join(words(one.name))
+    if one.name.startswith("score."):
+        return Signal((one.name,), "score", "evidence, as miaudit writes it", one.rows)
     loss = any(map(_LOSSES.fullmatch, parts)) or "cross_entropy" in joined
     score = any(map(_SCORES.fullmatch, parts)) or "log_likelihood" in joined
     if not loss and not score:
