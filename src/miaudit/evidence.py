@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.errors import InputError, nearest
 from miaudit.io import numeric, tables
-from miaudit.io.labels import checked_labels, checked_texts, frozen, same_index, same_length
+from miaudit.io.labels import MEMBER_WORDS, checked_labels, checked_texts, frozen, same_index, same_length
+from miaudit.io.secret_names import looks_secret
 
 Design = Literal["multi-run", "one-run", "zero-run"]
 DESIGNS: tuple[Design, ...] = ("multi-run", "one-run", "zero-run")
@@ -48,7 +49,7 @@ class Evidence:
     ----------
     score : array (n,), or mapping of names to such arrays
         One or several attack scores. **Higher always means more member-like**; a loss is stored as its negative.
-    member : array (n,) of bool, or of 0 and 1
+    member : array (n,) of bool, of 0 and 1, or of the words train and test, member and nonmember, in and out
         Whether the record was used in training.
     covariates : array (n, d) or (n,), optional
         What is known of each record apart from the model (needed for the zero-run design).
@@ -453,7 +454,7 @@ def _of_columns(
     if score is None:
         score = [name for name in known if name == "score" or name.startswith("score.")]
         if not score:
-            shown = ", ".join(known[:12])
+            shown = ", ".join([name for name in known if not looks_secret(name)][:12])
             raise InputError(
                 "score", "the name of a score column", "none, and the file has no column 'score'", f"it has {shown}"
             )
@@ -468,8 +469,11 @@ def _of_columns(
     wanted = [*scores, member, *of_x, *labels, *(name for name in ("design", "source") if name in known)]
     data = read(wanted, labels, [name for name in of_x if name not in {*scores, member, *labels}])
     x, names = (data["covariates"], None) if of_x == ["covariates"] else numeric.joined(data, of_x, coded)
+    texts = {member} if data[member].dtype.kind == "U" else set()  # a score only where it stands in for one
     return Evidence(
-        score={name.removeprefix("score."): data[name] for name in scores},
+        score={
+            name.removeprefix("score."): _membership(data[name]) if name in texts else data[name] for name in scores
+        },
         member=data[member],
         covariates=x,
         covariate_names=names,
@@ -521,8 +525,10 @@ def _membership(member: ArrayLike) -> BoolArray:
         raise InputError("member", "one value for each record", f"an array of shape {array.shape}", "pass one column")
     if array.dtype.kind == "U":
         lowered = np.char.lower(array)
-        if np.isin(lowered, ("true", "false", "1", "0")).all() and len(array):
-            array = np.isin(lowered, ("true", "1"))
+        for yes, no in MEMBER_WORDS if len(array) else ():
+            if np.isin(lowered, (*yes, *no)).all():
+                array = np.isin(lowered, yes)
+                break
     if array.dtype.kind not in "biuf" or (array.dtype.kind != "b" and not np.isin(array, (0, 1)).all()):
         shown = ", ".join(str(v)[:20] for v in np.unique(array)[:4])
         raise InputError(

@@ -47,7 +47,11 @@ def test_columns_are_read_as_lines_are(place: Path, run: Run) -> None:
             for ending in ("jsonl", "parquet")
         )
         assert {key for key in by_line if by_line[key] != by_row[key]} <= {"repeat"}
-    code, _, err = run("audit", "t.parquet", "--out", "a")
+    for name in ("t.jsonl", "t.parquet"):
+        told = run("audit", name, "--design", "one-run", "--no-bounds", "--json")
+        assert told[2] == "miaudit: assumed: --signal token-logprobs; give it to change that\n"
+        assert json.loads(told[1])["metrics"] == by_line["metrics"]
+    code, _, err = run("audit", "t.parquet", "--signal", "loss", "--score", "x", "--member", "member", "--out", "a")
     assert code == 1 and err.count("\n") == 1
     assert "t.parquet, which holds the log-probabilities of tokens; add --signal token-logprobs" in err
 

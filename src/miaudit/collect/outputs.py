@@ -21,7 +21,7 @@ from miaudit.collect.stability import Stability
 from miaudit.errors import InputError, Option, check_generator, nearest
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Vulnerability
-from miaudit.io import tables, token_files, token_records
+from miaudit.io import sides, tables, token_files, token_records
 from miaudit.io.sealed_coins import Coins
 from miaudit.models.inclusion import coins
 
@@ -555,7 +555,8 @@ def _sides(
 
 
 def _join(inside: str | Path, outside: str | Path, kind: str) -> tuple[NDArray[Any], tuple[int, int]]:
-    first, second = tables.read_array(inside, f"members ({kind})"), tables.read_array(outside, f"non-members ({kind})")
+    first = sides.array_of(inside, "member", kind, f"members ({kind})")
+    second = sides.array_of(outside, "nonmember", kind, f"non-members ({kind})")
     for name, array in (("members", first), ("non-members", second)):
         if array.ndim == 0 or len(array) == 0:
             raise InputError(f"{name} ({kind})", "at least one row", f"shape {array.shape}", "both classes are needed")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from miaudit.command import keys as of_file
-from miaudit.command import options
+from miaudit.command import options, right_command
 from miaudit.command.keys import KEYS, taken, takes
 from miaudit.command.options import BundleOut, Json, Out, Overwrite, Seal, Seed, Share, flag
 from miaudit.command.results import BundleWish, check_free, computed, deliver, summary
@@ -17,11 +19,13 @@ from miaudit.command.terminal import complain
 from miaudit.config.audit import AnyConfig, AuditConfig, CampaignConfig, TableConfig
 from miaudit.config.unread import OF_ZERO_RUN, Source, unread
 from miaudit.errors import InputError
-from miaudit.io import token_parquet
+from miaudit.io import token_files, token_parquet
 
 if TYPE_CHECKING:
     from miaudit.collect.outputs import Collected
+    from miaudit.config.assumed import Assumed
 
+TOKENS = "token-logprobs"
 _FILE_OF = {"loss": "losses", "score": "scores"}  # what the files of a signal are called
 
 
@@ -48,18 +52,20 @@ def audit(
 ) -> None:
     """Audit scores, losses, logits or probabilities of records whose membership is known.
 
+    Columns that are not named, and that names and first rows tell, are assumed, and
+    said. How membership came about is not: without --design numbers are raw.
+
     Without --out the results go to results/audit; with --json and no --out nothing is written.
     """
     import numpy as np
 
     from miaudit.collect import outputs, several_runs
 
-    file, more = (files[0], files[1:]) if files else (None, [])
-
-    given = options.given(context)
+    typed = options.given(context)
+    (file, *more), given, made = _seen(files or [], typed)
     signal = given.get("signal", "score")
     source = _source(file, given, signal)
-    keys = {_key(name) for name in given}
+    keys = {_key(name) for name in typed}
     if more and source != "table":
         raise typer.BadParameter(f"several files are runs with scores, losses or outputs, not {signal}")
     _refuse(keys, source, signal=signal, bounds=not given.get("no_bounds", False))
@@ -78,14 +84,60 @@ def audit(
         runs = (one for one in others if not isinstance(one, TableConfig))
         collected = several_runs.joined([collected, *(one.collect(Path(), rng=rng) for one in runs)])
     _refuse(keys, source, collected)
+    if made is not None:
+        complain(made.sentence)
+        collected = replace(collected, notes=(*collected.notes, made.note))
     collected = settings.with_sample(collected, Path())
     findings = computed(collected, plan, rng, seed, model=settings.model, bundle=wish)
-    if signal == "score":
-        auc = next((m for m in findings.metrics if (m.name, m.estimator) == ("auc", "raw")), None)
-        note = outputs.looks_like_losses(collected.evidence, None if auc is None else auc.high)
-        if note:
-            complain(f"note: {note}")
-    deliver(findings, lambda: summary(findings), target, overwrite=overwrite, json=json)
+    auc = next((m for m in findings.metrics if (m.name, m.estimator) == ("auc", "raw")), None)
+    note = outputs.looks_like_losses(collected.evidence, None if auc is None else auc.high)
+    if note and signal == "score":
+        complain(f"note: {note}")
+    asked = "" if findings.design else question(typed=True)
+    deliver(findings, lambda: f"{summary(findings)}{asked}", target, overwrite=overwrite, json=json)
+
+
+def question(*, typed: bool) -> str:
+    """Ask in words how membership came about, with the option, or the key of a file, for each answer."""
+    from miaudit.config.assumed import ANSWERS, QUESTION
+
+    said = "--design {}" if typed else "evaluation.design: {}"
+    width = max(len(answer) for answer, _ in ANSWERS)
+    lines = [f"  {answer:<{width}}  {said.format(design)}" for answer, design in ANSWERS]
+    unknown = f"  {'nobody knows':<{width}}  leave it out: numbers stay raw"
+    return "\n".join(["", "", QUESTION, *lines, unknown])
+
+
+def _seen(files: list[Path], typed: dict[str, Any]) -> tuple[list[Path | None], dict[str, Any], Assumed | None]:
+    """Return files (None for two sides), options with those that can be seen in the files, and what of that is assumed.
+
+    A file that another command reads is refused.
+    """
+    from miaudit.config import assumed as columns
+    from miaudit.io import roles, tables
+
+    for one in files:
+        right_command.check(one, "audit")
+    paired, read = {"members", "nonmembers"} & typed.keys(), list[Path | None](files) or [None]
+    if "synthetic" in typed or typed.get("signal") == TOKENS or (paired and (files or "signal" in typed)):
+        return read, typed, None
+    if len(paired) == 2:
+        made = columns.assume_sides(typed["members"], typed["nonmembers"], typed)
+    elif len(files) == 1 and "signal" not in typed and token_files.holds(files[0]):
+        made = columns.Assumed({"signal": TOKENS})
+    elif not files or files[0].suffix.lower() not in (*roles.TABLES, *roles.ARRAYS):
+        return read, typed, None
+    else:
+        names = [] if files[0].suffix.lower() == ".npy" else tables.column_names(files[0])
+        scores = typed.get("signal", "score") == "score" and any(re.match(r"score($|\.)", name) for name in names)
+        if (scores or "score" in typed) and ("member" in typed or "member" in names):
+            return read, typed, None
+        named = {name: str(value) for name, value in typed.items()}
+        made = columns.assume_file(files, {"score": "score", **named} if scores else named)
+    seen: dict[str, Any] = {name: value for name, value in made.options.items() if name not in typed}
+    if "score" in seen:
+        seen["score"] = [seen["score"]]
+    return [None] if "members" in seen else read, {**seen, **typed}, made
 
 
 def _source(file: Path | None, given: dict[str, Any], signal: str) -> Source:

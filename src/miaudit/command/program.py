@@ -51,6 +51,11 @@ COMMANDS: Mapping[str, Entry] = {
         "seconds).",
         _COULD_RUN,
     ),
+    "init": Entry(
+        "init",
+        "Look at the columns of a file, and draft the configuration that audits it.",
+        "Exit codes: 0 done; 1 could not run; 2 usage. Example: miaudit init scores.csv",
+    ),
     "run": Entry(
         "run", "Audit what a configuration file describes; its relative paths start at the file itself.", EXIT_CODES
     ),

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from miaudit.command import right_command
+from miaudit.command.audit import question
 from miaudit.command.options import OUTPUT, BundleOut, DryRun, Json, Overwrite, Seal, Share
 from miaudit.command.results import (
     BundleWish,
@@ -49,6 +51,7 @@ def run(
 
     from miaudit.config import audit as configuration
 
+    right_command.check(config, "run")
     settings = configuration.read(config)
     rng = np.random.default_rng(settings.seed)
     if dry_run:
@@ -67,7 +70,8 @@ def run(
     collected = _collected(settings, config, drawing)
     collected, model = settings.with_sample(collected, config.parent), settings.model
     findings = computed(collected, settings.plan(), rng, settings.seed, model=model, bundle=wish)
-    deliver(findings, lambda: summary(findings), target, overwrite=overwrite, json=json)
+    asked = "" if findings.design else question(typed=False)
+    deliver(findings, lambda: f"{summary(findings)}{asked}", target, overwrite=overwrite, json=json)
 
 
 def collect(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -60,7 +60,8 @@ def synthesise(
     if drafts.is_table(config):
         if json:
             raise typer.BadParameter("--json goes with a configuration: a draft has no findings")
-        _draft(config, out, public, overwrite=overwrite, dry_run=dry_run)
+        say(draft(config, out, public, overwrite=overwrite, dry_run=dry_run))
+        raise typer.Exit(4)
     if public is not None:
         raise typer.BadParameter("--public goes with a table; a configuration names its public file itself")
     settings = synthesise_config.read(config)
@@ -118,8 +119,8 @@ def text(findings: SynthesisFindings) -> str:
     return "\n".join(lines)
 
 
-def _draft(table: Path, out: Path | None, public: Path | None, *, overwrite: bool, dry_run: bool) -> NoReturn:
-    """Draft the files that a release of a table needs, and say what has to be looked at in them."""
+def draft(table: Path, out: Path | None, public: Path | None, *, overwrite: bool, dry_run: bool) -> str:
+    """Draft the files that a release of a table needs, and return what has to be looked at in them, in lines."""
     from miaudit.config import draft as drafts
     from miaudit.report import kinds
 
@@ -143,8 +144,7 @@ def _draft(table: Path, out: Path | None, public: Path | None, *, overwrite: boo
         "",
         "Nothing was written." if dry_run else f"Then: miaudit synthesise {shlex.quote(str(config))} --dry-run",
     ]
-    say("\n".join(lines))
-    raise typer.Exit(4)
+    return "\n".join(lines)
 
 
 def _forecast(recipe: Recipe, records: int, mechanism: object) -> str:

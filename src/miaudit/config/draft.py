@@ -22,8 +22,10 @@ import yaml
 from miaudit.config.synthesise import check_other
 from miaudit.dp.tradeoff import EpsilonDelta
 from miaudit.errors import InputError, one_line
+from miaudit.io import secret_names
 from miaudit.io.atomic import write_text
 from miaudit.io.profile import RARE, ColumnProfile, head, profile
+from miaudit.io.secret_names import looks_secret
 from miaudit.io.tables import existing_file
 from miaudit.synthesis import chow_liu
 from miaudit.synthesis.generators.generator_config import Privacy
@@ -183,16 +185,16 @@ class _Column:
     def line(self) -> str:
         """The item of the list ``columns`` in YAML, with its comments."""
         found, marked = self.found, self.marked
-        pairs = [f"{MARK}: true"] * marked + [f"name: {_scalar(found.name)}", f"kind: {found.kind}"]
+        pairs = [f"{MARK}: true"] * marked + [f"name: {scalar(found.name)}", f"kind: {found.kind}"]
         if found.categories:
-            pairs.append(f"categories: [{', '.join(map(_scalar, found.categories))}]")
+            pairs.append(f"categories: [{', '.join(map(scalar, found.categories))}]")
         if found.low is not None and found.high is not None:
             pairs += [f"low: {_number(found.low)}", f"high: {_number(found.high)}"]
         if found.decimals is not None:
             pairs.append(f"decimals: {found.decimals}")
         pairs += ["missing: true"] * found.missing
         notes = "".join(f"  # {note}\n" for note in self.warnings)
-        item = _wrapped("  - {", pairs, "}", "     ")
+        item = wrapped("  - {", pairs, "}", "     ")
         return f"{notes}{item}" + (f"  # check this: {_OFF_PRIVATE}" if marked else "  # read off the public records")
 
     def sentence(self) -> str:
@@ -203,7 +205,7 @@ class _Column:
             digits = "" if found.decimals is None else f", {found.decimals} decimals"
             said += f", {_number(found.low)} to {_number(found.high)}{digits}"
         elif found.categories:
-            shown = ", ".join(map(_scalar, found.categories[:6]))
+            shown = ", ".join(map(scalar, found.categories[:6]))
             said += f", {shown}{' ...' * (len(found.categories) > 6)}"
         said += ", with missing values" * found.missing
         return one_line("; ".join((f"{found.name}: {said}", *self.warnings, *self.told)))
@@ -232,15 +234,20 @@ def draft(table: Path, folder: Path, public: Path | None = None) -> Draft:
         public_frame, _ = head(public, "--public")
         known = {column.name: column for column in profile(public_frame, rare=1)}
     every = [_Column.of(own, known.get(own.name)) for own in profile(frame)]
-    columns = [column for column in every if column.found.usable]
-    lost = [column.found for column in every if not column.found.usable]
+    columns = [column for column in every if column.found.usable and not looks_secret(column.found.name)]
+    lost = [column.found for column in every if column not in columns]
     if not columns:
-        received = "; ".join(f"{column.name!r}: {column.reason}" for column in lost[:3]) + " ..." * (len(lost) > 3)
+        names = ("a name like a secret" if looks_secret(column.name) else repr(column.name) for column in lost[:3])
+        why = (f"{name}: {column.reason}" for name, column in zip(names, lost, strict=False))
+        received = "; ".join(why) + " ..." * (len(lost) > 3)
         hint = "declare columns by hand: docs/synthesis.md"
         raise InputError("table", "at least one column that can be modelled", received, hint)
     edges = [] if public is None else _learned(public_frame, columns)
     seen = "" if rows == frame.height else f"the first {frame.height:,} of {rows:,} rows were looked at"
-    left_out = tuple(one_line(f"{column.name or '(no name)'}: {column.reason}") for column in lost)
+    hidden = [column.name for column in lost if looks_secret(column.name)]
+    shown = (column for column in lost if not looks_secret(column.name))
+    left_out = tuple(one_line(f"{column.name or '(no name)'}: {column.reason}") for column in shown)
+    left_out += (secret_names.left_out(hidden),) * bool(hidden)
     budget = _Budget(round_number(rows))
     return Draft(
         graph=_graph(table, public, columns, left_out, edges),
@@ -359,7 +366,7 @@ def _graph(
     joined = {name for edge in edges for name in edge}
     comments = [f"# What {_named(public)} has was read off it instead: its records are public."] if public else []
     lost = ["", "# Left out; to have one after all, declare it above and under isolated:"] if left_out else []
-    pairs = (f"\n  - [{_scalar(cause)}, {_scalar(effect)}]" for cause, effect in edges)
+    pairs = (f"\n  - [{scalar(cause)}, {scalar(effect)}]" for cause, effect in edges)
     about = _NO_EDGES if public is None else Template(_LEARNED).substitute(public=_named(public))
     text = _GRAPH.substitute(
         table=_named(table),
@@ -369,29 +376,29 @@ def _graph(
         left_out="\n".join([*lost, *(f"#   {line}" for line in left_out)]),
         about_edges=about,
         edges="".join(pairs) or " []",
-        isolated=_wrapped("isolated: [", [_scalar(name) for name in names if name not in joined], "]", "  "),
+        isolated=wrapped("isolated: [", [scalar(name) for name in names if name not in joined], "]", "  "),
     )
     return re.sub(r"\n\n+", "\n\n", text.replace("\n\ncolumns:", "\ncolumns:"))
 
 
 def _config(table: Path, folder: Path, public: Path | None, budget: _Budget, noise: float) -> str:
     """The text of synthesise.yaml."""
-    compared = _NO_PUBLIC if public is None else Template(_PUBLIC).substitute(public=_path(public, folder))
+    compared = _NO_PUBLIC if public is None else Template(_PUBLIC).substitute(public=relative(public, folder))
     limits = zip(("half", "one", "two", "four", "eight"), map(budget.limit, (0.5, 1, 2, 4, 8)), strict=True)
     return _CONFIG.substitute(
         dict(limits),
         table=_named(table),
-        file=_path(table, folder),
+        file=relative(table, folder),
         delta=budget.delta,
         records=budget.records,
         noise=f"{noise:,.0f}" if noise >= 10 else f"{noise:.1f}",
         format=table.suffix.lower().removeprefix("."),
-        name=_scalar(one_line(table.stem) or "table"),
+        name=scalar(one_line(table.stem) or "table"),
         fidelity=compared,
     )
 
 
-def _wrapped(start: str, items: Iterable[str], end: str, indent: str) -> str:
+def wrapped(start: str, items: Iterable[str], end: str, indent: str) -> str:
     """Return a list or mapping of YAML in lines of limited width."""
     lines, line = [], start
     for place, item in enumerate(items):
@@ -403,7 +410,7 @@ def _wrapped(start: str, items: Iterable[str], end: str, indent: str) -> str:
     return "\n".join([*lines, line + end])
 
 
-def _scalar(value: str | float) -> str:
+def scalar(value: str | float) -> str:
     """Return a name or a category as YAML reads it back: text in quotation marks, unless it is a plain word."""
     if not isinstance(value, str):
         return _number(value)
@@ -425,9 +432,9 @@ def _named(path: Path) -> str:
     return one_line(path.name)
 
 
-def _path(path: Path, folder: Path) -> str:
-    """Return a path as the configuration has it, relative to its folder where that can be."""
+def relative(path: Path, folder: Path) -> str:
+    """Return a path as a configuration has it, relative to its folder where that can be."""
     real = os.path.realpath(path)
     with suppress(ValueError):  # another drive
         real = os.path.relpath(real, os.path.realpath(folder))
-    return _scalar(Path(real).as_posix())
+    return scalar(Path(real).as_posix())

@@ -11,6 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 from miaudit.errors import InputError
 from miaudit.io import numeric
 
+# Words for members and for others, in small letters.
+MEMBER_WORDS = (
+    (("true", "1"), ("false", "0")),
+    (("train",), ("test",)),
+    (("member",), ("nonmember", "non-member")),
+    (("in",), ("out",)),
+)
+
 
 def same_length(name: str, values: NDArray[Any], n: int) -> None:
     """Refuse values that are not one for each of n records."""

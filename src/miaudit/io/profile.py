@@ -7,9 +7,10 @@ kept. It is still read off the table, and no guarantee of privacy covers that.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.errors import InputError
+from miaudit.io.secret_names import looks_secret, words
 from miaudit.io.tables import check_names, existing_file, first_row, guarded
 
 if TYPE_CHECKING:
@@ -84,7 +86,9 @@ class ColumnProfile:
         return self.kind in get_args(Modelled)
 
 
-def head(path: str | Path, argument: str = "table", rows: int = ROWS) -> tuple[pl.DataFrame, int]:
+def head(
+    path: str | Path, argument: str = "table", rows: int = ROWS, *, counted: bool = True
+) -> tuple[pl.DataFrame, int]:
     """Return the first rows of a .csv or .parquet file, and the number of all its rows; the rest is never loaded.
 
     Parameters
@@ -93,6 +97,7 @@ def head(path: str | Path, argument: str = "table", rows: int = ROWS) -> tuple[p
         do numbers with leading zeros (007 is not 7)
     argument : what to call the file in an error
     rows : how many, or fewer of a table with more than a hundred columns
+    counted : whether all rows are counted, which takes reading a .csv once; else the number is of these rows alone
 
     Raises
     ------
@@ -107,19 +112,32 @@ def head(path: str | Path, argument: str = "table", rows: int = ROWS) -> tuple[p
     def read() -> tuple[pl.DataFrame, int]:
         lazy = pl.scan_csv(path, glob=False, infer_schema=False) if csv else pl.scan_parquet(path, glob=False)
         names = first_row(path) if csv else lazy.collect_schema().names()
+        if csv:
+            _check_header(names, path, argument)
         check_names(names, path, argument)
         if csv and len(names) == 1 and re.search(r"[;\t|]", names[0]):
             raise InputError(argument, "columns", f"{path.name}, with one column", "separate its columns by commas")
         wanted = min(rows, max(1, _CELLS // len(names)))
         found = lazy.head(wanted).collect()
-        if found.height == wanted and csv:
+        if found.height < wanted or not counted:
+            return found, found.height
+        if csv:
             lazy = pl.scan_csv(path, glob=False)  # of this the reader counts lines alone, of texts it reads all
-        return found, found.height if found.height < wanted else int(lazy.select(pl.len()).collect().item())
+        return found, int(lazy.select(pl.len()).collect().item())
 
     frame, total = guarded(path, argument, read)
     if not total:
         raise InputError(argument, "at least one row", f"{path.name}, which has none", "give a table with records")
     return (frame.with_columns([_typed(column) for column in frame]) if csv else frame), total
+
+
+def _check_header(names: Sequence[str], path: Path, argument: str) -> None:
+    """Refuse a first row of values in the place of names; counting numbers, such as years, may be names."""
+    numbers = [float(name) for name in names if re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", name)]
+    rising = all(before < after for before, after in itertools.pairwise(numbers))
+    if any(not number.is_integer() for number in numbers) or (2 * len(numbers) > len(names) and not rising):
+        received = f"{path.name}, whose first row holds numbers"
+        raise InputError(argument, "names of the columns in the first row", received, "add that row")
 
 
 def profile(frame: pl.DataFrame, rare: int = RARE) -> tuple[ColumnProfile, ...]:
@@ -200,8 +218,7 @@ def _looked_at(column: pl.Series, rare: int) -> ColumnProfile:
 
 def _named_secret(name: str) -> bool:
     """Whether a word of a name, first_name or firstName, is one of those."""
-    words = re.split(r"[^a-z0-9]+", re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower())
-    return any(_SECRET.fullmatch(word) for word in words)
+    return any(_SECRET.fullmatch(word) for word in words(name)) or looks_secret(name)
 
 
 def _of_numbers(name: str, values: NDArray[np.float64], rare: int, *, single: bool) -> ColumnProfile:

@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from miaudit.errors import InputError, Offered, nearest
 from miaudit.io import numeric
 from miaudit.io.atomic import write_atomically as write_atomically  # noqa: PLC0414 - its callers find it here
+from miaudit.io.secret_names import looks_secret
 
 if TYPE_CHECKING:
     import polars as pl
@@ -51,7 +52,7 @@ except BaseException as error:
 _LARGEST_YAML = 1_000_000
 _RATIO = 200  # bombs grow a thousandfold
 # What numpy and zipfile raise for damaged files, and for files that were made to be damaged.
-_DAMAGED = (
+DAMAGED = (
     *(OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),
     *(SyntaxError, TypeError, MemoryError, OverflowError, tokenize.TokenError),
 )
@@ -110,10 +111,10 @@ def read_array(path: str | Path, argument: str) -> NDArray[Any]:
         with path.open("rb") as handle:
             if handle.read(len(_NPY)) == _NPY:  # else numpy says what it is
                 handle.seek(0)
-                _check_header(handle, path.stat().st_size)
+                read_header(handle, path.stat().st_size)
         loaded = np.load(path, allow_pickle=False)
-    except (ValueError, *_DAMAGED) as error:
-        raise _unreadable(path, argument, error) from error
+    except (ValueError, *DAMAGED) as error:
+        raise unreadable(path, argument, error) from error
     if not isinstance(loaded, np.ndarray):
         loaded.close()
         raise InputError(argument, "one array (.npy)", f"an archive named {path.name}", "rename it to .npz")
@@ -129,8 +130,8 @@ def column_names(path: str | Path, argument: str = "file") -> list[str]:
         try:
             with zipfile.ZipFile(path) as archive:
                 names = [name.removesuffix(".npy") for name in archive.namelist()]
-        except (ValueError, *_DAMAGED) as error:
-            raise _unreadable(path, argument, error) from error
+        except (ValueError, *DAMAGED) as error:
+            raise unreadable(path, argument, error) from error
     else:
         names = guarded(path, argument, lambda: list(_scan(path).collect_schema().names()))
         if path.suffix.lower() == ".csv" and any(re.sub(r"_duplicated_\d+$", "", name) != name for name in names):
@@ -143,7 +144,7 @@ def check_names(names: Sequence[str], path: Path, argument: str) -> None:
     """Refuse a table in which a name stands twice."""
     twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
     if twice is not None:
-        received = f"{path.name}, where {twice!r} stands twice"
+        received = f"{path.name}, where {'a name' if looks_secret(twice) else repr(twice)} stands twice"
         raise InputError(argument, "columns with names of their own", received, "rename one: only one would be read")
 
 
@@ -181,7 +182,7 @@ def read_columns(
         return {name: _dated(_read_member(path, name), name, gaps) for name in wanted}
     text = [name for name in as_text if name in wanted]
     frame: pl.DataFrame = guarded(path, argument, lambda: _scan(path, text).select(wanted).collect(), wanted)
-    return {name: _dated(_to_numpy(frame[name], gaps=name in gaps), name, gaps) for name in wanted}
+    return {name: _dated(to_numpy(frame[name], gaps=name in gaps), name, gaps) for name in wanted}
 
 
 def read_frame(path: str | Path, names: Iterable[str], argument: str = "file") -> pl.DataFrame:
@@ -196,11 +197,10 @@ def _with_columns(path: str | Path, names: Iterable[str], argument: str) -> tupl
     path = existing_file(path, argument, FORMATS)
     wanted = list(dict.fromkeys(names))
     known = column_names(path, argument)
+    shown = [name for name in known if not looks_secret(name)]
     for name in wanted:
         if name not in known:
-            hint = (
-                nearest(name, known) or f"it has {', '.join(known[:12]) or 'none'}{', ...' if len(known) > 12 else ''}"
-            )
+            hint = nearest(name, shown) or f"it has {', '.join(shown[:12]) or 'none'}{', ...' * (len(known) > 12)}"
             if path.suffix.lower() == ".csv" and len(known) == 1 and name in re.split(r"[;\t|]", known[0]):
                 hint = f"its one column is named {known[0]!r}: separate columns by commas"
             raise InputError(name, f"a column of {path.name}", "a name that is not there", hint)
@@ -259,7 +259,7 @@ def frame_columns(frame: Any, names: Iterable[str], gaps: Collection[str] = ()) 
     else:
         by_text = {str(name): frame[name] for name in frame.columns}
         chosen = pl.DataFrame([_from_pandas(name, by_text[name], gaps=name in gaps) for name in wanted])
-    return {name: _dated(_to_numpy(chosen[name], gaps=name in gaps), name, gaps) for name in wanted}
+    return {name: _dated(to_numpy(chosen[name], gaps=name in gaps), name, gaps) for name in wanted}
 
 
 def _from_pandas(name: str, column: Any, *, gaps: bool) -> pl.Series:
@@ -320,7 +320,7 @@ def _elsewhere(other: Format, path: Path, argument: str) -> dict[str, NDArray[An
     try:
         columns = {str(name): np.asarray(values) for name, values in other.read(path).items()}
     except Exception as error:  # whatever that package raises
-        raise _unreadable(path, argument, error) from error
+        raise unreadable(path, argument, error) from error
     for name, values in columns.items():
         if values.dtype.kind not in "biufU":
             raise InputError(name, "numbers, true/false or text", f"values of type {values.dtype}", "convert it first")
@@ -341,9 +341,9 @@ def _read_member(path: Path, name: str) -> NDArray[Any]:
                 f"an array of Python objects in {path.name}",
                 "objects are never unpickled: save it with a plain dtype, for example values.astype(float)",
             ) from error
-        raise _unreadable(path, name, error) from error
-    except _DAMAGED as error:
-        raise _unreadable(path, name, error) from error
+        raise unreadable(path, name, error) from error
+    except DAMAGED as error:
+        raise unreadable(path, name, error) from error
     if not isinstance(values, np.ndarray):  # numpy hands out the bytes of a member that is no array
         raise InputError(name, "an array", f"a member of {path.name} that is none", "write it with numpy.savez")
     return values
@@ -361,22 +361,22 @@ def _check_entry(entries: zipfile.ZipFile, name: str) -> None:
         if handle.read(len(_NPY)) != _NPY:
             return
     with entries.open(entry) as handle:
-        _check_header(handle, entry.file_size)
+        read_header(handle, entry.file_size)
 
 
-def _check_header(handle: IO[bytes], size: int) -> None:
-    """Refuse a header that promises more numbers than the file holds, before numpy allocates them."""
+def read_header(handle: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Read a header, and refuse one that promises more numbers than the file holds, before numpy allocates them."""
     version = np.lib.format.read_magic(handle)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read(handle)
-    if dtype.hasobject:
-        return  # numpy refuses to unpickle, and its words are known further up
+    shape, by_column, dtype = read(handle)
     promised = math.prod(shape) * dtype.itemsize
-    if promised > size:
+    if promised > size and not dtype.hasobject:  # numpy refuses to unpickle, and its words are known further up
         raise ValueError(f"the header promises {promised:,} bytes, and the file holds {size:,}")
+    return shape, by_column, dtype
 
 
-def _unreadable(path: Path, argument: str, error: BaseException) -> InputError:
+def unreadable(path: Path, argument: str, error: BaseException) -> InputError:
+    """Return the error for a file that its reader refused."""
     detail = str(error)
     if "allow_pickle" in detail or "Object arrays" in detail or "pickled" in detail:
         return InputError(
@@ -432,7 +432,7 @@ def refuse_damaged(path: Path, argument: str, names: Sequence[str] | None = None
         wanted = None if names is None or found.st_size < _SMALL else tuple(names)
         problem = _trial(str(path.absolute()), found.st_size, found.st_mtime_ns, wanted)
         if problem:
-            raise _unreadable(path, argument, ValueError(problem))
+            raise unreadable(path, argument, ValueError(problem))
 
 
 @lru_cache(maxsize=256)
@@ -454,10 +454,11 @@ def guarded(path: Path, argument: str, read: Callable[[], Any], names: Sequence[
     try:
         return read()
     except (errors.PolarsError, errors.PanicException, OSError, ValueError) as error:
-        raise _unreadable(path, argument, error) from error
+        raise unreadable(path, argument, error) from error
 
 
-def _to_numpy(column: pl.Series, *, gaps: bool = False) -> NDArray[Any]:
+def to_numpy(column: pl.Series, *, gaps: bool = False) -> NDArray[Any]:
+    """Return a column as an array, or refuse empty rows; with ``gaps`` they are NaN or ""."""
     import polars as pl
 
     name = column.name
@@ -466,7 +467,7 @@ def _to_numpy(column: pl.Series, *, gaps: bool = False) -> NDArray[Any]:
     if gaps:
         column = _with_gaps(column)
     if isinstance(column.dtype, pl.List | pl.Array):
-        return _lists_to_numpy(column)
+        return _liststo_numpy(column)
     if column.dtype == pl.Object:
         raise InputError(name, "numbers or text", "Python objects", "save plain values")
     if column.null_count():
@@ -511,7 +512,7 @@ def _narrowed(column: pl.Series) -> pl.Series:
     raise InputError(column.name, "numbers, true/false or text", received, "convert it first")
 
 
-def _lists_to_numpy(column: pl.Series) -> NDArray[Any]:
+def _liststo_numpy(column: pl.Series) -> NDArray[Any]:
     import polars as pl
 
     lists = column.arr.to_list() if isinstance(column.dtype, pl.Array) else column
@@ -520,7 +521,7 @@ def _lists_to_numpy(column: pl.Series) -> NDArray[Any]:
         allowed, next_step = "a list of the same length in every row", "pad the lists or split the column"
         raise InputError(column.name, allowed, "lists of unequal length", next_step)
     width = int(lengths[0]) if len(lists) else 0
-    return _to_numpy(lists.explode()).reshape(len(lists), width) if width else np.empty((len(lists), 0))
+    return to_numpy(lists.explode()).reshape(len(lists), width) if width else np.empty((len(lists), 0))
 
 
 def _series(name: str, values: NDArray[Any]) -> pl.Series:

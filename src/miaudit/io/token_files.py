@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+from miaudit.errors import InputError
 from miaudit.io import tables, token_parquet, token_records
 from miaudit.io.token_records import Limits, TokenRecords
 
-__all__ = ["SUFFIXES", "read", "write"]
+__all__ = ["SUFFIXES", "holds", "read", "write"]
 
+_OF_TOKENS = {"logprobs", "choices", "prompt_logprobs", "response"}  # or what a server answered
 SUFFIXES = (*token_records.SUFFIXES, *token_parquet.SUFFIXES)
+
+
+def holds(path: Path) -> bool:
+    """Whether a file is one of token log-probabilities, by its columns, or by the first line of a .jsonl.
+
+    Raises
+    ------
+    InputError
+        For a .jsonl of anything else, which nothing reads.
+    """
+    if path.suffix.lower() == ".parquet" and path.is_file():
+        return token_parquet.holds_tokens(path, "file")
+    if path.suffix.lower() not in token_records.SUFFIXES:
+        return False
+    with tables.existing_file(path, "file", SUFFIXES).open("rb") as handle:
+        lines = iter(lambda: handle.readline(Limits().line_bytes), b"")
+        line = next((line for line in lines if line.strip()), b"")
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        found = None
+    keys = set(found) if isinstance(found, dict) else set()
+    if not keys & _OF_TOKENS or "member" not in keys:
+        allowed = "a JSON object on each line with id, member and logprobs"
+        hint = "miaudit collect asks a model for them: docs/text.md"
+        raise InputError("file", allowed, f"{path.name}, whose first line is none", hint)
+    return True
 
 
 def read(path: str | Path, *, limits: Limits | None = None) -> TokenRecords:

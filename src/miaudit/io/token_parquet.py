@@ -22,14 +22,14 @@ SUFFIXES = (".parquet",)
 _ARGUMENT = "token-logprobs"
 
 
-def holds_tokens(path: Path) -> bool:
+def holds_tokens(path: Path, argument: str = _ARGUMENT) -> bool:
     """Whether a .parquet file holds the log-probabilities of tokens: lists named logprobs, beside an id.
 
     A list of logprobs is never a score, so no evidence of :func:`miaudit.io.tables.read_columns` has it.
     """
     import polars as pl
 
-    schema = tables.guarded(path, _ARGUMENT, lambda: pl.scan_parquet(path, glob=False).collect_schema())
+    schema = tables.guarded(path, argument, lambda: pl.scan_parquet(path, glob=False).collect_schema())
     return "id" in schema and isinstance(schema.get("logprobs"), pl.List | pl.Array)
 
 

@@ -1,0 +1,253 @@
+"""Which columns an audit reads where nobody named them: assumed where only one fits, else asked for by name."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from miaudit.errors import InputError, one_line
+from miaudit.io import roles, sides
+from miaudit.io.roles import Roles, Signal
+
+__all__ = ["ANSWERS", "QUESTION", "Assumed", "assume", "assume_file", "assume_pair", "assume_sides"]
+
+# How membership came about, which no file shows: each answer with the design that it means.
+QUESTION = "Were members drawn at random?"
+ANSWERS = (
+    ("yes, by coins, for one training", "one-run"),
+    ("yes, one record for each of many trainings", "multi-run"),
+    ("no; then covariates are needed, what was known of each record before", "zero-run"),
+)
+_SHOWN = 6
+_WIDE = ("logits", "probabilities")
+_NO_WORD = "no word of its name says what it is"
+Choices = tuple[str, ...]
+Signals = tuple[Signal, ...]
+_ROLES = {
+    "member": "membership, by a name such as member, is_member, in_train or split",
+    "score": "scores, losses, logits or probabilities",
+    "labels": "labels, beside logits or probabilities",
+    "unit": "units, to whom records belong",
+}
+
+
+@dataclass(frozen=True)
+class Assumed:
+    """What was assumed of a file: options with the reason for each, and what is left open.
+
+    Attributes
+    ----------
+    options : by name, as of ``miaudit audit``: member, score, signal, labels, unit
+    why : the reason for each
+    others : candidates that were passed over, by option, each as the options that choose it
+    unclear : why the signal could not be told, if so
+    columns : those of the signal, one or one for each class
+    missing : options that have to be given and that no column could be, each with what could be meant
+    """
+
+    options: dict[str, str] = field(default_factory=dict)
+    why: dict[str, str] = field(default_factory=dict)
+    others: dict[str, Choices] = field(default_factory=dict)
+    missing: dict[str, Choices] = field(default_factory=dict)
+    unclear: Choices = ()
+    columns: Choices = ()
+
+    @property
+    def typed(self) -> str:
+        """What was assumed, as options."""
+        return one_line(" ".join(f"{_flag(name)} {shlex.quote(value)}" for name, value in self.options.items()))
+
+    @property
+    def sentence(self) -> str:
+        """What was assumed, for a terminal."""
+        return f"assumed: {self.typed}; give {'them' if len(self.options) > 1 else 'it'} to change that"
+
+    @property
+    def note(self) -> str:
+        """What was assumed, for the page."""
+        return f"Assumed from names and first rows, as it was not given: {self.typed}."
+
+    def check(self, file: Path, found: Roles | None = None) -> None:
+        """Refuse what is missing or could be several, with the options that would say it.
+
+        Raises
+        ------
+        InputError
+            For the first of them.
+        """
+        look = f"or miaudit init {shlex.quote(str(file))}"
+        for name, candidates in self.missing.items():
+            columns = f"none among the {found.columns:,} columns" if found is not None else "none"
+            doubts = [one for one in (() if found is None else found.doubts) if name == "member" and "member" in one]
+            could = f"; it could be {' or '.join(candidates[:_SHOWN])}" if candidates else ""
+            received = "; ".join([columns + could, *doubts[:2]])
+            raise InputError(name, f"a column of {_ROLES[name]}", received, f"name it: {_flag(name)} NAME, {look}")
+        for name, candidates in self.others.items():
+            every = (f"{_flag(name)} {shlex.quote(self.options[name])}{self._of_signal(name)}", *candidates)
+            received = f"{len(every):,} that could be it"
+            raise InputError(name, f"one column of {_ROLES[name]}", received, f"choose {_either(every)}, {look}")
+        comma = next((name for name in self.columns if "," in name), None)
+        if comma is not None:
+            hint = f"rename it, {look}"
+            raise InputError("score", "a name without a comma, on the command line", repr(comma), hint)
+        if self.unclear:
+            of = f"--score {shlex.quote(self.options['score'])} " if "score" in self.options else ""
+            received = f"{self.options.get('score', file.name)}: {self.unclear[0]}"
+            kinds = ("score", "loss") if self.options["signal"] in ("score", "loss") else ("logits", "probabilities")
+            hint = _either([f"{of}--signal {kind}" for kind in kinds])
+            raise InputError("signal", "columns that say what they are", received, f"choose {hint}, {look}")
+
+    def _of_signal(self, name: str) -> str:
+        return f" --signal {self.options['signal']}" if name == "score" else ""
+
+
+def assume(path: str | Path, given: Mapping[str, str]) -> tuple[Assumed, Roles]:
+    r"""Say which columns of a table an audit reads; nothing is chosen by what an audit would find.
+
+    Parameters
+    ----------
+    path : .csv, .parquet or .npz
+    given : options that were given, which stay: member, score, signal, labels, unit
+
+    Returns
+    -------
+    what is assumed beside them, and what each column could be. Where several fit, the first one is assumed, and the
+    others are named: :meth:`Assumed.check` refuses that.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "scores.csv"
+    ...     _ = file.write_text("trained,loss,age\n1,0.2,31\n0,1.4,45\n1,0.3,52\n")
+    ...     assume(file, {})[0].sentence
+    'assumed: --member trained --score loss --signal loss; give them to change that'
+    """
+    found = roles.find(path)
+    options, why, others, missing = dict[str, str](), dict[str, str](), dict[str, Choices](), dict[str, Choices]()
+
+    def settle(name: str, fitting: Iterable[tuple[str, str]], beside: Choices, could_be: Choices) -> None:
+        if (first := next(iter(fitting), None)) is None:
+            missing[name] = could_be
+            return
+        options[name], why[name] = first
+        if beside:
+            others[name] = beside[:_SHOWN]
+
+    def settle_column(name: str, columns: Mapping[str, str], could_be: Choices = ()) -> None:
+        settle(name, columns.items(), _flags(name, list(columns)[1:]), could_be)
+
+    if "member" not in given:
+        settle_column("member", found.members, found.binary)
+    unclear: Choices = ()
+    columns: Choices = ()
+    if "score" not in given:
+        rows = found.lengths.get(given.get("member", options.get("member", "")))
+        fitting, numbers = _fitting(found, given.get("signal"), rows)
+        chosen = fitting or (numbers if len(numbers) == 1 else ())
+        settle("score", ((one.name, one.why) for one in chosen), _signals(chosen[1:]), tuple(n.name for n in numbers))
+        if chosen:
+            columns = chosen[0].columns
+            kind = given.get("signal") or chosen[0].kind or ("score" if len(chosen[0].columns) == 1 else "logits")
+            unclear = () if chosen[0].kind or "signal" in given else (chosen[0].why,)
+            if "signal" not in given:
+                options["signal"] = kind
+            here = {n: found.lengths.get(n) in (None, rows) for n in (*found.labels, *found.units)}
+            if kind in _WIDE and "labels" not in given:
+                settle_column("labels", {name: "by its name" for name in found.labels if here[name]})
+            units = {name: "by its name; its values repeat" for name in found.units if here[name]}
+            if units and "unit" not in given:
+                settle_column("unit", units)
+    return Assumed(options, why, others, missing, unclear, columns), found
+
+
+def assume_file(files: Sequence[Path], given: Mapping[str, str]) -> Assumed:
+    """Say which columns an audit of files reads, of which the first decides, or which arrays of one .npz.
+
+    Raises
+    ------
+    InputError
+        Where more than one column could be it, or none, with the options that say it.
+    """
+    first = files[0]
+    if first.suffix.lower() == ".npy":
+        names = (
+            " --nonmembers ".join(shlex.quote(str(file)) for file in files) if len(files) == 2 else "M --nonmembers N"
+        )
+        received = f"{first.name}, which has one array"
+        raise InputError("file", "a table, or files of members and of non-members", received, f"say --members {names}")
+    made, found = assume(first, given)
+    if "member" in made.missing and first.suffix.lower() == ".npz" and len(files) == 1 and sides.both(first):
+        pair = assume_pair(first, first)
+        both = {"members": str(first), "nonmembers": str(first)}
+        made = replace(pair, options={**both, **pair.options}, unclear=() if "signal" in given else pair.unclear)
+        made.check(first)
+        return made
+    made.check(first, found)
+    return made
+
+
+def assume_sides(members: str | Path, nonmembers: str | Path, given: Collection[str]) -> Assumed:
+    """Say what two files are, as :func:`assume_pair`, and refuse outputs without labels.
+
+    Parameters
+    ----------
+    given : names of options that were given
+    """
+    made = assume_pair(members, nonmembers)
+    wanted = {"member_labels", "nonmember_labels"} - {*given, *made.options}
+    if made.options["signal"] in _WIDE and wanted:
+        received = f"{made.options['signal']} without labels"
+        hint = "add --member-labels L.npy --nonmember-labels L.npy"
+        raise InputError("labels", "a label for each record", received, hint)
+    return made
+
+
+def assume_pair(members: str | Path, nonmembers: str | Path) -> Assumed:
+    """Say what the arrays of two files are, of members and of non-members; the signal alone is assumed.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, or the two hold different things.
+    """
+    found = sides.signal_of_pair(members, nonmembers)
+    if found is None:
+        received = "arrays that differ in it, or several"
+        raise InputError("signal", "one array in each file, of one kind", received, "save one .npy of each side")
+    options: dict[str, str] = {"signal": found.kind or "score"}
+    if found.kind in _WIDE:
+        options |= {"member_labels": str(members)} if sides.has_labels(members, "member") else {}
+        options |= {"nonmember_labels": str(nonmembers)} if sides.has_labels(nonmembers, "nonmember") else {}
+    return Assumed(options, {"signal": found.why}, unclear=() if found.kind else (found.why,))
+
+
+def _fitting(found: Roles, signal: str | None, rows: int | None) -> tuple[Signals, Signals]:
+    """Signals with as many rows as membership has, known kinds first, and other numbers, which may be scores."""
+    numbers = [Signal((name,), "", _NO_WORD, found.lengths.get(name)) for name in found.numbers]
+    fitting, numbers = ([one for one in some if one.rows == rows or not rows] for some in (found.signals, numbers))
+    fitting = [one for one in fitting if signal in (None, one.kind) or not one.kind]
+    return tuple(sorted(fitting, key=lambda one: not one.kind)), tuple(numbers)
+
+
+def _signals(several: Iterable[Signal]) -> Choices:
+    return tuple(f"--score {shlex.quote(one.name)} --signal {one.kind or 'KIND'}" for one in several)
+
+
+def _flags(name: str, columns: Iterable[str]) -> Choices:
+    return tuple(f"{_flag(name)} {shlex.quote(column)}" for column in columns)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _either(choices: Sequence[str]) -> str:
+    return f"{', '.join(choices[:-1])} or {choices[-1]}"

@@ -1,0 +1,228 @@
+"""Drafts of an audit's configuration file, made of what its columns, or its two files, look like.
+
+No value of the data is in a draft, and no design: nobody can see in a file how membership came about.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from miaudit.config.assumed import ANSWERS, QUESTION, Assumed, assume, assume_pair
+from miaudit.config.draft import relative, scalar, wrapped
+from miaudit.errors import one_line
+from miaudit.io.roles import ROWS, Roles
+
+__all__ = ["AuditDraft", "of_pair", "of_table", "of_tokens"]
+
+_WIDTH = 118
+_FILES = {"loss": "losses", "score": "scores", "logits": "logits", "probabilities": "probabilities"}
+_ATTACK = "attack:\n  type: [loss]  # or gaussian_lira, and others: docs/attacks.md\n"
+_DIRECTIONS = {
+    "loss": "lower for members",
+    "score": "higher for members",
+    **dict.fromkeys(("logits", "probabilities"), "a loss is made of them, with the labels"),
+}
+_UNKNOWN = (
+    "No file shows it, so it is not guessed. Until it is declared, numbers are raw, and the verdict is only what it "
+    "would be if membership was randomised. Delete the # before one:"
+)
+_COVARIATES = (
+    "With zero-run, also this; take out what training, or the model, has changed, and what nobody knew before:"
+)
+
+
+@dataclass(frozen=True)
+class AuditDraft:
+    """A draft of what ``miaudit run`` reads.
+
+    Attributes
+    ----------
+    config : the text of the file, with comments
+    assumed : what was assumed and why, a line each
+    open : what could not be told, or stands in the way, a line each
+    fill_in : keys that have to be filled in before it runs
+    """
+
+    config: str
+    assumed: tuple[str, ...]
+    open: tuple[str, ...]
+    fill_in: tuple[str, ...] = ()
+
+
+def of_table(table: Path, folder: Path) -> AuditDraft | None:
+    """Draft the audit of a table with a column of membership; None for one that has neither that nor outputs.
+
+    Parameters
+    ----------
+    table : .csv, .parquet or .npz, whose first rows are looked at
+    folder : where the draft goes, to which its paths are relative
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read.
+    """
+    made, found = assume(table, {})
+    outputs = "score" in made.options and found.columns <= len(found.signals) + 3
+    if "member" in made.missing and not found.refused and not outputs:
+        return None
+    lines = [f"table_path: {relative(table, folder)}"]
+    written = [one.name for one in found.signals if one.name.startswith("score.")]
+    if written and "member" in found.members:
+        made = Assumed(
+            why={"score": "evidence, as miaudit writes it: all its scores, and what else it holds, are read"}
+        )
+        lines.append(f"# {made.why['score']}: {one_line(', '.join(written))}")
+    for name in ("score", "signal", "labels", "member", "unit"):
+        lines += _lines_of(name, made)
+    rows = found.lengths.get(made.options.get("member", ""))
+    fitting = [name for name in (*found.covariates, *found.groups) if found.lengths.get(name) in (None, rows)]
+    lines += _proposed([name for name in found.groups if name in fitting], found.named)
+    unclear = tuple(f"{made.options['score']}: {one}" for one in made.unclear)
+    seen = () if found.complete else (f"only the first {ROWS:,} rows, or fewer of wide columns, were looked at",)
+    assumed = tuple(
+        one_line(f"{name}: {value}" + (f" ({made.why[name]})" if name in made.why else ""))
+        for name, value in made.options.items()
+    ) or tuple(made.why.values())
+    passed = tuple(
+        f"{name}: {made.options[name]} was taken, and these could be it too: {', '.join(others)}"
+        for name, others in made.others.items()
+    )
+    missing = tuple(f"{name}: no column could be told to be it" for name in made.missing)
+    head = "" if made.options.get("signal", "score") == "score" else _ATTACK
+    return AuditDraft(
+        _text(one_line(table.name), lines, made.missing, _covariates(made, found, fitting), head),
+        assumed,
+        tuple(one_line(line) for line in (*missing, *unclear, *passed, *found.doubts, *seen)),
+        tuple(made.missing),
+    )
+
+
+def of_pair(members: Path, nonmembers: Path, folder: Path, *, told: bool) -> AuditDraft:
+    """Draft the audit of two files, of members and of non-members, or of one .npz with arrays of both.
+
+    Parameters
+    ----------
+    members, nonmembers : .npy or .npz
+    folder : where the draft goes
+    told : whether names say which of the two is of members; else it is the first one, and the draft says so
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, or what it holds cannot be told.
+    """
+    made = assume_pair(members, nonmembers)
+    kind = made.options["signal"]
+    lines = [f"{side}_{_FILES[kind]}_path: {relative(path, folder)}" for side, path in _both(members, nonmembers)]
+    lines[0] += _comment(made.why["signal"])
+    open_ = (
+        [f"{kind} was taken: {made.why['signal']}; losses are lower for members, scores higher"] if made.unclear else []
+    )
+    fill_in: tuple[str, ...] = ()
+    for side, path in _both(members, nonmembers):
+        if f"{side}_labels" in made.options:
+            lines.append(f"{side}_labels_path: {relative(path, folder)}")
+        elif kind in ("logits", "probabilities"):
+            lines.append(f"# {side}_labels_path: FILE.npy  # fill in: labels, whole numbers from 0")
+            fill_in += (f"{side}_labels_path",)
+    if not told:
+        open_.append(f"{one_line(members.name)} was taken for the members, as it came first: no name says so")
+    assumed = (f"members: {one_line(members.name)}", f"non-members: {one_line(nonmembers.name)}", f"signal: {kind}")
+    named = " and ".join(dict.fromkeys((one_line(members.name), one_line(nonmembers.name))))
+    beside = ("member_covariates_path: FILE.npy", "nonmember_covariates_path: FILE.npy")
+    text = _text(named, lines, fill_in, beside, "" if kind == "score" else _ATTACK)
+    return AuditDraft(text, assumed, tuple(open_), fill_in)
+
+
+def of_tokens(file: Path, folder: Path) -> AuditDraft:
+    """Draft the audit of token log-probabilities, a text on each line; all scores that it allows are computed."""
+    head = f"target: {{kind: token-logprobs}}\ndata: {{path: {relative(file, folder)}}}\n"
+    lines = ["confidence: 0.95"]
+    text = _text(one_line(file.name), lines, (), ("covariates are the texts themselves",), head)
+    assumed = ("signal: token-logprobs (every line has id, member and logprobs)",)
+    return AuditDraft(text, assumed, ())
+
+
+def _text(file: str, lines: Iterable[str], missing: Iterable[str], covariates: Iterable[str], head: str = "") -> str:
+    """The text of a file."""
+    need = ", ".join(missing)
+    standing = f"It does not run yet: fill in {need}." if need else "It runs as it stands."
+    body = [
+        f"# A draft of an audit of {file}, by miaudit init. {standing}",
+        "# Every key: docs/configuration.md",
+        *head.splitlines(),
+        "evaluation:",
+        *(f"  {line}" for line in lines),
+        "",
+        *_commented(f"{QUESTION} {_UNKNOWN}"),
+        *(f"  # design: {design:<9}  # {answer}" for answer, design in ANSWERS),
+        *(_commented(_COVARIATES) if covariates else ()),
+        *(f"  # {line}" for line in covariates),
+    ]
+    return "\n".join(body) + "\n"
+
+
+def _lines_of(name: str, made: Assumed) -> list[str]:
+    """The line of a key with the reason, and those of the columns that could be it too, commented out."""
+    if name in made.missing:
+        could = made.missing[name][:6]
+        return [f"# {name}: NAME  # fill in" + (f"; it could be {' or '.join(map(scalar, could))}" if could else "")]
+    if name not in made.options:
+        return []
+    value = made.options[name]
+    columns = made.columns if name == "score" else [value]
+    said = scalar(value) if len(columns) == 1 else f"[{', '.join(map(scalar, columns))}]"
+    if name == "signal":
+        return [f"signal: {said}" + _comment("not told by the file: check it" if made.unclear else _DIRECTIONS[value])]
+    return [
+        (wrapped(f"{name}: [", [*map(scalar, columns)], "]", "    ") if len(columns) > 1 else f"{name}: {said}")
+        + _comment(made.why[name]),
+        *(f"# or {one_line(other)}" for other in made.others.get(name, ())),
+    ]
+
+
+def _proposed(groups: Sequence[str], named: Iterable[str]) -> list[str]:
+    """Keys that may be wanted, commented out."""
+    lines = []
+    if groups:
+        more = f"; or {', '.join(map(scalar, groups[1:6]))}" if len(groups) > 1 else ""
+        lines.append(f"# group: {scalar(groups[0])}  # metrics for each group, one by one{more}")
+    for name in named:
+        key = name if name in ("text", "run", "propensity") else "reference"
+        use = {
+            "text": "texts are a covariate of zero-run audits",
+            "run": "where rows are of several trainings",
+            "propensity": "known probabilities of membership, for zero-run",
+            "reference": "scores of a reference model: docs/zero_run.md",
+        }[key]
+        lines.append(f"# {key}: {scalar(name)}  # {use}" if key != "reference" else f"# {one_line(name)}: {use}")
+    return lines
+
+
+def _covariates(made: Assumed, found: Roles, fitting: Sequence[str]) -> list[str]:
+    columns = [name for name in found.covariates if name in fitting and name not in made.options.values()]
+    if not columns:
+        return ["covariates: [NAMES]  # no column could be told to be one"]
+    lists = {"covariates": columns, "categories": found.categories}
+    return [
+        line
+        for name, columns in lists.items()
+        if columns
+        for line in wrapped(f"{name}: [", [*map(scalar, columns)], "]", "  ").splitlines()
+    ]
+
+
+def _commented(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, initial_indent="  # ", subsequent_indent="  # ")
+
+
+def _comment(text: str) -> str:
+    return f"  # {one_line(text)}"
+
+
+def _both(members: Path, nonmembers: Path) -> tuple[tuple[str, Path], tuple[str, Path]]:
+    return ("member", members), ("nonmember", nonmembers)

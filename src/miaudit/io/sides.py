@@ -1,0 +1,150 @@
+"""Arrays of members and of non-members in files of their own, or in one: told apart by words in their names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miaudit.errors import InputError
+from miaudit.io import tables
+from miaudit.io.array_heads import array_heads
+from miaudit.io.roles import NUMBERS, Seen, Signal, signal_of
+from miaudit.io.secret_names import words
+
+__all__ = ["array_of", "both", "check_classes", "has_labels", "side_of", "signal_of_pair"]
+
+Side = Literal["member", "nonmember", ""]
+_INSIDE = {"member", "members", "train", "training", "trained", "in", "seen"}
+_OUTSIDE = {"nonmember", "nonmembers", "non", "test", "testing", "holdout", "heldout", "held", "out", "val", "valid"}
+_OUTSIDE |= {"validation", "unseen", "control", "controls"}
+_WORDS = {
+    "loss": {"loss", "losses", "nll"},
+    "score": {"score", "scores"},
+    "logits": {"logit", "logits"},
+    "probabilities": {"prob", "probs", "proba", "probability", "probabilities", "softmax"},
+    **{f"{one}s": {one, f"{one}s"} for one in ("label", "covariate", "text", "unit", "group", "reference")},
+    "propensities": {"propensity", "propensities"},
+}
+
+
+def side_of(name: str) -> Side:
+    """Return whose an array is by its name; empty where no word, or words of both, say so.
+
+    Examples
+    --------
+    >>> [side_of(name) for name in ("train_loss", "losses-holdout", "nonMembers", "losses")]
+    ['member', 'nonmember', 'nonmember', '']
+    """
+    parts = set(words(name))
+    outside, inside = (
+        bool(parts & _OUTSIDE),
+        bool(parts & _INSIDE - ({"member", "members"} if "non" in parts else set())),
+    )
+    return "" if bool(outside) == bool(inside) else "nonmember" if outside else "member"
+
+
+def array_of(path: str | Path, side: Side, kind: str, argument: str) -> NDArray[Any]:
+    """Read the array of one side from a .npy, or from an .npz by the words of its names.
+
+    Parameters
+    ----------
+    path : a .npy; or an .npz with one array of this side and kind, such as ``losses`` or ``train_losses``
+    side : whose
+    kind : "loss", "score", "logits", "probabilities", "labels", "covariates", "texts", "units", "groups", ...
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or its names leave none or several arrays.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/a.npz", train_loss=np.zeros(3), test_loss=np.ones(2))
+    ...     array_of(f"{folder}/a.npz", "nonmember", "loss", "nonmembers")
+    array([1., 1.])
+    """
+    if Path(path).suffix.lower() != ".npz":
+        return tables.read_array(path, argument)
+    names = tables.column_names(path, argument)
+    found = _chosen(names, side, kind)
+    if len(found) != 1:
+        received = f"an archive named {Path(path).name}, with {' and '.join(found[:4]) or 'none that says so'}"
+        raise InputError(argument, f"one array (.npy), or an .npz with one of {kind}", received, "save it as .npy")
+    return tables.read_columns(path, found, argument)[found[0]]
+
+
+def signal_of_pair(members: str | Path, nonmembers: str | Path) -> Signal | None:
+    """Return what the arrays of two files are, by names and first rows; None where the sides differ in it.
+
+    Parameters
+    ----------
+    members, nonmembers : .npy or .npz; the same .npz may hold both
+    """
+    found = [_of_side(path, side) for path, side in ((members, "member"), (nonmembers, "nonmember"))]  # type: ignore[arg-type]
+    kinds = {one.kind for one in found if one is not None and one.kind}
+    told = next((one for one in found if one is not None and one.kind), found[0])
+    return told if len(kinds) < 2 and None not in found else None
+
+
+def both(path: str | Path) -> bool:
+    """Whether an .npz has outputs of members and outputs of non-members, by the names of its arrays."""
+    whose = {side_of(name) for name in tables.column_names(path)}
+    return {"member", "nonmember"} <= whose and signal_of_pair(path, path) is not None
+
+
+def has_labels(path: str | Path, side: Side) -> bool:
+    """Whether an .npz has one array of labels of a side, by its name."""
+    if Path(path).suffix.lower() != ".npz":
+        return False
+    found = _chosen(tables.column_names(path), side, "labels")
+    return len(found) == 1 and bool(_WORDS["labels"] & set(words(found[0])))
+
+
+def check_classes(first: Path, second: Path) -> None:
+    """Refuse two arrays of which one says who is a member: they are no two classes, but scores and membership.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, or one holds as many zeros and ones as the other one has rows.
+    """
+    heads = [array_heads(path, NUMBERS) for path in (first, second)]
+    if first == second or any(len(head) != 1 for head in heads):
+        return
+    (one, other) = (next(iter(head.values())) for head in heads)
+    for path, (rows, values), (length, _) in ((first, one, other), (second, other, one)):
+        if rows == length and values is not None and values.ndim == 1 and set(np.unique(values).tolist()) == {0, 1}:
+            received = f"{path.name}, which holds 0 and 1 for as many rows, as membership does"
+            hint = "put both into one .npz: numpy.savez(FILE, loss=..., member=...)"
+            raise InputError("file", "a file of members and one of non-members", received, hint)
+
+
+def _of_side(path: str | Path, side: Side) -> Signal | None:
+    """What the array of a side is; one of unknown kind where no word says so."""
+    path = Path(path)
+    heads = array_heads(path, NUMBERS, f"{side}s")
+    whose = [name for name in heads if path.suffix.lower() == ".npy" or side_of(name) in ("", side)]
+    own = [name for name in whose if side_of(name) == side] or whose
+    signals = []
+    for name in own:
+        rows, values = heads[name]
+        told = name if len(own) > 1 or name == path.stem else f"{path.stem} {name}"
+        outputs = f"{told} outputs" if values is not None and values.ndim == 2 and len(own) == 1 else told
+        if (signal := signal_of(Seen(outputs, rows, values))) is not None:
+            signals.append(signal)
+    if not signals and len(own) == 1:
+        return Signal((own[0],), "", "no word of its name says so", heads[own[0]][0])
+    return signals[0] if len(signals) == 1 else None
+
+
+def _chosen(names: list[str], side: Side, kind: str) -> list[str]:
+    """Names of this side and kind; where no name says a kind, or a side, those that say no other."""
+    told = {name: next((k for k, its in _WORDS.items() if its & set(words(name))), "") for name in names}
+    found = [name for name in names if side_of(name) in ("", side) and told[name] in ("", kind)]
+    found = [name for name in found if told[name] == kind] or found
+    return [name for name in found if side_of(name) == side] or found
