@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import inspect
+import json
 import logging
 import math
 import numbers
@@ -12,6 +14,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -123,6 +126,50 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"did you mean {close[0]}?" if close else ""
+
+
+EXTRAS = {
+    "dp": ("dp_accounting",),
+    "torch": ("torch", "safetensors"),
+    "text": ("torch", "safetensors", "transformers"),
+    "synthesis": ("torch", "safetensors", "networkx", "dp_accounting", "opendp"),
+    "onnx": ("onnxruntime",),
+    "mlflow": ("mlflow",),
+    "ray": ("ray",),
+}  # the modules that the extras of an installation cannot do without
+
+
+def missing_modules(extras: Iterable[str]) -> list[str]:
+    """Return the modules of some extras that are not installed, without importing any."""
+
+    def is_there(module: str) -> bool:
+        with contextlib.suppress(ImportError, ValueError):
+            return find_spec(module) is not None
+        return False
+
+    modules = dict.fromkeys(module for extra in extras for module in EXTRAS[extra])
+    return [module for module in modules if not is_there(module)]
+
+
+def pip_line(*extras: str) -> str:
+    """Return the line that adds extras to this installation, which may come from an index, a folder or a wheel.
+
+    Examples
+    --------
+    >>> pip_line("dp", "ray").rpartition("[")[2]
+    "dp,ray]'"
+    """
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    origin = "miaudit"
+    with contextlib.suppress(PackageNotFoundError):
+        url = urlsplit(json.loads(distribution("miaudit").read_text("direct_url.json") or "{}").get("url", ""))
+        origin = url2pathname(url.path) if url.scheme == "file" else origin
+    smaller = " (without a GPU add --extra-index-url https://download.pytorch.org/whl/cpu: 1.6 GB in place of 6)"
+    networks = any("torch" in EXTRAS[extra] for extra in extras)
+    return f"pip install '{origin}[{','.join(extras)}]'{smaller if networks else ''}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -388,7 +435,7 @@ class Offered(Mapping[str, T], Generic[T]):
     def _added(self) -> dict[str, EntryPoint]:
         """Entry points by name, read again where the search path of modules has changed."""
         if self._path != tuple(sys.path):
-            from importlib.metadata import entry_points  # noqa: PLC0415 - most programs ask for no name
+            from importlib.metadata import entry_points
 
             self._path, self._entries, self._loaded = tuple(sys.path), {}, {}
             for entry in entry_points(group=self._group):
