@@ -100,7 +100,9 @@ def _found(settings: DisclosureConfig, trial: Trial, rng: Any) -> DisclosureFind
 
 
 def _forecast(settings: DisclosureConfig, config: Path, rng: Any) -> str:
-    """Fits, hours and disk of each training, and which code would run."""
+    """Fits, time and disk of each training, and which code would run."""
+    from functools import reduce
+
     from miaudit.defences import trial as trying
 
     announce(settings.user_code, config)
@@ -108,10 +110,9 @@ def _forecast(settings: DisclosureConfig, config: Path, rng: Any) -> str:
     costs = trying.cost(trial, rng=rng.spawn(3)[0])
     lines = [f"{config.name}: {trial.target.name}, {trial.records.n:,} records of {trial.records.source}"]
     lines += [f"  {name}: {cost}" for name, cost in costs.items()]
-    fits, hours = sum(cost.fits for cost in costs.values()), sum(cost.hours for cost in costs.values())
-    size = sum(cost.disk_bytes for cost in costs.values()) / 1e6
+    whole = reduce(lambda cost, more: cost.beside(more, ""), costs.values())
     place = "in memory" if trial.shadows.store is None else "on disk"
-    lines.append(f"{fits} fits, {hours:.2g} hours, {size:,.1f} MB {place}; {len(trial.names())} options are compared")
+    lines.append(f"{whole.said} {place}; {len(trial.names())} options are compared")
     return "\n".join([*lines, kept(trial.shadows.store), *forecast(settings.user_code)])
 
 

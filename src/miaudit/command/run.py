@@ -150,24 +150,21 @@ def _collected(settings: AnyConfig, config: Path, rng: Any) -> Collected:
 
 
 def _forecast(settings: AnyConfig, config: Path, rng: Any) -> str:
-    """Fits, hours and disk of a configuration, and which code it would run."""
+    """Fits, time and disk of a configuration, and which code it would run."""
     from miaudit.collect import run_campaign
     from miaudit.config.audit import CampaignConfig
 
     if not isinstance(settings, CampaignConfig) or settings.target.kind == "token-logprobs":
-        return f"{config.name}: 0 fits, no hours, no disk; the outputs are there, and no code of a model runs"
+        return f"{config.name}: 0 fits, no time, no disk; the outputs are there, and no code of a model runs"
     announce(settings.user_code, config)
     planned = settings.campaign(config.parent)
     found = run_campaign.cost(planned, rng=rng)
     store = planned.shadows.store
     lines = [f"{config.name}: {planned.target.name}, {planned.records.n:,} records of {planned.records.source}"]
     if found is None:
-        lines.append("0 fits, 0 hours, no disk: the model stands as it is")
+        lines.append("0 fits, no time, no disk: the model stands as it is")
     else:
-        there = f" ({found.reused} more are there)" if found.reused else ""
         place = "in memory" if store is None else "on disk"
-        lines.append(
-            f"{found.fits} fits{there}, {found.hours:.2g} hours, {found.disk_bytes / 1e6:,.1f} MB {place}; {found.how}"
-        )
+        lines.append(f"{found.said} {place}; {found.how}")
         lines.append(kept(store))
     return "\n".join([*lines, *forecast(settings.user_code)])
