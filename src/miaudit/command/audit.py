@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from miaudit.command import folders, options
 from miaudit.command import keys as of_file
-from miaudit.command import options
 from miaudit.command.keys import KEYS, taken, takes
 from miaudit.command.options import BundleOut, Json, Out, Overwrite, Seal, Seed, Share, flag
 from miaudit.command.results import BundleWish, check_free, computed, deliver, summary
@@ -48,7 +48,8 @@ def audit(
 ) -> None:
     """Audit scores, losses, logits or probabilities of records whose membership is known.
 
-    Without --out the results go to results/audit; with --json and no --out nothing is written.
+    Without --out the results go to results/audit, or results/audit-2 and so on where that exists; with --json and no
+    --out nothing is written.
     """
     import numpy as np
 
@@ -64,7 +65,7 @@ def audit(
         raise typer.BadParameter(f"several files are runs with scores, losses or outputs, not {signal}")
     _refuse(keys, source, signal=signal, bounds=not given.get("no_bounds", False))
     settings, *others = [_settings(path, given, source, signal) for path in (file, *more)]
-    target = out or (None if json else Path("results/audit"))
+    target = None if json and out is None else folders.results(out, Path("results/audit"), overwrite=overwrite)
     plan = settings.plan()
     if isinstance(settings, TableConfig):
         if bundle is not None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from miaudit.command.options import DryRun, Json, Overwrite
+from miaudit.command import folders
+from miaudit.command.options import INSTEAD, DryRun, Json, Overwrite
 from miaudit.command.results import announce, check_free, deliver, forecast, kept, repeat
 from miaudit.command.terminal import progress, say
 from miaudit.errors import one_line
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def disclosure(
     config: Annotated[Path, typer.Argument(help="A YAML file; docs/defences.md has every key.", show_default=False)],
-    out: Annotated[Path | None, typer.Option("--out", help="Instead of evaluation.output_dir.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help=INSTEAD)] = None,
     overwrite: Overwrite = False,
     json: Json = False,
     dry_run: DryRun = False,
@@ -40,7 +41,7 @@ def disclosure(
     if dry_run:
         say(_forecast(settings, config, rng))
         return
-    target = out if out is not None else config.parent / settings.evaluation.output_dir
+    target = folders.results(out, config.parent / settings.evaluation.output_dir, overwrite=overwrite)
     check_free(target, overwrite=overwrite)
     announce(settings.user_code, config)
     findings = _found(settings, settings.trial(config.parent), rng)

@@ -13,6 +13,8 @@ INPUT, SYNTHETIC, ZERO_RUN, VERDICT = "Input", "Synthetic table", "Zero-run", "V
 PRIVACY, OUTPUT = "Privacy bounds", "Output"
 RATIO, RECORD = "Gaussian ratio", "For the record"
 
+INSTEAD = "Instead of evaluation.output_dir, which is numbered (-2, -3 ...) where it holds earlier results."
+
 _of_output = partial(typer.Option, rich_help_panel=OUTPUT)
 Out = Annotated[Path | None, _of_output("--out", help="Folder for findings.json, report.html and figures/.")]
 Overwrite = Annotated[bool, _of_output("--overwrite", help="Replace an earlier audit in that folder.")]

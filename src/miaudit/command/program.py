@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from miaudit import __version__
+from miaudit.command import folders
 from miaudit.command.options import Command, Group
 from miaudit.command.terminal import complain
 from miaudit.errors import MiauditError, one_line
@@ -190,7 +191,7 @@ class _Program(Group):
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: Any) -> Any:
-        with _told():
+        with _told(), folders.released():
             return super().invoke(ctx)
 
 

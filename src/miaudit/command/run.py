@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from miaudit.command.options import OUTPUT, BundleOut, DryRun, Json, Overwrite, Seal, Share
+from miaudit.command import folders
+from miaudit.command.options import INSTEAD, OUTPUT, BundleOut, DryRun, Json, Overwrite, Seal, Share
 from miaudit.command.results import (
     BundleWish,
     announce,
@@ -32,7 +33,7 @@ def run(
     config: Annotated[
         Path, typer.Argument(help="A YAML file; docs/configuration.md has every key.", show_default=False)
     ],
-    out: Annotated[Path | None, typer.Option("--out", help="Instead of evaluation.output_dir.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help=INSTEAD)] = None,
     bundle: BundleOut = None,
     share: Share = "all",
     seal: Seal = False,
@@ -54,7 +55,7 @@ def run(
     if dry_run:
         say(_forecast(settings, config, rng))
         return
-    target = out if out is not None else config.parent / settings.output_dir
+    target = folders.results(out, config.parent / settings.output_dir, overwrite=overwrite)
     if isinstance(settings, configuration.TableConfig):
         if bundle is not None:
             raise typer.BadParameter("--bundle goes with scores, not with a synthetic table")
