@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from miaudit import __version__
-from miaudit.command.terminal import complain, progress, say, say_json
+from miaudit.command.terminal import columns, complain, progress, say, say_json, table, tell
 from miaudit.errors import InputError, one_line
 from miaudit.metrics import definition
-from miaudit.metrics.definition import at_least, at_most, written
+from miaudit.metrics.definition import at_least, at_most, percent, written
 
 if TYPE_CHECKING:
     from miaudit.auditing.plan import Plan
     from miaudit.collect.outputs import Collected
-    from miaudit.findings.audit import Findings, LowerBound, SealedCoins
+    from miaudit.findings.audit import Findings, LowerBound, Metric, SealedCoins
     from miaudit.findings.kind import FindingsRecord
 
 
@@ -92,7 +92,7 @@ def deliver(
     if json:
         say_json(found.to_json())
     else:
-        say(said())
+        tell(said(), found.exit_code)
         if out is not None:
             say(f"\n{besides}Report: {out / 'report.html'}")
     raise typer.Exit(found.exit_code if exit_code is None else exit_code)
@@ -247,17 +247,11 @@ def summary(findings: Findings) -> str:
         " ".join(text for text in (findings.verdict.text, findings.verdict.besides) if text),
         *([one_line(claim.text)] if claim is not None else []),
         "",
-        f"{counts.members:,} members and {counts.nonmembers:,} non-members ({counts.of}); "
-        f"design: {findings.design or 'not declared'}; score: {findings.scores[0].score}",
+        f"{counts.members:,} members and {counts.nonmembers:,} non-members ({counts.of})",
+        f"design: {findings.design or 'not declared'}",
+        f"score: {findings.scores[0].score}",
+        *table([_row(findings, m) for m in findings.metrics if definition.of(m.name).bounded], columns()),
     ]
-    for m in findings.metrics:
-        form = ".4f" if definition.of(m.name).bounded else ".4g"  # in units of the score, which may be tiny or huge
-        top = "-" if m.high is None else written(m.high, form, "up")
-        value = f"{m.value:{form}}" if m.value is not None else f"<= {top}" if m.high is not None else "-"
-        limits = f"[{written(m.low, form, 'down')}, {top}]" if m.value is not None and m.low is not None else ""
-        raw = "raw, not causal" if findings.is_raw(m) else m.estimator
-        raw = "" if raw == "raw" else raw
-        lines.append(f"  {m.name:<20} {value:>9}  {limits:<18} {'; '.join(t for t in (raw, m.note) if t)}".rstrip())
     if findings.covariates_alone is not None:
         lines.append(f"  AUC of the covariates alone: {findings.covariates_alone.reading}")
     if findings.overlap is not None:
@@ -272,7 +266,22 @@ def summary(findings: Findings) -> str:
     lines += coins_lines(findings.sealed_coins)
     notes = (*findings.corrections, *findings.notes, findings.unmeasured)
     lines += [f"Note: {one_line(note)}" for note in notes if note]
+    others = [_row(findings, m) for m in findings.metrics if not definition.of(m.name).bounded]
+    lines += ["In units of the score:", *table(others, columns())] if others else []
     return "\n".join(lines)
+
+
+def _row(findings: Findings, m: Metric) -> tuple[str, str, str, str]:
+    """A metric with its name in words, its limits, and what has to be said with it."""
+    metric = definition.of(m.name)
+    form = ".4f" if metric.bounded else ".4g"  # in units of the score, which may be tiny or huge
+    top = "-" if m.high is None else written(m.high, form, "up")
+    value = f"{m.value:{form}}" if m.value is not None else f"<= {top}" if m.high is not None else "-"
+    limits = f"[{written(m.low, form, 'down')}, {top}]" if m.value is not None and m.low is not None else ""
+    words = metric.label if metric.fpr is None else f"found at {percent(metric.fpr)} false alarms"
+    name = m.name if words.lower().replace(" ", "_") == m.name else f"{words} ({m.name})"
+    raw = "raw, not causal" if findings.is_raw(m) else m.estimator
+    return name, value, limits, "; ".join(t for t in ("" if raw == "raw" else raw, m.note) if t)
 
 
 def coins_lines(found: SealedCoins | None, published: str | None = None) -> list[str]:
