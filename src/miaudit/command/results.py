@@ -279,6 +279,7 @@ def _row(findings: Findings, m: Metric) -> tuple[str, str, str, str]:
     value = f"{m.value:{form}}" if m.value is not None else f"<= {top}" if m.high is not None else "-"
     limits = f"[{written(m.low, form, 'down')}, {top}]" if m.value is not None and m.low is not None else ""
     words = metric.label if metric.fpr is None else f"found at {percent(metric.fpr)} false alarms"
+    words = (words if words.isupper() else words[:1].lower() + words[1:]).replace("−", "-")
     name = m.name if words.lower().replace(" ", "_") == m.name else f"{words} ({m.name})"
     raw = "raw, not causal" if findings.is_raw(m) else m.estimator
     return name, value, limits, "; ".join(t for t in ("" if raw == "raw" else raw, m.note) if t)
