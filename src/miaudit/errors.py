@@ -27,6 +27,7 @@ from typing import (
     get_origin,
     get_type_hints,
 )
+from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -159,14 +160,12 @@ def pip_line(*extras: str) -> str:
     >>> pip_line("dp", "ray").rpartition("[")[2]
     "dp,ray]'"
     """
-    from importlib.metadata import PackageNotFoundError, distribution
-    from urllib.parse import urlsplit
-    from urllib.request import url2pathname
-
     origin = "miaudit"
-    with contextlib.suppress(PackageNotFoundError):
-        url = urlsplit(json.loads(distribution("miaudit").read_text("direct_url.json") or "{}").get("url", ""))
-        origin = url2pathname(url.path) if url.scheme == "file" else origin
+    metadata = import_module("importlib.metadata")  # loaded where something is missing
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        told = metadata.distribution("miaudit").read_text("direct_url.json") or "{}"
+        url = urlsplit(json.loads(told).get("url", ""))
+        origin = unquote(url.path) if url.scheme == "file" else origin
     smaller = " (without a GPU add --extra-index-url https://download.pytorch.org/whl/cpu: 1.6 GB in place of 6)"
     networks = any("torch" in EXTRAS[extra] for extra in extras)
     return f"pip install '{origin}[{','.join(extras)}]'{smaller if networks else ''}"
@@ -435,7 +434,7 @@ class Offered(Mapping[str, T], Generic[T]):
     def _added(self) -> dict[str, EntryPoint]:
         """Entry points by name, read again where the search path of modules has changed."""
         if self._path != tuple(sys.path):
-            from importlib.metadata import entry_points
+            from importlib.metadata import entry_points  # noqa: PLC0415 - most programs ask for no name
 
             self._path, self._entries, self._loaded = tuple(sys.path), {}, {}
             for entry in entry_points(group=self._group):
