@@ -48,8 +48,8 @@ def audit(
 ) -> None:
     """Audit scores, losses, logits or probabilities of records whose membership is known.
 
-    Without --out the results go to results/audit, or results/audit-2 and so on where that exists; with --json and no
-    --out nothing is written.
+    Without --out the results go to results/audit, or results/audit-2 and so on where that exists. With --json nothing
+    is written unless --out says where.
     """
     import numpy as np
 
