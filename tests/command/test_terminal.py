@@ -1,10 +1,12 @@
 """What reaches a terminal."""
 
+import io
 import json
 import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from command import test_silent_acceptances
 from command.test_audit import save
 from command.test_silent_acceptances import DESIGN, audit
+from miaudit.command.terminal import progress
 
 pytestmark = pytest.mark.long
 
@@ -128,3 +131,28 @@ def test_what_is_piped_does_not_depend_on_a_terminal(tmp_path: Path) -> None:
 def test_json_has_no_colour(tmp_path: Path) -> None:
     save(tmp_path / "t.npz", 2.0)
     assert json.loads(at_terminal(*AUDIT, "--no-bounds", "--json", where=tmp_path))["exit_code"] == 3
+
+
+def test_a_bar_tells_what_is_counted_and_what_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = Terminal()
+    monkeypatch.setattr(sys, "stderr", written)
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    with progress("models", meanwhile="findings") as told:
+        assert told is not None
+        told(3, 1000)
+        time.sleep(0.3)  # it is drawn ten times a second
+        told(1000, 1000)
+    said = written.getvalue()
+    assert "models" in said and "findings" in said and "3/1,000" in said
+    assert "None" not in said
+    written.isatty = lambda: False  # type: ignore[method-assign]
+    with progress("models") as told:
+        assert told is None
+    assert written.getvalue() == said
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True

@@ -13,7 +13,7 @@ from miaudit.command.keys import KEYS, taken, takes
 from miaudit.command.options import BundleOut, Json, Out, Overwrite, Seal, Seed, Share, flag
 from miaudit.command.results import BundleWish, check_free, computed, deliver, summary
 from miaudit.command.synthetic_table import audit_table
-from miaudit.command.terminal import complain
+from miaudit.command.terminal import complain, progress
 from miaudit.config.audit import AnyConfig, AuditConfig, CampaignConfig, TableConfig
 from miaudit.config.unread import OF_ZERO_RUN, Source, unread
 from miaudit.errors import InputError
@@ -74,10 +74,11 @@ def audit(
     check_free(target, overwrite=overwrite)
     wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite, coins="coins" in given)
     rng = np.random.default_rng(seed)
-    collected = settings.collect(Path(), rng=rng)
-    if others:
-        runs = (one for one in others if not isinstance(one, TableConfig))
-        collected = several_runs.joined([collected, *(one.collect(Path(), rng=rng) for one in runs)])
+    with progress("", meanwhile="reading"):
+        collected = settings.collect(Path(), rng=rng)
+        if others:
+            runs = (one for one in others if not isinstance(one, TableConfig))
+            collected = several_runs.joined([collected, *(one.collect(Path(), rng=rng) for one in runs)])
     _refuse(keys, source, collected)
     collected = settings.with_sample(collected, Path())
     findings = computed(collected, plan, rng, seed, model=settings.model, bundle=wish)

@@ -68,9 +68,10 @@ def _found(settings: DisclosureConfig, trial: Trial, rng: Any) -> DisclosureFind
             comparison.measured[0].option.models, confidence=evaluation.confidence, rng=theory
         )
     measured = {one.option.name: one for one in comparison.measured}
-    found = drivers.drivers(
-        measured[section.release], comparison.measured[0], confidence=evaluation.confidence, rng=resampling
-    )
+    with progress("", meanwhile="what drives it"):
+        found = drivers.drivers(
+            measured[section.release], comparison.measured[0], confidence=evaluation.confidence, rng=resampling
+        )
     notes = list(said)
     if settings.user_code:
         notes.append(f"Code that came with the model was run: {settings.user_code}.")
@@ -108,7 +109,8 @@ def _forecast(settings: DisclosureConfig, config: Path, rng: Any) -> str:
 
     announce(settings.user_code, config)
     trial = settings.trial(config.parent)
-    costs = trying.cost(trial, rng=rng.spawn(3)[0])
+    with progress("", meanwhile="one fit of each training, for the time"):
+        costs = trying.cost(trial, rng=rng.spawn(3)[0])
     lines = [f"{config.name}: {trial.target.name}, {trial.records.n:,} records of {trial.records.source}"]
     lines += [f"  {name}: {cost}" for name, cost in costs.items()]
     whole = reduce(lambda cost, more: cost.beside(more, ""), costs.values())

@@ -86,7 +86,8 @@ def deliver(
     if out is not None:
         from miaudit.report import kinds
 
-        undrawn = kinds.write(found, out, overwrite=overwrite, release=release)
+        with progress("", meanwhile="page and figures"):
+            undrawn = kinds.write(found, out, overwrite=overwrite, release=release)
         if undrawn:
             complain(f"note: {undrawn}")
     if json:
@@ -175,8 +176,10 @@ def computed(
 
     chosen = plan if collected.headline is None else replace(plan, headline=collected.headline)
     own, coins = None, collected.coins
-    stages = "propensity, overlap, corrected metrics, challenge, bounds"
-    with progress("bootstrap", meanwhile=stages if collected.evidence.design == "zero-run" else "") as told:
+    stages = "metrics, bounds"
+    if collected.evidence.design == "zero-run":
+        stages = "propensity, overlap, corrected metrics, challenge, bounds"
+    with progress("bootstrap", meanwhile=stages) as told:
         if collected.propensity is not None or collected.sample is not None:
             from miaudit.auditing.propensities import from_elsewhere
 

@@ -141,7 +141,8 @@ def _collected(settings: AnyConfig, config: Path, rng: Any) -> Collected:
     if isinstance(settings, TableConfig):
         raise InputError("synthetic", "a target or outputs", "a synthetic table", "miaudit run audits it")
     if isinstance(settings, AuditConfig):
-        collected = settings.collect(config.parent, rng=rng)
+        with progress("", meanwhile="reading"):
+            collected = settings.collect(config.parent, rng=rng)
         for key, why, place in unread(settings.given, settings.source, design=collected.evidence.design):
             raise InputError(key, f"none, {why}", "one", place)
         return collected
@@ -159,7 +160,8 @@ def _forecast(settings: AnyConfig, config: Path, rng: Any) -> str:
         return f"{config.name}: 0 fits, no time, no disk; the outputs are there, and no code of a model runs"
     announce(settings.user_code, config)
     planned = settings.campaign(config.parent)
-    found = run_campaign.cost(planned, rng=rng)
+    with progress("", meanwhile="one fit, for the time"):
+        found = run_campaign.cost(planned, rng=rng)
     store = planned.shadows.store
     lines = [f"{config.name}: {planned.target.name}, {planned.records.n:,} records of {planned.records.source}"]
     if found is None:

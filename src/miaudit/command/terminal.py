@@ -32,15 +32,16 @@ def progress(stage: str, *, meanwhile: str = "") -> Iterator[Callable[[int, int]
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed}/{task.total}"),
+        TextColumn("{task.fields[count]}"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(stage, total=None, visible=False)
-        uncounted = bar.add_task(meanwhile, total=None, visible=bool(meanwhile))
+        task = bar.add_task(stage, total=None, visible=False, count="")
+        uncounted = bar.add_task(meanwhile, total=None, visible=bool(meanwhile), count="")
 
         def told(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total, visible=done < total or not meanwhile)
+            shown = done < total or not meanwhile
+            bar.update(task, completed=done, total=total, visible=shown, count=f"{done:,}/{total:,}")
             bar.update(uncounted, visible=bool(meanwhile) and done >= total)
 
         yield told
