@@ -231,23 +231,23 @@ def _planned(members: int, nonmembers: int, *more: str) -> list[str]:
 # -- what nobody declared ----------------------------------------------------------------------------------------------
 
 
+_QUESTIONS = (
+    ("one-run", "Did chance decide for each record whether it was trained on, in one training?", ""),
+    ("multi-run", "Did chance decide it, in a training of its own for each record?", ""),
+    ("zero-run", "Did chance not decide it?", " Name what was known of each record before training."),
+)
+
+
 def _declare(made: Made) -> Iterator[Step]:
     """The question about the design, with what goes with each answer."""
-    where = f" (design: under evaluation: in {PurePath(made.config).name})" if made.config else ""
-    where = where if made.words else " (design= of Evidence)"
-    yield Step(
-        f"Did chance decide for each record whether it was trained on, in one training? Then declare one-run{where}.",
-        made.again("--design", "one-run"),
-    )
-    yield Step(
-        f"Did it, in a training of its own for each record? Then declare multi-run{where}.",
-        made.again("--design", "multi-run"),
-    )
-    covariates = [] if made.option("--covariates") or made.option("--text") else ["--covariates", "COLUMNS"]
-    yield Step(
-        f"Did it not? Then declare zero-run{where}, with what was known of each record before training.",
-        made.again("--design", "zero-run", *covariates),
-    )
+    named = made.option("--covariates") or made.option("--text")
+    for design, question, besides in _QUESTIONS:
+        how = f'Evidence(..., design="{design}")' if not made.words else f"--design {design}"
+        if made.config:
+            how = f"design: {design}, under evaluation: in {PurePath(made.config).name}"
+        covariates = ["--covariates", "COLUMNS"] if besides and not named else []
+        command = made.again("--design", design, *covariates)
+        yield Step(f"{question} Then declare {design if command else how}.{besides}", command)
     yield Step("Does nobody know? Then there is no answer, and none should be given.")
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _HEIGHT = 400
 _MOST_CURVES = 8
-_HARDLY_RESOLVED = 0.5  # FPR from which hardly anything of a logarithmic axis is left
+_HARDLY_RESOLVED = 0.1  # FPR from which less than a decade of a logarithmic axis is left
 _CROWDED = 0.9  # share of both classes in one bin, beside which nothing else can be seen
 _LINE = 64  # height of the line of bounds, between two rows of names above it and two below
 _LIMIT = "limit of the claim"
@@ -249,7 +249,7 @@ def _roc_log(findings: Findings, headline: Curve) -> alt.LayerChart:
 
     limit, targets = findings.counts.smallest_fpr, findings.plan["fpr_targets"]
     floor = min(limit / 3, min(targets) / 1.5)
-    if limit > math.sqrt(floor):  # more than half of the axis would be a grey zone
+    if limit > math.sqrt(floor):  # else more than half of the axis would be a grey zone
         floor = limit / 3
     floor = max(floor, min(f for f in headline.fpr if f > 0))
     ticks = [10.0**k for k in range(math.ceil(math.log10(floor) - 1e-9), 1)]
