@@ -174,8 +174,15 @@ def test_a_clear_verdict_is_about_this_attack_and_a_refuted_claim_is_said():
     clear = judged("clear", 0.0, 0.1)
     assert "can be told by this attack" in clear.in_words.said
     assert "a stronger attack" in clear.in_words.meaning
-    refuted = ClaimVerdict("mu", 0.1, 0.0, "refuted", "Refuted: ...", 1.0, None, None, "", None, None)
-    assert replace(clear, claim=refuted).in_words.meaning.startswith("The privacy claim does not hold")
+    text = "Refuted: 0.1-Gaussian DP. With 95% confidence, mu is at least 1."
+    refuted = ClaimVerdict("mu", 0.1, 0.0, "refuted", text, 1.0, None, None, "", None, None)
+    words = replace(clear, claim=refuted).in_words
+    assert words.meaning.startswith("The privacy claim does not hold")
+    assert "Nothing found here speaks against" not in words.meaning
+    assert words.said.startswith("The claim was 0.1-Gaussian DP. With 95% confidence, mu is at least 1. Of 1,000")
+    flagged = replace(found(), claim=refuted).in_words
+    assert flagged.said == found().in_words.said
+    assert "The claim was 0.1-Gaussian DP." in flagged.slide
 
 
 @pytest.mark.parametrize("status", ["flagged", "clear", "inconclusive", "not-testable", "refused"])
@@ -203,7 +210,7 @@ def test_an_effect_in_units_of_the_score_is_told_in_pairs():
 
 def test_a_slide_has_the_finding_its_interval_and_what_it_is_about():
     words = replace(found(), about=About(model="triage", date="2026-03-01")).in_words
-    assert words.slide.splitlines() == [words.said, words.limits, "Model triage · 2026-03-01", words.plan]
+    assert words.slide.splitlines() == [words.said, words.limits, "Model triage · 2026-03-01", f"Plan: {words.plan}"]
 
 
 def test_limits_of_another_score_are_not_put_beside_the_value_of_the_headline():

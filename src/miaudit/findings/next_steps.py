@@ -231,10 +231,11 @@ def _planned(members: int, nonmembers: int, *more: str) -> list[str]:
 # -- what nobody declared ----------------------------------------------------------------------------------------------
 
 
+_BEFORE_TRAINING = " Name what was known of each record before training."
 _QUESTIONS = (
     ("one-run", "Did chance decide for each record whether it was trained on, in one training?", ""),
     ("multi-run", "Did chance decide it, in a training of its own for each record?", ""),
-    ("zero-run", "Did chance not decide it?", " Name what was known of each record before training."),
+    ("zero-run", "Did something else decide it: a date, a source, a choice?", _BEFORE_TRAINING),
 )
 
 

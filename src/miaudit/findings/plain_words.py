@@ -7,7 +7,7 @@ an upper limit up.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from statistics import NormalDist
@@ -107,7 +107,13 @@ wrongly. Guessing tells 100.
     """
     said, limits = _said(found, primary, auc), _limits(found.verdict, primary)
     plan, meaning = _plan(found), _meaning(found, primary)
-    lines = [said, limits, "" if found.about is None else found.about.line, plan]
+    refuted = "" if not claim_is_refuted(found) else f"The claim was {found.claim.text.removeprefix('Refuted: ')}"
+    besides = ""
+    if refuted and found.verdict.status != "flagged":  # the worse of the two leads
+        said = f"{refuted} {said}"
+    else:
+        besides = refuted
+    lines = [said, besides, limits, "" if found.about is None else found.about.line, f"Plan: {plan}"]
     return InWords(
         said=said,
         limits=limits,
@@ -252,13 +258,18 @@ def _limits(verdict: Verdict, primary: Measured | None) -> str:
 # -- what it means -----------------------------------------------------------------------------------------------------
 
 
+def claim_is_refuted(found: Audited) -> bool:
+    """Whether a privacy claim was made and refuted."""
+    return found.claim is not None and found.claim.status == "refuted"
+
+
 def _meaning(found: Audited, primary: Measured | None) -> str:
-    return " ".join([*_refuted_claim(found), _of_status(found, primary)])
-
-
-def _refuted_claim(found: Audited) -> Iterator[str]:
-    if found.claim is not None and found.claim.status == "refuted":
-        yield "The privacy claim does not hold for this training: it must not be made."
+    if not claim_is_refuted(found):
+        return _of_status(found, primary)
+    text = "The privacy claim does not hold for this training: it must not be made."
+    if found.verdict.status == "clear":
+        return f"{text} That this attack stays below the limit of the plan does not make up for it."
+    return f"{text} {_of_status(found, primary)}"
 
 
 def _of_status(found: Audited, primary: Measured | None) -> str:

@@ -9,7 +9,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.audit import foremost, named
-from miaudit.findings.verdict import LEVEL_NAMES
+from miaudit.findings.plain_words import claim_is_refuted
+from miaudit.findings.verdict import DECLARE, LEVEL_NAMES, NOT_DECLARED
 from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, between, chance, label, percent, rate_with_limits
 from miaudit.report import audit_charts, drawing, page_frame, privacy_page
@@ -107,24 +108,22 @@ def _design(findings: Findings) -> str:
 
 def _claim_leads(findings: Findings) -> bool:
     """Whether the box tells of a refuted claim first, since the metric raised no concern."""
-    claim = findings.claim
-    return claim is not None and claim.status == "refuted" and findings.verdict.status != "flagged"
+    return claim_is_refuted(findings) and findings.verdict.status != "flagged"
 
 
 def _verdict(findings: Findings, said: str) -> dict[str, Any]:
     """The box on the whole audit: a refuted claim leads, and what the metric said follows."""
     verdict, claim = findings.verdict, findings.claim
     status, word = verdict.status, page_frame.WORDS[verdict.status]
-    text, explained = verdict.text.removeprefix(f"{word}: "), ""
+    text, explained = verdict.text.removeprefix(f"{word}: ").removeprefix(f"{NOT_DECLARED} {DECLARE} "), ""
     if claim is not None and _claim_leads(findings):
         status, word, text = "flagged", "Claim refuted", verdict.text
-        said = f"The claim was {claim.text.removeprefix('Refuted: ')} {said}"
         explained = privacy_page.explained(findings)[claim.parameter]
     return {
         **vars(verdict),
         "status": status,
         "word": word,
-        "lead": said[:1].upper() + said[1:],
+        "lead": said,
         "explained": explained,
         "text": text[:1].upper() + text[1:],
         "bounded": definition.of(verdict.metric).bounded,
