@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from miaudit.collect.outputs import Collected
     from miaudit.findings.audit import Findings, LowerBound, Metric, SealedCoins
     from miaudit.findings.kind import FindingsRecord
+    from miaudit.findings.plain_words import Step
 
 
 # -- code that a configuration names -----------------------------------------------------------------------------------
@@ -244,11 +245,13 @@ _NO_LINE = (
 
 def summary(findings: Findings) -> str:
     """The verdict and the metrics of the headline score as lines of text."""
-    counts, challenge, claim = findings.counts, findings.challenge, findings.claim
+    counts, challenge, claim, words = findings.counts, findings.challenge, findings.claim, findings.in_words
     lines = [
         *([one_line(challenge.text)] if challenge is not None and challenge.rejected else []),
         " ".join(text for text in (findings.verdict.text, findings.verdict.besides) if text),
         *([one_line(claim.text)] if claim is not None else []),
+        "",
+        *(one_line(text) for text in (words.said, words.meaning) if text),
         "",
         f"{counts.members:,} members and {counts.nonmembers:,} non-members ({counts.of})",
         f"design: {findings.design or 'not declared'}",
@@ -271,7 +274,14 @@ def summary(findings: Findings) -> str:
     lines += [f"Note: {one_line(note)}" for note in notes if note]
     others = [_row(findings, m) for m in findings.metrics if not definition.of(m.name).bounded]
     lines += ["In units of the score:", *table(others, columns())] if others else []
-    return "\n".join(lines)
+    return "\n".join([*lines, *_next(words.steps)])
+
+
+def _next(steps: Sequence[Step]) -> list[str]:
+    """The first thing to do, and the first that there is a command for."""
+    shown = dict.fromkeys([*steps[:1], *[step for step in steps if step.command][:1]])
+    lines = [[f"Next: {one_line(step.text)}", *([f"  {step.command}"] if step.command else [])] for step in shown]
+    return ["", *(line for part in lines for line in part)] if lines else []
 
 
 def _row(findings: Findings, m: Metric) -> tuple[str, str, str, str]:

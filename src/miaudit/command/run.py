@@ -46,6 +46,8 @@ def run(
     A file with the section target trains models, or asks the one that is there. An estimator or factory that it
     names is code, and runs: use files that you trust.
     """
+    from dataclasses import replace
+
     import numpy as np
 
     from miaudit.config import audit as configuration
@@ -68,6 +70,7 @@ def run(
     collected = _collected(settings, config, drawing)
     collected, model = settings.with_sample(collected, config.parent), settings.model
     findings = computed(collected, settings.plan(), rng, settings.seed, model=model, bundle=wish)
+    findings = replace(findings, about=settings.stated)
     deliver(findings, lambda: summary(findings), target, overwrite=overwrite, json=json)
 
 

@@ -69,7 +69,8 @@ def tell(text: str, exit_code: int) -> None:
     """Write findings to standard output: at a terminal folded, their first words in the colour of an exit code."""
     lines, width = printable(text).split("\n"), columns()
     if width is not None:
-        lines = [part for line in lines for part in folded(line, width)]
+        commands = ("miaudit ", "bash ")  # in one line, to be copied
+        lines = [p for line in lines for p in ([line] if line.lstrip().startswith(commands) else folded(line, width))]
         if not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
             head, colon, rest = lines[0].partition(":")
             lines[0] = typer.style(head, fg=_COLOURS.get(exit_code), bold=True) + colon + rest

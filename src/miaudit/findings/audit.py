@@ -17,6 +17,7 @@ from miaudit.causal.challenge import Challenge, LackOfFit
 from miaudit.causal.propensity import LearningCurve
 from miaudit.dp.verdict import ClaimVerdict, LowerBound, RocLimit
 from miaudit.errors import InputError
+from miaudit.findings.about import About
 from miaudit.findings.kind import FindingsRecord, Keys, Pattern, Rule
 from miaudit.findings.sealed_coins import SealedCoins
 from miaudit.findings.several_runs import SeveralRuns
@@ -29,7 +30,10 @@ from miaudit.metrics.roc import Histogram
 if TYPE_CHECKING:
     import polars as pl
 
+    from miaudit.findings.plain_words import InWords
+
 __all__ = [
+    "About",
     "Challenge",
     "ClaimVerdict",
     "Counts",
@@ -435,7 +439,7 @@ class Findings(FindingsRecord):
 
     KIND = "audit"
     DERIVED = ("exit_code", "verdict.exit_code")
-    LATER = ("vulnerability", "covariates_alone", "reference", "several_runs", "sealed_coins")
+    LATER = ("vulnerability", "covariates_alone", "reference", "several_runs", "sealed_coins", "about")
 
     verdict: Verdict
     metrics: tuple[Measured, ...]
@@ -461,6 +465,7 @@ class Findings(FindingsRecord):
     reference: ReferenceFindings | None = None
     several_runs: SeveralRuns | None = None
     sealed_coins: SealedCoins | None = None
+    about: About | None = None
 
     @property
     def exit_code(self) -> int:
@@ -499,6 +504,13 @@ class Findings(FindingsRecord):
             "trainings only as far as one record moves little (stability: in a configuration that trains the model "
             "measures it)."
         )
+
+    @property
+    def in_words(self) -> InWords:
+        """The verdict for a reader who is no statistician, and what to do next."""
+        from miaudit.findings import plain_words
+
+        return plain_words.of(self, named(self.metrics, self.verdict.metric), named(self.metrics, "auc"))
 
     @property
     def qualifier(self) -> str:
