@@ -27,7 +27,7 @@ def demo(
     json: Json = False,
     seed: Seed = 0,
 ) -> None:
-    """Audit a classifier trained here and now: handwritten digits, a random half of them members (about 10 seconds)."""
+    """Audit a classifier trained here and now: handwritten digits, a random half of them members (about 5 seconds)."""
     import numpy as np
 
     from miaudit.collect import demo as demonstration
