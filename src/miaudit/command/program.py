@@ -56,8 +56,7 @@ class Entry:
 COMMANDS: Mapping[str, Entry] = {
     "demo": Entry(
         "demo",
-        "Audit a classifier trained here and now: handwritten digits, a random half of them members (about 5 "
-        "seconds).",
+        "Audit a classifier trained here and now: handwritten digits, a random half of them members (about 5 seconds).",
         (
             "miaudit demo",
             "miaudit demo --seed 1 --out results/other-half",
