@@ -3,8 +3,8 @@
 ``python experiments/text_attacks/run.py --data ../shared/data`` runs the small form in some minutes of CPU; ``--full``
 larger models, longer texts and more trainings. Every training is kept as soon as it is whole: the same command goes on
 where it was stopped, and with ``--only`` several processes can train for one table. Results go to
-``results/experiments/text_attacks`` and are compared with ``expected.json``; ``--docs docs/text.md`` writes the table
-into that page.
+``results/experiments/text_attacks`` and are compared with ``expected.json``; with ``--docs
+experiments/text_attacks/gains.md`` the tables go into that page.
 """
 
 from __future__ import annotations
