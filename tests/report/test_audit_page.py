@@ -365,7 +365,7 @@ def test_an_effect_is_on_the_first_screen_in_no_units_of_the_score():
         assert definition.amount("ate", number) not in shown
     assert 'data-chart="verdict"' not in text
     assert "such pairs" in Page(screen).words
-    assert found.verdict.text in Page(text).words  # further down, beside its units
+    assert found.verdict.text.removeprefix("Concern: w") in Page(text).words  # further down, beside the table
     in_rates = Page(first_screen(default_page())).words
     assert (
         definition.amount("tpr_at_fpr_0.01", typed(findings()).metric("tpr_at_fpr_0.01").value) in in_rates

@@ -34,7 +34,7 @@ class Step:
     command: str = ""
 
 
-class _Audited(Protocol):
+class Audited(Protocol):
     """What is read of :class:`miaudit.findings.audit.Findings`."""
 
     @property
@@ -53,14 +53,16 @@ class _Audited(Protocol):
     def is_corrected(self) -> bool: ...
 
 
-class _Measured(Protocol):
+class Measured(Protocol):
+    """What is read of :class:`miaudit.findings.audit.Metric`."""
+
     @property
     def value(self) -> float | None: ...
     @property
     def high(self) -> float | None: ...
 
 
-def reason(found: _Audited, auc: _Measured | None) -> Literal["no correction", "wrong way", "not declared"]:
+def reason(found: Audited, auc: Measured | None) -> Literal["no correction", "wrong way", "not declared"]:
     """Return why a verdict is not testable."""
     if found.design == "zero-run" and not found.is_corrected:
         return "no correction"
@@ -68,7 +70,7 @@ def reason(found: _Audited, auc: _Measured | None) -> Literal["no correction", "
     return "wrong way" if inverted or found.design is not None else "not declared"
 
 
-def of(found: _Audited, primary: _Measured | None, auc: _Measured | None) -> Iterator[Step]:
+def of(found: Audited, primary: Measured | None, auc: Measured | None) -> Iterator[Step]:
     """Yield what to do next, the most useful first.
 
     Parameters
@@ -196,7 +198,7 @@ def _weaken(made: Made) -> Iterator[Step]:
 # -- more records ------------------------------------------------------------------------------------------------------
 
 
-def _more_records(found: _Audited, primary: _Measured | None, made: Made) -> Iterator[Step]:
+def _more_records(found: Audited, primary: Measured | None, made: Made) -> Iterator[Step]:
     verdict, counts = found.verdict, found.counts
     metric = definition.of(verdict.metric)
     level = found.plan["confidence"]

@@ -126,7 +126,7 @@ def _verdict(findings: Findings, said: str) -> dict[str, Any]:
         "lead": said,
         "explained": explained,
         "text": text[:1].upper() + text[1:],
-        "bounded": definition.of(verdict.metric).bounded,
+        "in_units_of_score": bool(findings.metrics) and not definition.of(verdict.metric).bounded,
         "level": f"Reading level supported by the interval: {verdict.level}" if verdict.level else "",
         "score": findings.scores[0].score,
         "corrected": _corrected_by(findings),
