@@ -38,7 +38,11 @@ def _command(name: str, command: Any) -> list[str]:
         rows = "\n".join(f"| {_flags(p)} | {_cell(p.help or '')} | {_default(p)} |" for p in options)
         parts.append(f"| option | | default |\n|---|---|---|\n{rows}")
     if command.epilog:
-        parts.append(_paragraphs(command.epilog))
+        *examples, last = command.epilog.split("\n\n")
+        if not examples or last.startswith("miaudit"):
+            examples, last = [*examples, last], ""
+        parts += [examples[0], "```\n" + "\n".join(examples[1:]) + "\n```"] if examples[1:] else examples
+        parts += [last] if last else []
     return parts
 
 
@@ -54,6 +58,8 @@ def _flags(parameter: Any) -> str:
 
 def _default(parameter: Any) -> str:
     value = parameter.default
+    if isinstance(parameter.show_default, str):
+        return f"`{parameter.show_default}`"
     if value is None or value is False or value == () or callable(value):
         return ""
     return f"`{value}`"

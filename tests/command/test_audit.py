@@ -432,7 +432,7 @@ def test_an_average_effect_in_small_units_keeps_its_digits(place: Path, run: Run
     member = np.arange(400) % 2 == 0
     np.savez("small.npz", score=1e-7 * (rng.normal(size=400) + member), member=member)
     _, out, _ = run("audit", "small.npz", "--design", "one-run", "--no-bounds", "--out", "small")
-    line = next(line for line in out.splitlines() if line.strip().startswith("ate"))
+    line = next(line for line in out.splitlines() if "(ate)" in line)
     effect = [float(number) for number in re.findall(r"[-\d.]+e-\d+", line)]
     assert len(effect) == 3
     assert effect[1] < 1e-7 < effect[2]

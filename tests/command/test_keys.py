@@ -26,6 +26,7 @@ OF_THE_FILE = {
     "evaluation.seed": "--seed, which other commands have too",
     "coins.secret": "of a configuration that trains; outputs that are there have --coins, the reveal",
     "coins.answer": "beside the secret",
+    **{f"about.{name}": "stated in a file" for name in ("model", "version", "data", "by", "date")},
     **{
         f"evaluation.{side}_{kind}_path": "--members, --nonmembers and --signal"
         for side in ("member", "nonmember")

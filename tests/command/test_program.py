@@ -57,7 +57,7 @@ def test_the_table_says_what_the_command_says(name: str) -> None:
     command = program.loaded(name)
     assert command.name == name
     assert " ".join(command.help.split("\n\n")[0].split()) == program.COMMANDS[name].short
-    assert bool(command.epilog) == bool(program.COMMANDS[name].epilog)
+    assert command.epilog.startswith("Example")
 
 
 def test_help_loads_no_command_and_no_library() -> None:
@@ -67,7 +67,11 @@ def test_help_loads_no_command_and_no_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(ast.literal_eval(done.stdout.splitlines()[-1]))
-    own = {"miaudit", "miaudit.errors", *(f"miaudit.command{end}" for end in ("", ".program", ".options", ".terminal"))}
+    own = {
+        "miaudit",
+        "miaudit.errors",
+        *(f"miaudit.command{end}" for end in ("", ".program", ".options", ".terminal", ".folders")),
+    }
     assert loaded == own
 
 
@@ -80,6 +84,36 @@ def test_flags_take_no_value(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     for arguments in (("--help",), ("audit", "--help"), ("coins", "--help"), ("coins", "commit", "--help")):
         assert "<bool>" not in run(*arguments)[1]
+
+
+def examples() -> list[str]:
+    steps = program.loaded("coins").commands.values()
+    ends = [*(entry.epilog for entry in program.COMMANDS.values()), *(step.epilog for step in steps)]
+    return [line for end in ends for line in end.split("\n\n") if line.startswith("miaudit ")]
+
+
+def test_every_help_ends_with_an_example() -> None:
+    named = {line.split()[1] for line in examples()}
+    assert named == set(program.COMMANDS)
+
+
+@pytest.mark.parametrize("line", sorted(set(examples())))
+def test_an_example_has_options_that_exist(line: str) -> None:
+    words = line.split()[1:]
+    command = program.loaded(words.pop(0))
+    while words and words[0] in getattr(command, "commands", {}):
+        command = command.commands[words.pop(0)]
+    command.make_context(line, words)  # parses, and refuses what is missing or unknown
+
+
+@pytest.mark.parametrize("name", program.COMMANDS)
+def test_help_can_be_read_at_a_narrow_terminal(name: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    _, out, _ = run(name, "--help")
+    assert max(map(len, out.splitlines())) <= 48  # but for names of options, which stay whole
+    assert "…" not in out
+    for flag in (flag for param in program.loaded(name).params for flag in param.opts if flag.startswith("--")):
+        assert flag in out
 
 
 def test_version(run: Run) -> None:

@@ -324,8 +324,8 @@ def test_a_stated_rate_is_not_timed(place: Path, run: Run) -> None:
     shadow = {"models": 100, "workers": 2, "seconds_per_fit": 72}
     code, out, _ = run("collect", write(place / "c.yaml", **tree(shadow=shadow)), "--dry-run")
     assert code == 0
-    assert "101 fits, 1 hours" in out
-    assert "stated 72 s a fit" in out
+    assert "101 fits, 61 minutes" in out
+    assert "stated 72 seconds a fit" in out
     assert "no shadow.store" in out
     assert not (place / "evidence.npz").exists()
 

@@ -107,4 +107,9 @@ def test_who_waits_is_told_before_the_first_job_and_after_each() -> None:
     assert numbers == [(2, 3), (3, 3)]
     assert counted(None) is None
     assert str(Progress(2, 2, 0, 2, math.nan)) == "all 2 models are there from before: nothing left to train"
-    assert [duration(seconds) for seconds in (5, 600, 7200, math.inf)] == ["5 s", "10 min", "2.0 h", "unknown time"]
+    assert [duration(seconds) for seconds in (5, 600, 7200, math.inf)] == [
+        "5 seconds",
+        "10 minutes",
+        "2 hours",
+        "unknown time",
+    ]

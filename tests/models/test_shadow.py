@@ -540,5 +540,5 @@ def test_progress_says_when_nothing_is_left_to_train(tmp_path: Path) -> None:
             progress=lambda state: said.append(str(state)),
         )
     assert said[0] == "0 of 8 models, unknown time left"
-    assert said[8] == "8 of 8 models, 0 s left"
+    assert said[8] == "8 of 8 models, 0 seconds left"
     assert said[9:] == ["all 8 models are there from before: nothing left to train"]

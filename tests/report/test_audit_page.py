@@ -321,3 +321,104 @@ def test_the_control_follows_the_slider(tmp_path):
     assert tiny[0].startswith("≤ ")
     assert tiny[3].startswith("Not resolvable, upper limit only")
     assert nonsense[:4] == tiny[:4]
+
+
+# -- the first screen --------------------------------------------------------------------------------------------------
+
+
+def first_screen(text):
+    return text[: text.index('<section aria-label="Key numbers">')]
+
+
+@pytest.mark.long
+def test_the_first_screen_tells_finding_meaning_steps_and_plan():
+    found = typed(findings())
+    screen, words = Page(first_screen(audit_page.page(found))).words, found.in_words
+    for text in (words.said, words.limits, words.meaning, words.plan, *(step.text for step in words.steps)):
+        assert text in screen
+    commands = [step.command for step in words.steps if step.command]
+    assert commands
+    assert all(html_library.escape(command, quote=False) in default_page() for command in commands)
+    assert (
+        html_library.unescape(re.search(r'<pre class="slide">(.*?)</pre>', default_page(), re.S).group(1))
+        == words.slide
+    )
+
+
+@pytest.mark.long
+def test_what_is_stated_is_on_the_first_screen_and_escaped():
+    about = {"model": EVIL, "version": "2", "data": None, "by": "us", "date": "2026-03-01"}
+    text = page_of({**findings(), "about": about})
+    assert "version 2 · Audited by us · 2026-03-01" in Page(first_screen(text)).words
+    assert "<script>alert" not in text
+    assert "2026-03-01" not in default_page()  # no clock
+
+
+@pytest.mark.long
+def test_an_effect_is_on_the_first_screen_in_no_units_of_the_score():
+    found = typed(findings(primary_metric="ate", threshold_for_concern=0.3))
+    text = audit_page.page(found)
+    screen = text[: text.index('id="h-roc"')]
+    effect = found.metric("ate")
+    shown = re.findall(r"[\d.]*\d", Page(screen).words)
+    for number in (effect.value, effect.low, effect.high, 0.3):
+        assert definition.amount("ate", number) not in shown
+    assert 'data-chart="verdict"' not in text
+    assert "such pairs" in Page(screen).words
+    assert found.verdict.text.removeprefix("Concern: w") in Page(text).words  # further down, beside the table
+    in_rates = Page(first_screen(default_page())).words
+    assert (
+        definition.amount("tpr_at_fpr_0.01", typed(findings()).metric("tpr_at_fpr_0.01").value) in in_rates
+    )  # a control
+
+
+@pytest.mark.long
+def test_privacy_parameters_are_explained_where_they_first_stand():
+    text = Page(default_page()).words
+    for symbol in ("μ", "ε"):
+        assert text.index(f"{symbol} says") == text.index(symbol)
+    assert text.count("μ says") == 1
+
+
+@pytest.mark.long
+def test_a_page_links_to_the_figures_beside_it_and_to_no_others(tmp_path):
+    from miaudit.report import kinds
+
+    found = typed(findings())
+    assert kinds.write(found, tmp_path / "out") == ""
+    links = Page((tmp_path / "out" / "report.html").read_text(encoding="utf-8")).attributes("href")
+    files = [link for link in links if not link.startswith(("#", "data:"))]
+    assert len(files) == 2 * len(charts_of(findings()))
+    assert all((tmp_path / "out" / link).is_file() for link in files)
+    found.to_html(tmp_path / "alone.html")
+    alone = Page((tmp_path / "alone.html").read_text(encoding="utf-8")).attributes("href")
+    assert all(link.startswith(("#", "data:")) for link in alone)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "emptied", "reason"),
+    [
+        ("roc-log", {"n": 30}, "No curve on log axes: so few non-members"),
+        ("groups", {"group": np.zeros(1000, dtype=int)}, ""),
+        ("bounds", {"gap": 0.0}, ""),
+    ],
+)
+def test_a_chart_that_would_be_mostly_empty_is_left_out_with_its_reason(name, emptied, reason):
+    full = findings(group=np.arange(1000) // 2 % 3)
+    assert name in charts_of(full)  # a control
+    found = findings(**emptied)
+    assert name not in charts_of(found)
+    assert reason in Page(page_of(found)).words
+
+
+@pytest.mark.long
+def test_a_histogram_of_one_bar_is_left_out_with_its_reason():
+    crowded = findings()
+    shape = crowded["scores"][0]["distribution"]
+    bins = len(shape["members"])
+    for kind in ("members", "nonmembers"):
+        shape[kind] = [0.95, *[0.05 / (bins - 1)] * (bins - 1)]
+    assert "distribution" not in charts_of(crowded)
+    assert "No histogram: at least 95% of the scores of either class lie in one bin" in Page(page_of(crowded)).words
+    assert "distribution" in charts_of(findings())

@@ -33,7 +33,8 @@ __all__ = ["Difference", "verify"]
 
 TOLERANCE = 1e-9
 _MOST_NAMED = 200
-_OTHERS = ("repeat", "vulnerability")  # the environment; and what rests on shadow models, which no bundle holds
+# The environment; what rests on shadow models, which no bundle holds; and what somebody states.
+_OTHERS = ("repeat", "vulnerability", "about")
 _SKIPPED = tuple(f"findings.{name}" for name in _OTHERS)
 _ESTIMATED = "value"
 _NOTHING = "Every number: the bundle holds keyed hashes of the records, neither scores nor membership."

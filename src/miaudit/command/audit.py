@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from miaudit.command import folders, options, right_command
 from miaudit.command import keys as of_file
-from miaudit.command import options, right_command
 from miaudit.command.keys import KEYS, taken, takes
 from miaudit.command.options import BundleOut, Json, Out, Overwrite, Seal, Seed, Share, flag
 from miaudit.command.results import BundleWish, check_free, computed, deliver, summary
 from miaudit.command.synthetic_table import audit_table
-from miaudit.command.terminal import complain
+from miaudit.command.terminal import complain, progress
 from miaudit.config.audit import AnyConfig, AuditConfig, CampaignConfig, TableConfig
 from miaudit.config.unread import OF_ZERO_RUN, Source, unread
 from miaudit.errors import InputError
@@ -55,7 +55,8 @@ def audit(
     Columns that are not named, and that names and first rows tell, are assumed, and
     said. How membership came about is not: without --design numbers are raw.
 
-    Without --out the results go to results/audit; with --json and no --out nothing is written.
+    Without --out the results go to results/audit, or results/audit-2 and so on where that exists. With --json nothing
+    is written unless --out says where.
     """
     import numpy as np
 
@@ -70,7 +71,7 @@ def audit(
         raise typer.BadParameter(f"several files are runs with scores, losses or outputs, not {signal}")
     _refuse(keys, source, signal=signal, bounds=not given.get("no_bounds", False))
     settings, *others = [_settings(path, given, source, signal) for path in (file, *more)]
-    target = out or (None if json else Path("results/audit"))
+    target = None if json and out is None else folders.results(out, Path("results/audit"), overwrite=overwrite)
     plan = settings.plan()
     if isinstance(settings, TableConfig):
         if bundle is not None:
@@ -79,10 +80,11 @@ def audit(
     check_free(target, overwrite=overwrite)
     wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite, coins="coins" in given)
     rng = np.random.default_rng(seed)
-    collected = settings.collect(Path(), rng=rng)
-    if others:
-        runs = (one for one in others if not isinstance(one, TableConfig))
-        collected = several_runs.joined([collected, *(one.collect(Path(), rng=rng) for one in runs)])
+    with progress("", meanwhile="reading"):
+        collected = settings.collect(Path(), rng=rng)
+        if others:
+            runs = (one for one in others if not isinstance(one, TableConfig))
+            collected = several_runs.joined([collected, *(one.collect(Path(), rng=rng) for one in runs)])
     _refuse(keys, source, collected)
     if made is not None:
         complain(made.sentence)

@@ -9,7 +9,7 @@ import typer
 
 from miaudit.command.options import OUTPUT
 from miaudit.command.results import announce
-from miaudit.command.terminal import say
+from miaudit.command.terminal import progress, say
 from miaudit.errors import InputError
 
 if TYPE_CHECKING:
@@ -246,7 +246,8 @@ def _added(records: Records, kind: Kind, seed: int, reference: Any, how: Inserti
     if records.member is not None:
         hint = "leave data.member out: coins for the canaries are drawn later"
         raise InputError("data.member", "none, beside canaries that are made here", "one", hint)
-    return added(records, kind, rng=generator(seed), reference=reference, seed=seed, insertion=how)
+    with progress("", meanwhile="canaries"):
+        return added(records, kind, rng=generator(seed), reference=reference, seed=seed, insertion=how)
 
 
 _IN_PLACE = ("changed-fact", "held-out")

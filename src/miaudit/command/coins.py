@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from miaudit.command.options import INPUT, OUTPUT, Command, Group
+from miaudit.command.options import INPUT, OUTPUT, Command, Group, ending
 from miaudit.command.terminal import complain, say
 from miaudit.errors import InputError
 
@@ -228,5 +228,12 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
-for step in (commit, answer, draw, scores, reveal):
-    app.command(cls=Command, epilog="Exit codes: 0 done; 1 could not run; 2 usage.")(step)
+_EXAMPLES: dict[Callable[..., None], str] = {
+    commit: "miaudit coins commit --coins 1000 --by NAME",
+    answer: "miaudit coins answer coins.commitment.json",
+    draw: "miaudit coins draw coins.secret.json --answer coins.answer.json --out members.csv",
+    scores: "miaudit coins scores scores.npy",
+    reveal: "miaudit coins reveal coins.secret.json --answer coins.answer.json --scores SHA256",
+}
+for step, example in _EXAMPLES.items():
+    app.command(cls=Command, epilog=ending(example, exit_codes="Exit codes: 0 done; 1 could not run; 2 usage."))(step)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from miaudit.command.options import DryRun, Json, Overwrite
+from miaudit.command import folders
+from miaudit.command.options import INSTEAD, DryRun, Json, Overwrite
 from miaudit.command.results import announce, check_free, deliver, forecast, kept, repeat
 from miaudit.command.terminal import progress, say
 from miaudit.errors import one_line
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def disclosure(
     config: Annotated[Path, typer.Argument(help="A YAML file; docs/defences.md has every key.", show_default=False)],
-    out: Annotated[Path | None, typer.Option("--out", help="Instead of evaluation.output_dir.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help=INSTEAD)] = None,
     overwrite: Overwrite = False,
     json: Json = False,
     dry_run: DryRun = False,
@@ -40,7 +41,7 @@ def disclosure(
     if dry_run:
         say(_forecast(settings, config, rng))
         return
-    target = out if out is not None else config.parent / settings.evaluation.output_dir
+    target = folders.results(out, config.parent / settings.evaluation.output_dir, overwrite=overwrite)
     check_free(target, overwrite=overwrite)
     announce(settings.user_code, config)
     findings = _found(settings, settings.trial(config.parent), rng)
@@ -67,9 +68,10 @@ def _found(settings: DisclosureConfig, trial: Trial, rng: Any) -> DisclosureFind
             comparison.measured[0].option.models, confidence=evaluation.confidence, rng=theory
         )
     measured = {one.option.name: one for one in comparison.measured}
-    found = drivers.drivers(
-        measured[section.release], comparison.measured[0], confidence=evaluation.confidence, rng=resampling
-    )
+    with progress("", meanwhile="what drives it"):
+        found = drivers.drivers(
+            measured[section.release], comparison.measured[0], confidence=evaluation.confidence, rng=resampling
+        )
     notes = list(said)
     if settings.user_code:
         notes.append(f"Code that came with the model was run: {settings.user_code}.")
@@ -100,18 +102,20 @@ def _found(settings: DisclosureConfig, trial: Trial, rng: Any) -> DisclosureFind
 
 
 def _forecast(settings: DisclosureConfig, config: Path, rng: Any) -> str:
-    """Fits, hours and disk of each training, and which code would run."""
+    """Fits, time and disk of each training, and which code would run."""
+    from functools import reduce
+
     from miaudit.defences import trial as trying
 
     announce(settings.user_code, config)
     trial = settings.trial(config.parent)
-    costs = trying.cost(trial, rng=rng.spawn(3)[0])
+    with progress("", meanwhile="one fit of each training, for the time"):
+        costs = trying.cost(trial, rng=rng.spawn(3)[0])
     lines = [f"{config.name}: {trial.target.name}, {trial.records.n:,} records of {trial.records.source}"]
     lines += [f"  {name}: {cost}" for name, cost in costs.items()]
-    fits, hours = sum(cost.fits for cost in costs.values()), sum(cost.hours for cost in costs.values())
-    size = sum(cost.disk_bytes for cost in costs.values()) / 1e6
+    whole = reduce(lambda cost, more: cost.beside(more, ""), costs.values())
     place = "in memory" if trial.shadows.store is None else "on disk"
-    lines.append(f"{fits} fits, {hours:.2g} hours, {size:,.1f} MB {place}; {len(trial.names())} options are compared")
+    lines.append(f"{whole.said} {place}; {len(trial.names())} options are compared")
     return "\n".join([*lines, kept(trial.shadows.store), *forecast(settings.user_code)])
 
 

@@ -46,7 +46,9 @@ def draw(
 
     settings = _campaign_of(config)
     rng = np.random.default_rng(settings.seed)
-    fits, there = drawn.draw(settings.campaign(config.parent), out, config=config, rng=rng, overwrite=overwrite)
+    campaign = settings.campaign(config.parent)
+    with progress("", meanwhile="fits"):
+        fits, there = drawn.draw(campaign, out, config=config, rng=rng, overwrite=overwrite)
     had = f" ({there} of them have outputs already)" if there else ""
     commands = out / drawn.COMMANDS
     first = (

@@ -95,7 +95,8 @@ def taken(name: str) -> tuple[Any, Any]:
     elif words:
         plain = str
     least = 1 if name == "components" else None
-    shown = typer.Option(flag(name), help=option.help, rich_help_panel=panel, min=least)
+    kind_shown = "<names>" if plain == list[str] else "<int>" if least else None
+    shown = typer.Option(flag(name), help=option.help, rich_help_panel=panel, min=least, metavar=kind_shown)
     return Annotated[plain if default is not None else plain | None, shown], default
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +13,8 @@ from typer.core import TyperCommand, TyperGroup
 INPUT, SYNTHETIC, ZERO_RUN, VERDICT = "Input", "Synthetic table", "Zero-run", "Verdict"
 PRIVACY, OUTPUT = "Privacy bounds", "Output"
 RATIO, RECORD = "Gaussian ratio", "For the record"
+
+INSTEAD = "Instead of evaluation.output_dir, which is numbered (-2, -3 ...) where it holds earlier results."
 
 _of_output = partial(typer.Option, rich_help_panel=OUTPUT)
 Out = Annotated[Path | None, _of_output("--out", help="Folder for findings.json, report.html and figures/.")]
@@ -46,8 +49,27 @@ Seal = Annotated[
 ]
 
 
-class _Flags:
-    """Shows an option that takes no value without one."""
+_NARROW = 60  # columns, below which tables in boxes cut words off
+
+
+def ending(*examples: str, exit_codes: str = "") -> str:
+    """Return the end of a command's help: a paragraph for each example, and one on exit codes."""
+    lines = ["Examples:" if len(examples) > 1 else "Example:", *examples] if examples else []
+    return "\n\n".join([*lines, *([exit_codes] if exit_codes else [])])
+
+
+class _Help:
+    """Shows an option that takes no value without one, and plain text at a narrow terminal."""
+
+    rich_markup_mode: Any
+
+    def __init__(self, *args: Any, help: str | None = None, **extra: Any) -> None:
+        paragraphs = (help or "").split("\n\n")  # in lines as long as the terminal's, not as the code's
+        super().__init__(*args, help="\n\n".join(" ".join(text.split()) for text in paragraphs), **extra)  # type: ignore[call-arg]
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        found: str = super().get_short_help_str(10 * limit)  # type: ignore[misc]
+        return found
 
     def get_params(self, ctx: Any) -> Any:
         found = super().get_params(ctx)  # type: ignore[misc]
@@ -56,12 +78,21 @@ class _Flags:
                 one.metavar = ""
         return found
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        width, before = shutil.get_terminal_size().columns, self.rich_markup_mode
+        if width < _NARROW:
+            self.rich_markup_mode, formatter.width = None, width
+        try:
+            super().format_help(ctx, formatter)  # type: ignore[misc]
+        finally:
+            self.rich_markup_mode = before
 
-class Command(_Flags, TyperCommand):
+
+class Command(_Help, TyperCommand):
     """A command of the program."""
 
 
-class Group(_Flags, TyperGroup):
+class Group(_Help, TyperGroup):
     """Commands under one name."""
 
 

@@ -17,7 +17,8 @@ from typing import Annotated, Any
 import typer
 
 from miaudit import __version__
-from miaudit.command.options import Command, Group
+from miaudit.command import folders
+from miaudit.command.options import Command, Group, ending
 from miaudit.command.terminal import complain
 from miaudit.errors import MiauditError, one_line
 
@@ -26,6 +27,7 @@ EXIT_CODES = (
     "testable, refused)."
 )
 _COULD_RUN = f"Exit code 0 unless it could not run. {EXIT_CODES}"
+_DONE = "Exit codes: 0 done; 1 could not run; 2 usage."
 
 
 @dataclass(frozen=True)
@@ -36,125 +38,177 @@ class Entry:
     ----------
     module : of :mod:`miaudit.command`, with a function of the command's name, or with an ``app`` of several
     short : the first paragraph of its help
-    epilog : the end of its help
+    examples : commands that stand at the end of its help
+    exit_codes : what stands below them
     """
 
     module: str
     short: str
-    epilog: str = ""
+    examples: tuple[str, ...] = ()
+    exit_codes: str = ""
+
+    @property
+    def epilog(self) -> str:
+        """The end of its help."""
+        return ending(*self.examples, exit_codes=self.exit_codes)
 
 
 COMMANDS: Mapping[str, Entry] = {
     "demo": Entry(
         "demo",
-        "Audit a classifier trained here and now: handwritten digits, a random half of them members (about 10 "
-        "seconds).",
+        "Audit a classifier trained here and now: handwritten digits, a random half of them members (about 5 seconds).",
+        (
+            "miaudit demo",
+            "miaudit demo --seed 1 --out results/other-half",
+        ),
         _COULD_RUN,
     ),
     "init": Entry(
         "init",
         "Look at the columns of a file, and draft the configuration that audits it.",
-        "Exit codes: 0 done; 1 could not run; 2 usage. Example: miaudit init scores.csv",
+        ("miaudit init scores.csv", "miaudit init member_losses.npy nonmember_losses.npy"),
+        _DONE,
     ),
     "run": Entry(
-        "run", "Audit what a configuration file describes; its relative paths start at the file itself.", EXIT_CODES
+        "run",
+        "Audit what a configuration file describes; its relative paths start at the file itself.",
+        (
+            "miaudit run audit.yaml --dry-run",
+            "miaudit run audit.yaml --bundle audit.zip",
+        ),
+        EXIT_CODES,
     ),
     "collect": Entry(
         "run",
         "Go from the model or outputs that a configuration file describes to evidence, for miaudit audit.",
+        ("miaudit collect audit.yaml --out evidence.npz",),
         _COULD_RUN,
     ),
     "canaries": Entry(
         "canaries",
         "Make canaries, records for an audit, and write the data with them for a training that runs elsewhere.",
-        "Exit codes: 0 done; 1 could not run; 2 usage. Examples: miaudit canaries audit.yaml --kind mislabelled "
-        "--count 500 --out with_canaries.npz; miaudit canaries digits.npz --x pixels --y digit --kind noise --shape "
-        "8,8 --count 500",
+        (
+            "miaudit canaries audit.yaml --kind mislabelled --count 500 --out with_canaries.npz",
+            "miaudit canaries digits.npz --x pixels --y digit --kind noise --shape 8,8 --count 500",
+        ),
+        _DONE,
     ),
     "draw": Entry(
         "draw",
         "Write each fit of a campaign into a folder of its own, to be trained by any scheduler; trains nothing.",
-        "Exit codes: 0 done; 1 could not run; 2 usage. "
-        "Example: miaudit draw audit.yaml --out fits; bash fits/commands.txt; miaudit gather fits --out evidence.npz",
+        (
+            "miaudit draw audit.yaml --out fits",
+            "bash fits/commands.txt",
+            "miaudit gather fits --out evidence.npz",
+        ),
+        _DONE,
     ),
     "gather": Entry(
         "draw",
         "Make evidence of the fits that miaudit draw wrote, once they are trained.",
-        "Exit codes: 0 done; 1 could not run, or fits are missing or stale; 2 usage. "
-        "Example: miaudit gather fits --out evidence.npz; miaudit audit evidence.npz",
+        (
+            "miaudit gather fits --out evidence.npz",
+            "miaudit audit evidence.npz",
+        ),
+        "Exit codes: 0 done; 1 could not run, or fits are missing or stale; 2 usage.",
     ),
     "audit": Entry(
         "audit",
         "Audit scores, losses, logits or probabilities of records whose membership is known.",
-        f"Example: miaudit audit scores.npz --score loss --signal loss --member member. {EXIT_CODES}",
+        (
+            "miaudit audit scores.csv --score loss --signal loss --member member --design one-run",
+            "miaudit audit --members member_losses.npy --nonmembers nonmember_losses.npy --signal loss",
+        ),
+        EXIT_CODES,
     ),
     "disclosure": Entry(
         "disclosure",
-        "Compare what probabilities, one confidence, a set of labels or a label give an attacker, and defences with "
-        "them.",
-        f"Example: miaudit disclosure examples/disclosure/sklearn.yaml --dry-run. {EXIT_CODES}",
+        "Compare what probabilities, one confidence, a set of labels or a label give an attacker, and defences "
+        "with them.",
+        (
+            "miaudit disclosure disclosure.yaml --dry-run",
+            "miaudit disclosure disclosure.yaml",
+        ),
+        EXIT_CODES,
     ),
     "extraction": Entry(
         "extraction",
         "Say how many texts a language model repeats word for word, beside texts that it never saw.",
-        "Example: miaudit extraction tokens.jsonl --prefix 50 --suffix 50 --queries 100 --design one-run --out out. "
-        f"{EXIT_CODES}",
+        ("miaudit extraction tokens.jsonl --prefix 50 --suffix 50 --queries 100 --design one-run --out out",),
+        EXIT_CODES,
     ),
     "synthesise": Entry(
         "synthesise",
         "Make a synthetic table from a private one along a causal graph, with a stated privacy guarantee.",
-        "Exit codes: 0 a guarantee is proved; 1 could not run; 2 usage; 4 no privacy was asked for, or a draft was "
-        "written. Examples: miaudit synthesise patients.csv; miaudit synthesise patients/synthesise.yaml --dry-run",
+        (
+            "miaudit synthesise patients.csv",
+            "miaudit synthesise patients/synthesise.yaml --dry-run",
+        ),
+        "Exit codes: 0 a guarantee is proved; 1 could not run; 2 usage; 4 no privacy was asked for, or a draft "
+        "was written.",
     ),
     "verify": Entry(
         "bundle",
         "Check whether the digests of a bundle fit, and whether its findings follow from its evidence.",
+        ("miaudit verify audit.zip",),
         "Exit codes: 0 verified; 1 could not run; 2 usage; 3 it failed; 4 only a part, or nothing, could be "
         "recomputed.",
     ),
     "challenge": Entry(
         "bundle",
         "Challenge a bundle with a stronger attack, or a better propensity, on the same records.",
+        ("miaudit challenge audit.zip --scores scores.npy",),
         "Exit codes: 0 the bundle stands; 1 could not run; 2 usage; 3 the challenger won; 4 undecided.",
     ),
     "unseal": Entry(
         "bundle",
         "Open the sealed labels of your bundle, once, and sign which submissions were in before.",
-        "Exit codes: 0 done; 1 could not run; 2 usage.",
+        ("miaudit unseal audit.zip --key audit.key.json --submission SHA256",),
+        _DONE,
     ),
     "compare": Entry(
         "compare",
         "Compare two audits, metric by metric, with an interval on each difference.",
+        ("miaudit compare results/v1 results/v2 --out results/compared",),
         "Exit codes: 0 no rise shown; 1 could not run; 2 usage; 3 leakage rose; 4 not comparable.",
     ),
     "history": Entry(
         "compare",
         "Line up many audits of one model: a page with the primary metric over time, and each step compared.",
+        ("miaudit history results/v1 results/v2 results/v3 --out results/history",),
         "Exit codes, of the last step: 0 no rise shown; 1 could not run; 2 usage; 3 leakage rose; 4 not comparable.",
     ),
     "export": Entry(
         "report",
         "Hand finished findings to a model card or to MLflow; nothing is computed.",
-        "Exit codes: 0 done; 1 could not run; 2 usage. "
-        "Example: miaudit export results/audit --to model-card --model NAME --out card.md",
+        ("miaudit export results/audit --to model-card --model NAME --out card.md",),
+        _DONE,
     ),
     "report": Entry(
         "report",
         "Draw the page and the figures again from finished findings; nothing is computed.",
+        (
+            "miaudit report results/audit --overwrite",
+            "miaudit report findings.json --out page",
+        ),
         "Exit code 0, whatever the findings conclude.",
     ),
     "plan": Entry(
         "plan",
         "Say what an audit will be able to see, before any data is collected, or any score of zero-run records.",
-        "Exit codes: 0 done; 1 could not run; 2 usage; 4 a zero-run audit would be refused. Examples: miaudit plan "
-        "--members 1000 --nonmembers 1000; miaudit plan --fpr 0.001 --tpr 0.05; miaudit plan records.csv --member "
-        "member --covariates age,year",
+        (
+            "miaudit plan --members 1000 --nonmembers 1000",
+            "miaudit plan --fpr 0.001 --tpr 0.05",
+            "miaudit plan records.csv --member member --covariates age,year",
+        ),
+        "Exit codes: 0 done; 1 could not run; 2 usage; 4 a zero-run audit would be refused.",
     ),
     "coins": Entry(
         "coins",
-        "Sealed coins: draw who is a member together with somebody else, so that neither has to trust the other. "
-        "The one who trains: commit, draw, reveal. The one who attacks: answer, scores, and then miaudit audit "
-        "--coins.",
+        "Sealed coins: draw who is a member together with somebody else, so that neither has to trust the "
+        "other. The one who trains: commit, draw, reveal. The one who attacks: answer, scores, and then "
+        "miaudit audit --coins.",
+        ("miaudit coins commit --coins 1000", "miaudit coins answer coins.commitment.json"),
     ),
 }
 
@@ -172,8 +226,10 @@ def loaded(name: str) -> Any:
     app = getattr(module, "app", None)
     if app is None:
         app = typer.Typer(add_completion=False)
-        app.command(name, cls=Command, epilog=entry.epilog)(getattr(module, name))
-    return typer.main.get_command(app)
+        app.command(name, cls=Command)(getattr(module, name))
+    command = typer.main.get_command(app)
+    command.epilog = entry.epilog
+    return command
 
 
 class _Waiting(Command):
@@ -195,7 +251,7 @@ class _Program(Group):
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: Any) -> Any:
-        with _told():
+        with _told(), folders.released():
             return super().invoke(ctx)
 
 
@@ -213,7 +269,7 @@ app = typer.Typer(
     name="miaudit",
     cls=_Program,
     help="How much does a model give away about the records it was trained on, and how far can that number be trusted?",
-    epilog=f"Start with: miaudit demo. {EXIT_CODES}",
+    epilog=ending("miaudit demo", "miaudit COMMAND --help", exit_codes=EXIT_CODES),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from miaudit.command.options import Overwrite
-from miaudit.command.terminal import say
+from miaudit.command.terminal import progress, say
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.io import atomic
 
@@ -32,7 +32,8 @@ def report(
     found = kinds.read(findings)
     target = out if out is not None else findings.parent
     try:
-        kinds.rerender(found, target, overwrite=overwrite)
+        with progress("", meanwhile="page and figures"):
+            kinds.rerender(found, target, overwrite=overwrite)
     except (LookupError, TypeError, ValueError, ArithmeticError) as error:
         problem = f"{findings.name}, whose parts contradict each other ({type(error).__name__}: {error})"
         raise InputError("findings", "findings as miaudit wrote them", problem, "run the audit again") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from miaudit import __version__
-from miaudit.command.terminal import complain, progress, say, say_json
+from miaudit.command.terminal import columns, complain, progress, say, say_json, table, tell
 from miaudit.errors import InputError, one_line
 from miaudit.metrics import definition
-from miaudit.metrics.definition import at_least, at_most, written
+from miaudit.metrics.definition import at_least, at_most, percent, written
 
 if TYPE_CHECKING:
     from miaudit.auditing.plan import Plan
     from miaudit.collect.outputs import Collected
-    from miaudit.findings.audit import Findings, LowerBound, SealedCoins
+    from miaudit.findings.audit import Findings, LowerBound, Metric, SealedCoins
     from miaudit.findings.kind import FindingsRecord
+    from miaudit.findings.plain_words import Step
 
 
 # -- code that a configuration names -----------------------------------------------------------------------------------
@@ -86,13 +87,14 @@ def deliver(
     if out is not None:
         from miaudit.report import kinds
 
-        undrawn = kinds.write(found, out, overwrite=overwrite, release=release)
+        with progress("", meanwhile="page and figures"):
+            undrawn = kinds.write(found, out, overwrite=overwrite, release=release)
         if undrawn:
             complain(f"note: {undrawn}")
     if json:
         say_json(found.to_json())
     else:
-        say(said())
+        tell(said(), found.exit_code)
         if out is not None:
             say(f"\n{besides}Report: {out / 'report.html'}")
     raise typer.Exit(found.exit_code if exit_code is None else exit_code)
@@ -175,8 +177,10 @@ def computed(
 
     chosen = plan if collected.headline is None else replace(plan, headline=collected.headline)
     own, coins = None, collected.coins
-    stages = "propensity, overlap, corrected metrics, challenge, bounds"
-    with progress("bootstrap", meanwhile=stages if collected.evidence.design == "zero-run" else "") as told:
+    stages = "metrics, bounds"
+    if collected.evidence.design == "zero-run":
+        stages = "propensity, overlap, corrected metrics, challenge, bounds"
+    with progress("bootstrap", meanwhile=stages) as told:
         if collected.propensity is not None or collected.sample is not None:
             from miaudit.auditing.propensities import from_elsewhere
 
@@ -241,23 +245,19 @@ _NO_LINE = (
 
 def summary(findings: Findings) -> str:
     """The verdict and the metrics of the headline score as lines of text."""
-    counts, challenge, claim = findings.counts, findings.challenge, findings.claim
+    counts, challenge, claim, words = findings.counts, findings.challenge, findings.claim, findings.in_words
     lines = [
         *([one_line(challenge.text)] if challenge is not None and challenge.rejected else []),
         " ".join(text for text in (findings.verdict.text, findings.verdict.besides) if text),
         *([one_line(claim.text)] if claim is not None else []),
         "",
-        f"{counts.members:,} members and {counts.nonmembers:,} non-members ({counts.of}); "
-        f"design: {findings.design or 'not declared'}; score: {findings.scores[0].score}",
+        *(one_line(text) for text in (words.said, words.meaning) if text),
+        "",
+        f"{counts.members:,} members and {counts.nonmembers:,} non-members ({counts.of})",
+        f"design: {findings.design or 'not declared'}",
+        f"score: {findings.scores[0].score}",
+        *table([_row(findings, m) for m in findings.metrics if definition.of(m.name).bounded], columns()),
     ]
-    for m in findings.metrics:
-        form = ".4f" if definition.of(m.name).bounded else ".4g"  # in units of the score, which may be tiny or huge
-        top = "-" if m.high is None else written(m.high, form, "up")
-        value = f"{m.value:{form}}" if m.value is not None else f"<= {top}" if m.high is not None else "-"
-        limits = f"[{written(m.low, form, 'down')}, {top}]" if m.value is not None and m.low is not None else ""
-        raw = "raw, not causal" if findings.is_raw(m) else m.estimator
-        raw = "" if raw == "raw" else raw
-        lines.append(f"  {m.name:<20} {value:>9}  {limits:<18} {'; '.join(t for t in (raw, m.note) if t)}".rstrip())
     if findings.covariates_alone is not None:
         lines.append(f"  AUC of the covariates alone: {findings.covariates_alone.reading}")
     if findings.overlap is not None:
@@ -272,7 +272,30 @@ def summary(findings: Findings) -> str:
     lines += coins_lines(findings.sealed_coins)
     notes = (*findings.corrections, *findings.notes, findings.unmeasured)
     lines += [f"Note: {one_line(note)}" for note in notes if note]
-    return "\n".join(lines)
+    others = [_row(findings, m) for m in findings.metrics if not definition.of(m.name).bounded]
+    lines += ["In units of the score:", *table(others, columns())] if others else []
+    return "\n".join([*lines, *_next(words.steps)])
+
+
+def _next(steps: Sequence[Step]) -> list[str]:
+    """The first thing to do, and the first that there is a command for."""
+    shown = dict.fromkeys([*steps[:1], *[step for step in steps if step.command][:1]])
+    lines = [[f"Next: {one_line(step.text)}", *([f"  {step.command}"] if step.command else [])] for step in shown]
+    return ["", *(line for part in lines for line in part)] if lines else []
+
+
+def _row(findings: Findings, m: Metric) -> tuple[str, str, str, str]:
+    """A metric with its name in words, its limits, and what has to be said with it."""
+    metric = definition.of(m.name)
+    form = ".4f" if metric.bounded else ".4g"  # in units of the score, which may be tiny or huge
+    top = "-" if m.high is None else written(m.high, form, "up")
+    value = f"{m.value:{form}}" if m.value is not None else f"<= {top}" if m.high is not None else "-"
+    limits = f"[{written(m.low, form, 'down')}, {top}]" if m.value is not None and m.low is not None else ""
+    words = metric.label if metric.fpr is None else f"found at {percent(metric.fpr)} false alarms"
+    words = (words if words.isupper() else words[:1].lower() + words[1:]).replace("−", "-")
+    name = m.name if words.lower().replace(" ", "_") == m.name else f"{words} ({m.name})"
+    raw = "raw, not causal" if findings.is_raw(m) else m.estimator
+    return name, value, limits, "; ".join(t for t in ("" if raw == "raw" else raw, m.note) if t)
 
 
 def coins_lines(found: SealedCoins | None, published: str | None = None) -> list[str]:

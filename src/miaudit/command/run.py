@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from miaudit.command import right_command
+from miaudit.command import folders, right_command
 from miaudit.command.audit import question
-from miaudit.command.options import OUTPUT, BundleOut, DryRun, Json, Overwrite, Seal, Share
+from miaudit.command.options import INSTEAD, OUTPUT, BundleOut, DryRun, Json, Overwrite, Seal, Share
 from miaudit.command.results import (
     BundleWish,
     announce,
@@ -34,7 +34,7 @@ def run(
     config: Annotated[
         Path, typer.Argument(help="A YAML file; docs/configuration.md has every key.", show_default=False)
     ],
-    out: Annotated[Path | None, typer.Option("--out", help="Instead of evaluation.output_dir.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help=INSTEAD)] = None,
     bundle: BundleOut = None,
     share: Share = "all",
     seal: Seal = False,
@@ -47,6 +47,8 @@ def run(
     A file with the section target trains models, or asks the one that is there. An estimator or factory that it
     names is code, and runs: use files that you trust.
     """
+    from dataclasses import replace
+
     import numpy as np
 
     from miaudit.config import audit as configuration
@@ -57,7 +59,7 @@ def run(
     if dry_run:
         say(_forecast(settings, config, rng))
         return
-    target = out if out is not None else config.parent / settings.output_dir
+    target = folders.results(out, config.parent / settings.output_dir, overwrite=overwrite)
     if isinstance(settings, configuration.TableConfig):
         if bundle is not None:
             raise typer.BadParameter("--bundle goes with scores, not with a synthetic table")
@@ -70,6 +72,7 @@ def run(
     collected = _collected(settings, config, drawing)
     collected, model = settings.with_sample(collected, config.parent), settings.model
     findings = computed(collected, settings.plan(), rng, settings.seed, model=model, bundle=wish)
+    findings = replace(findings, about=settings.stated)
     asked = "" if findings.design else question(typed=False)
     deliver(findings, lambda: f"{summary(findings)}{asked}", target, overwrite=overwrite, json=json)
 
@@ -144,7 +147,8 @@ def _collected(settings: AnyConfig, config: Path, rng: Any) -> Collected:
     if isinstance(settings, TableConfig):
         raise InputError("synthetic", "a target or outputs", "a synthetic table", "miaudit run audits it")
     if isinstance(settings, AuditConfig):
-        collected = settings.collect(config.parent, rng=rng)
+        with progress("", meanwhile="reading"):
+            collected = settings.collect(config.parent, rng=rng)
         for key, why, place in unread(settings.given, settings.source, design=collected.evidence.design):
             raise InputError(key, f"none, {why}", "one", place)
         return collected
@@ -154,24 +158,22 @@ def _collected(settings: AnyConfig, config: Path, rng: Any) -> Collected:
 
 
 def _forecast(settings: AnyConfig, config: Path, rng: Any) -> str:
-    """Fits, hours and disk of a configuration, and which code it would run."""
+    """Fits, time and disk of a configuration, and which code it would run."""
     from miaudit.collect import run_campaign
     from miaudit.config.audit import CampaignConfig
 
     if not isinstance(settings, CampaignConfig) or settings.target.kind == "token-logprobs":
-        return f"{config.name}: 0 fits, no hours, no disk; the outputs are there, and no code of a model runs"
+        return f"{config.name}: 0 fits, no time, no disk; the outputs are there, and no code of a model runs"
     announce(settings.user_code, config)
     planned = settings.campaign(config.parent)
-    found = run_campaign.cost(planned, rng=rng)
+    with progress("", meanwhile="one fit, for the time"):
+        found = run_campaign.cost(planned, rng=rng)
     store = planned.shadows.store
     lines = [f"{config.name}: {planned.target.name}, {planned.records.n:,} records of {planned.records.source}"]
     if found is None:
-        lines.append("0 fits, 0 hours, no disk: the model stands as it is")
+        lines.append("0 fits, no time, no disk: the model stands as it is")
     else:
-        there = f" ({found.reused} more are there)" if found.reused else ""
         place = "in memory" if store is None else "on disk"
-        lines.append(
-            f"{found.fits} fits{there}, {found.hours:.2g} hours, {found.disk_bytes / 1e6:,.1f} MB {place}; {found.how}"
-        )
+        lines.append(f"{found.said} {place}; {found.how}")
         lines.append(kept(store))
     return "\n".join([*lines, *forecast(settings.user_code)])

@@ -1,15 +1,20 @@
-"""What a terminal is told: lines, and a bar while work goes on."""
+"""What a terminal is told: lines of its width, the verdict in colour, and a bar while work goes on."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
-from collections.abc import Callable, Iterator
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from json import dumps
 
 import typer
 
 from miaudit.errors import printable
+
+_COLOURS = {0: "green", 3: "red", 4: "yellow"}
 
 
 @contextmanager
@@ -27,15 +32,16 @@ def progress(stage: str, *, meanwhile: str = "") -> Iterator[Callable[[int, int]
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed}/{task.total}"),
+        TextColumn("{task.fields[count]}"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(stage, total=None, visible=False)
-        uncounted = bar.add_task(meanwhile, total=None, visible=bool(meanwhile))
+        task = bar.add_task(stage, total=None, visible=False, count="")
+        uncounted = bar.add_task(meanwhile, total=None, visible=bool(meanwhile), count="")
 
         def told(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total, visible=done < total or not meanwhile)
+            shown = done < total or not meanwhile
+            bar.update(task, completed=done, total=total, visible=shown, count=f"{done:,}/{total:,}")
             bar.update(uncounted, visible=bool(meanwhile) and done >= total)
 
         yield told
@@ -50,6 +56,70 @@ def complain(text: str) -> None:
 def say(text: str, *, nl: bool = True) -> None:
     """Write lines to standard output; what steers a terminal, in a name of a file or a column, does not reach it."""
     typer.echo(printable(text), nl=nl)
+
+
+def columns() -> int | None:
+    """The width of the terminal that standard output is; None where it is none, and lines are as long as they are."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return None
+    return max(20, shutil.get_terminal_size().columns)
+
+
+def tell(text: str, exit_code: int) -> None:
+    """Write findings to standard output: at a terminal folded, their first words in the colour of an exit code."""
+    lines, width = printable(text).split("\n"), columns()
+    if width is not None:
+        commands = ("miaudit ", "bash ")  # in one line, to be copied
+        lines = [p for line in lines for p in ([line] if line.lstrip().startswith(commands) else folded(line, width))]
+        if not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
+            head, colon, rest = lines[0].partition(":")
+            lines[0] = typer.style(head, fg=_COLOURS.get(exit_code), bold=True) + colon + rest
+    typer.echo("\n".join(lines), color=width is not None)
+
+
+def folded(line: str, width: int, further: str = "  ") -> list[str]:
+    """Fold a line; what follows is indented further than its start.
+
+    Examples
+    --------
+    >>> folded("  Note: more than one line", 16)
+    ['  Note: more', '    than one', '    line']
+    """
+    start = line[: len(line) - len(line.lstrip())]
+    kept = {"break_long_words": False, "break_on_hyphens": False}
+    return textwrap.wrap(line, width, subsequent_indent=start + further, **kept) or [""]  # type: ignore[arg-type]
+
+
+def table(rows: Sequence[tuple[str, str, str, str]], width: int | None) -> list[str]:
+    """Align names, values, limits and remarks; where they do not fit, a name or a remark has lines of its own.
+
+    Examples
+    --------
+    >>> rows = [("area (auc)", "0.75", "[0.70, 0.80]", ""), ("found", "<= 0.10", "", "not resolved")]
+    >>> for line in table(rows, None):
+    ...     print(line)
+      area (auc)     0.75  [0.70, 0.80]
+      found       <= 0.10                not resolved
+    >>> for line in table(rows, 26):
+    ...     print(line)
+      area (auc)
+             0.75  [0.70, 0.80]
+      found
+          <= 0.10
+          not resolved
+    """
+    names, values, limits = (max((len(row[i]) for row in rows), default=0) for i in range(3))
+    lines = []
+    for name, value, limit, remark in rows:
+        numbers = f"{value:>{values}}  {limit:<{limits}}"
+        line = f"  {name:<{names}}  {numbers}  {remark}".rstrip()
+        if width is None or len(line) <= width:
+            lines.append(line)
+            continue
+        short = f"  {name:<{names}}  {numbers}".rstrip()
+        lines += [short] if len(short) <= width else [*folded(f"  {name}", width), f"      {numbers}".rstrip()]
+        lines += folded(f"      {remark}", width, "") if remark else []
+    return lines
 
 
 def say_json(text: str) -> None:

@@ -17,6 +17,7 @@ from miaudit.auditing.reference import SHADOW_MODELS, Reference
 from miaudit.collect import kept_notes, outputs, propensity_sample, run_campaign
 from miaudit.collect.campaign import Campaign, known
 from miaudit.collect.outputs import SIDE_FILES, Attack, Collected, SignalKind, from_table, with_headline
+from miaudit.config.about import ABOUT, about_of
 from miaudit.config.canaries import CanarySection
 from miaudit.config.privacy import PRIVACY, bounds_of
 from miaudit.config.sealed_coins import COINS, coins_of
@@ -37,6 +38,7 @@ from miaudit.dp.accounting import needs_accountant
 from miaudit.dp.mechanism import Mechanism, from_mapping
 from miaudit.errors import InputError, Option, nearest, options_of
 from miaudit.evidence import DESIGNS, Design
+from miaudit.findings.about import About
 from miaudit.findings.table import TableFindings
 from miaudit.io.tables import read_yaml
 from miaudit.models.outputs import label_count
@@ -219,6 +221,11 @@ class Options(File):
         return design
 
     @property
+    def stated(self) -> About | None:
+        """What the file states about the audit, for its page; None where it states nothing."""
+        return about_of(getattr(self, "about", {}))
+
+    @property
     def seed(self) -> int:
         """Of everything random."""
         return int(self.evaluation.get("seed", 0))
@@ -319,6 +326,7 @@ class AuditConfig(Options):
 
     evaluation: Annotated[Mapped, OUTPUTS]
     coins: Annotated[Mapped, COINS] = Field(default_factory=dict)
+    about: Annotated[Mapped, ABOUT] = Field(default_factory=dict)
 
     def refused(self) -> Iterator[str]:
         """Say also that coins of outputs that are there have been revealed."""
@@ -452,6 +460,7 @@ class CampaignConfig(Options):
     shadow: ShadowSection = ShadowSection()
     stability: Annotated[Mapped, STABILITY] = Field(default_factory=dict)
     coins: Annotated[Mapped, COINS] = Field(default_factory=dict)
+    about: Annotated[Mapped, ABOUT] = Field(default_factory=dict)
     runs: Annotated[
         int,
         Option(

@@ -1,3 +1,14 @@
 """Finished results, one record for each kind: they hold the records of the statistics, and are what pages read."""
 
-__all__ = ["audit", "comparison", "disclosure", "extraction", "kind", "release", "table", "verdict"]
+__all__ = [
+    "about",
+    "audit",
+    "comparison",
+    "disclosure",
+    "extraction",
+    "kind",
+    "plain_words",
+    "release",
+    "table",
+    "verdict",
+]

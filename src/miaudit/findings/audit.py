@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import shorten, wrap
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from annotated_types import Ge, Interval, Len, MinLen
@@ -17,6 +17,7 @@ from miaudit.causal.challenge import Challenge, LackOfFit
 from miaudit.causal.propensity import LearningCurve
 from miaudit.dp.verdict import ClaimVerdict, LowerBound, RocLimit
 from miaudit.errors import InputError
+from miaudit.findings.about import About
 from miaudit.findings.kind import WIDTH, FindingsRecord, Keys, Pattern, Rule, cut
 from miaudit.findings.sealed_coins import SealedCoins
 from miaudit.findings.several_runs import SeveralRuns
@@ -26,7 +27,11 @@ from miaudit.metrics.classical import Sample
 from miaudit.metrics.definition import amount, at_least, between
 from miaudit.metrics.roc import Histogram
 
+if TYPE_CHECKING:
+    from miaudit.findings.plain_words import InWords
+
 __all__ = [
+    "About",
     "Challenge",
     "ClaimVerdict",
     "Counts",
@@ -419,7 +424,7 @@ class Findings(FindingsRecord):
 
     KIND = "audit"
     DERIVED = ("exit_code", "verdict.exit_code")
-    LATER = ("vulnerability", "covariates_alone", "reference", "several_runs", "sealed_coins")
+    LATER = ("vulnerability", "covariates_alone", "reference", "several_runs", "sealed_coins", "about")
 
     verdict: Verdict
     metrics: tuple[Measured, ...]
@@ -445,6 +450,7 @@ class Findings(FindingsRecord):
     reference: ReferenceFindings | None = None
     several_runs: SeveralRuns | None = None
     sealed_coins: SealedCoins | None = None
+    about: About | None = None
 
     @property
     def exit_code(self) -> int:
@@ -483,6 +489,13 @@ class Findings(FindingsRecord):
             "trainings only as far as one record moves little (stability: in a configuration that trains the model "
             "measures it)."
         )
+
+    @property
+    def in_words(self) -> InWords:
+        """The verdict for a reader who is no statistician, and what to do next."""
+        from miaudit.findings import plain_words
+
+        return plain_words.of(self, named(self.metrics, self.verdict.metric), named(self.metrics, "auc"))
 
     @property
     def qualifier(self) -> str:

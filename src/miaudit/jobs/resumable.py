@@ -191,12 +191,20 @@ def counted(progress: Callable[[int, int], None] | None) -> Callable[[Progress],
 
 
 def duration(seconds: float) -> str:
-    """Write a time to wait in words."""
+    """Write a time that work takes in words.
+
+    Examples
+    --------
+    >>> duration(0.395), duration(20.2), duration(1200), duration(3600), duration(3e5)
+    ('0.4 seconds', '20 seconds', '20 minutes', '60 minutes', '3.5 days')
+    """
     if not math.isfinite(seconds):
         return "unknown time"
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    for unit, length, most in (("second", 1, 90), ("minute", 60, 90), ("hour", 3600, 48)):
+        if seconds < most * length:
+            number = f"{seconds / length:.2g}" if seconds < 10 * length else f"{seconds / length:.0f}"
+            return f"{number} {unit}{'s' * (number != '1')}"
+    return f"{seconds / 86400:,.1f} days"
 
 
 # -- a folder of finished arrays -------------------------------------------------------------------------------------

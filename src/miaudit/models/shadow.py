@@ -445,10 +445,14 @@ class Cost:
         fits, reused, hours, size = sums
         return Cost(fits, reused, self.seconds_per_fit or more.seconds_per_fit, hours, size, how)
 
-    def __str__(self) -> str:
+    @property
+    def said(self) -> str:
+        """Fits, time and size in words."""
         reused = f" ({self.reused} more are there)" if self.reused else ""
-        size = f"{self.disk_bytes / 1e6:,.1f} MB"
-        return f"{self.fits} fits{reused}, {duration(self.hours * 3600)}, {size} on disk; {self.how}"
+        return f"{self.fits} fits{reused}, {duration(self.hours * 3600)}, {self.disk_bytes / 1e6:,.1f} MB"
+
+    def __str__(self) -> str:
+        return f"{self.said} on disk; {self.how}"
 
 
 def estimate(
@@ -505,7 +509,7 @@ def estimate(
         width = 1 if signal is not None else columns or _columns(plan)
         records = next((part.shape[-1] for part in (plan.own, plan.keep) if part is not None), len(x))
         seconds, bytes_each = float(seconds_per_fit), 4 * records * width * max(1, len(plan.views))
-        how = f"at the stated {seconds:.3g} s a fit and {workers} at a time"
+        how = f"at the stated {duration(seconds)} a fit and {workers} at a time"
     else:
         group = batches(plan.models, at_once)[0]
         seeds, begin = plan.seeds(), time.perf_counter()
@@ -518,7 +522,7 @@ def estimate(
             named = [FailedModel(group[0], seeds[group[0]], problem)]
             raise JobsFailedError(named, plan.models, None, "shadow models")
         seconds, bytes_each = (time.perf_counter() - begin) / len(group), int(outcome.value[0].nbytes)
-        how = f"one fit was timed, {seconds:.3g} s, and {workers} run at a time"
+        how = f"one fit was timed, {duration(seconds)}, and {workers} run at a time"
     hours = seconds * np.ceil(fits / workers) / 3600
     size = fits * (bytes_each + 128)
     if isinstance(plan.signal, Signals):

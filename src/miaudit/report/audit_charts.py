@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _HEIGHT = 400
 _MOST_CURVES = 8
+_HARDLY_RESOLVED = 0.1  # FPR from which less than a decade of a logarithmic axis is left
+_CROWDED = 0.9  # share of both classes in one bin, beside which nothing else can be seen
 _LINE = 64  # height of the line of bounds, between two rows of names above it and two below
 _LIMIT = "limit of the claim"
 _Mark = tuple[float, str, str, list[int], int]  # of a bound: value, name, colour, dash and row
@@ -66,25 +68,49 @@ def charts(findings: Findings) -> dict[str, alt.LayerChart]:
         text alternative.
     """
     drawn: dict[str, alt.LayerChart] = {}
-    if findings.verdict.high is not None and findings.verdict.low is not None:
+    without = left_out(findings)
+    if findings.verdict.high is not None and findings.verdict.low is not None and "verdict" not in without:
         drawn["verdict"] = _verdict(findings, findings.verdict.low, findings.verdict.high)
     if findings.memorisation:
         drawn["shift"] = overlap_charts.shift(findings.memorisation)
     if findings.overlap:
         drawn |= overlap_charts.comparability(findings.overlap)
     if headline := findings.curve:
-        drawn["roc-log"] = _roc_log(findings, headline)
+        if "roc-log" not in without:
+            drawn["roc-log"] = _roc_log(findings, headline)
         drawn["roc-linear"] = _roc_linear(findings)
-    if shape := findings.scores[0].distribution:
+    if (shape := findings.scores[0].distribution) and "distribution" not in without:
         drawn["distribution"] = _distribution(findings, shape)
-    drawn |= _bounds(findings)
-    if findings.groups:
+    drawn |= {} if "bounds" in without else _bounds(findings)
+    if findings.groups and "groups" not in without:
         drawn |= vulnerability_charts.groups(findings)
     if findings.vulnerability:
         drawn |= vulnerability_charts.charts(findings.vulnerability)
     if findings.several_runs:
         drawn |= several_runs_charts.charts(findings.several_runs, findings.claim, findings.plan["confidence"])
     return drawn
+
+
+def left_out(findings: Findings) -> dict[str, str]:
+    """Return why charts that would be mostly empty are not drawn, by name; nothing is said where words do not miss it.
+
+    The verdict's chart of an effect would have units of the score, which say nothing to whoever reads the first screen.
+    """
+    reasons = {} if definition.of(findings.verdict.metric).bounded else {"verdict": ""}
+    limit = findings.counts.smallest_fpr
+    if findings.curve and limit > _HARDLY_RESOLVED:
+        few = f"so few non-members resolve no false-positive rate below {percent(limit, 'down')}"
+        reasons["roc-log"] = f"No curve on log axes: {few}."
+    shape = findings.scores[0].distribution
+    crowded = max(map(min, shape.members, shape.nonmembers)) if shape else 0.0
+    if crowded >= _CROWDED:
+        share = percent(crowded, "down")
+        reasons["distribution"] = f"No histogram: at least {share} of the scores of either class lie in one bin of it."
+    if findings.bounds and findings.claim is None and findings.bounds[0].value == 0:
+        reasons["bounds"] = ""  # the table says that nothing is shown
+    if len(findings.groups) == 1:
+        reasons["groups"] = ""
+    return reasons
 
 
 # -- in words ----------------------------------------------------------------------------------------------------------
@@ -222,7 +248,10 @@ def _roc_log(findings: Findings, headline: Curve) -> alt.LayerChart:
     import altair as alt
 
     limit, targets = findings.counts.smallest_fpr, findings.plan["fpr_targets"]
-    floor = max(min(limit / 3, min(targets) / 1.5), min(f for f in headline.fpr if f > 0))
+    floor = min(limit / 3, min(targets) / 1.5)
+    if limit > math.sqrt(floor):  # else more than half of the axis would be a grey zone
+        floor = limit / 3
+    floor = max(floor, min(f for f in headline.fpr if f > 0))
     ticks = [10.0**k for k in range(math.ceil(math.log10(floor) - 1e-9), 1)]
     x, y = (
         {

@@ -9,7 +9,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.audit import foremost, named
-from miaudit.findings.verdict import LEVEL_NAMES
+from miaudit.findings.plain_words import claim_is_refuted
+from miaudit.findings.verdict import DECLARE, LEVEL_NAMES, NOT_DECLARED
 from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, between, chance, label, percent, rate_with_limits
 from miaudit.report import audit_charts, drawing, page_frame, privacy_page
@@ -48,8 +49,13 @@ _OVERLAP = {
 }
 
 
-def page(findings: Findings) -> str:
+def page(findings: Findings, *, files: bool = False) -> str:
     """Write findings, as :func:`miaudit.report.audit_charts.charts` takes them, as one HTML page.
+
+    Parameters
+    ----------
+    findings : Findings
+    files : whether the figures stand beside the page, in a folder ``figures``, so that it may link to them
 
     Returns
     -------
@@ -58,12 +64,17 @@ def page(findings: Findings) -> str:
         forbids the rest. It reads and prints without scripts; with them charts answer the pointer and a control reads
         the curve at any false-positive rate. Equal findings give equal text.
     """
+    words = findings.in_words
+    known = findings.claim.parameter if findings.claim is not None and _claim_leads(findings) else ""
     return page_frame.render(
         "page.html",
         findings,
         audit_charts.charts(findings),
         programs=["control.js"],
-        verdict=_verdict(findings),
+        files=files,
+        left_out=audit_charts.left_out(findings),
+        words=words,
+        verdict=_verdict(findings, words.said),
         cards=_cards(findings),
         memorisation=_memorisation(findings),
         overlap=_overlap(findings),
@@ -73,7 +84,7 @@ def page(findings: Findings) -> str:
         bootstrapped=any(metric.bootstrap for metric in findings.metrics),
         groups=_groups(findings),
         scores=_scores(findings),
-        privacy=privacy_page.section(findings),
+        privacy=privacy_page.section(findings, known),
         vulnerability=_vulnerability(findings),
         raw=findings.is_raw_only,
         both=findings.is_corrected and any(findings.is_raw(metric) for metric in findings.metrics),
@@ -95,21 +106,27 @@ def _design(findings: Findings) -> str:
     return f"one-run: {runs.runs} runs on {runs.records:,} records, inclusion randomised anew in each"
 
 
-def _verdict(findings: Findings) -> dict[str, Any]:
-    verdict = findings.verdict
-    name, word = verdict.metric, page_frame.WORDS[verdict.status]
-    text = verdict.text.removeprefix(f"{word}: ")
-    status, claim = verdict.status, findings.claim
-    if claim is not None and claim.status == "refuted" and status != "flagged":
-        # The box tells of the whole audit: a refuted claim leads, and what the metric said follows.
-        status, word = "flagged", "Claim refuted"
-        text = f"The claim was {claim.text.removeprefix('Refuted: ')} {verdict.text}"
+def _claim_leads(findings: Findings) -> bool:
+    """Whether the box tells of a refuted claim first, since the metric raised no concern."""
+    return claim_is_refuted(findings) and findings.verdict.status != "flagged"
+
+
+def _verdict(findings: Findings, said: str) -> dict[str, Any]:
+    """The box on the whole audit: a refuted claim leads, and what the metric said follows."""
+    verdict, claim = findings.verdict, findings.claim
+    status, word = verdict.status, page_frame.WORDS[verdict.status]
+    text, explained = verdict.text.removeprefix(f"{word}: ").removeprefix(f"{NOT_DECLARED} {DECLARE} "), ""
+    if claim is not None and _claim_leads(findings):
+        status, word, text = "flagged", "Claim refuted", verdict.text
+        explained = privacy_page.explained(findings)[claim.parameter]
     return {
         **vars(verdict),
         "status": status,
         "word": word,
+        "lead": said,
+        "explained": explained,
         "text": text[:1].upper() + text[1:],
-        "asked": f"{label(name)} against a threshold of {amount(name, verdict.threshold)}",
+        "in_units_of_score": bool(findings.metrics) and not definition.of(verdict.metric).bounded,
         "level": f"Reading level supported by the interval: {verdict.level}" if verdict.level else "",
         "score": findings.scores[0].score,
         "corrected": _corrected_by(findings),
@@ -153,15 +170,17 @@ def _alone(findings: Findings) -> list[tuple[str, str, str]]:
 
 
 def _card_metrics(findings: Findings) -> list[Metric]:
-    """The primary metric, the AUC, and a TPR where the primary metric is none."""
+    """The primary metric, unless it is in units of the score, the AUC, and a TPR where the primary metric is none."""
     primary, auc = (named(findings.metrics, name) for name in (findings.verdict.metric, "auc"))
+    of_rate = primary is not None and definition.of(primary.name).fpr is not None
+    primary = primary if primary is not None and definition.of(primary.name).bounded else None
     rates = [metric for metric in foremost(findings.metrics) if definition.of(metric.name).fpr is not None]
     tpr = next((metric for metric in rates if metric.value is not None), rates[0] if rates else None)
     chosen: list[Metric] = []
     for metric in (primary, auc, tpr):
         if metric is not None and metric not in chosen:
             chosen.append(metric)
-    return chosen[:3] if primary and definition.of(primary.name).fpr is None else chosen[:2]
+    return chosen[:2] if of_rate else chosen[:3]
 
 
 def _control(findings: Findings) -> dict[str, Any] | None:

@@ -155,6 +155,8 @@ def _section(content: Findings, url: str) -> Iterator[str]:
     if content.metrics:
         yield from ("| Metric | Estimate | Limits | |", "|---|---|---|---|", *_rows(content), "")
     yield f"- {counts.members:,} members and {counts.nonmembers:,} non-members ({counts.of})."
+    if content.about is not None:
+        yield f"- As stated, not checked: {escaped(content.about.line)}."
     yield f"- How membership came about: {escaped(content.design or 'not declared')}."
     yield f"- Attack: {escaped(content.scores[0].score)}."
     for bound in content.bounds:

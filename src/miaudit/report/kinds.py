@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,9 +59,11 @@ class Kind:
         found: dict[str, alt.LayerChart] = _of(self.charting or self.drawing, "charts")(findings.as_written())
         return found
 
-    def page(self, findings: FindingsRecord) -> str:
-        """Write the findings as one self-contained page."""
-        return str(_of(self.drawing, "page")(findings.as_written()))
+    def page(self, findings: FindingsRecord, *, files: bool = False) -> str:
+        """Write the findings as one self-contained page; one that can links to the ``files`` of its figures."""
+        draw = _of(self.drawing, "page")
+        linked = {"files": True} if files and "files" in signature(draw).parameters else {}
+        return str(draw(findings.as_written(), **linked))
 
 
 BUILT_IN = {
@@ -252,7 +255,6 @@ def _make(findings: FindingsRecord, folder: Path) -> str:
     undrawn, kind = "", KINDS[findings.KIND]
     specs = {name: chart.to_dict(validate=False) for name, chart in kind.charts(findings).items()}
     drawing.draw_ahead(specs.values(), pictures=True)
-    (folder / PAGE).write_text(kind.page(findings), encoding="utf-8")
     try:
         for name, spec in specs.items():
             vector, picture = drawing.svg(spec), drawing.png(spec)
@@ -262,6 +264,7 @@ def _make(findings: FindingsRecord, folder: Path) -> str:
     except drawing.DrawingError as error:
         shutil.rmtree(folder / FIGURES, ignore_errors=True)
         undrawn = str(error)
+    (folder / PAGE).write_text(kind.page(findings, files=not undrawn), encoding="utf-8")
     (folder / FINDINGS).write_text(findings.to_json(), encoding="utf-8")
     return undrawn
 

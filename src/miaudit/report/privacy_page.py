@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from miaudit.findings.plain_words import privacy_parameter
 from miaudit.metrics.definition import amount, at_most, percent
 from miaudit.report.audit_charts import parameter_name, size
 
@@ -17,8 +18,23 @@ _CLAIM = {
 }
 
 
-def section(findings: Findings) -> dict[str, Any] | None:
-    """What is said of privacy parameters: the propensity's challenge, the claim, the bounds, or why there are none."""
+def explained(findings: Findings) -> dict[str, str]:
+    """What each parameter is that bounds or the claim are about, in a sentence, and what its value comes to."""
+    said: dict[str, str] = {}
+    for bound in findings.bounds:
+        holds = not (findings.is_void or bound.exploratory)
+        said.setdefault(bound.parameter, privacy_parameter(bound.parameter, bound.value, bound.delta, lower=holds))
+    claim = findings.claim
+    if claim is not None:
+        said.setdefault(claim.parameter, privacy_parameter(claim.parameter, claim.value, claim.delta, lower=False))
+    return said
+
+
+def section(findings: Findings, known: str = "") -> dict[str, Any] | None:
+    """What is said of privacy parameters: the propensity's challenge, the claim, the bounds, or why there are none.
+
+    ``known`` is a parameter that the page explained before.
+    """
     challenge, claim, found = findings.challenge, findings.claim, findings.bounds
     if not (challenge or claim or found or findings.no_bound):
         return None
@@ -28,6 +44,7 @@ def section(findings: Findings) -> dict[str, Any] | None:
         "void": tested if findings.is_void else "",
         "challenge": _challenge(challenge) if challenge else None,
         "claim": _claim(claim) if claim else None,
+        "explained": [text for name, text in explained(findings).items() if name != known],
         "rows": [_bound_row(bound) for bound in found],
         "none": findings.no_bound,
         "assumptions": list(dict.fromkeys(text for bound in found for text in bound.assumptions)),

@@ -1,0 +1,57 @@
+"""The section of a configuration file on what is audited, when and by whom, for the first lines of the page."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Annotated, Any
+
+from miaudit.config.section import Keys
+from miaudit.errors import InputError, Option
+from miaudit.findings.about import About
+
+_LONGEST = 200
+
+
+def _text(name: str) -> Any:
+    def read(value: object) -> str:
+        if not isinstance(value, str) or not value.strip() or len(value) > _LONGEST:
+            hint = f'write it in quotes: {name}: "{value}"' if isinstance(value, int | float) else "write a line"
+            raise InputError(name, f"text of at most {_LONGEST} characters", repr(value)[:60], hint)
+        return value.strip()
+
+    return read
+
+
+def _date(value: object) -> str:
+    """A calendar date, which YAML may have read as one: no file knows what day it is when it is used."""
+    try:
+        return datetime.date.fromisoformat(str(value)).isoformat()
+    except ValueError:
+        hint = "write the day itself, so that equal files give equal findings"
+        raise InputError("date", "a date, such as 2026-03-01", repr(value)[:60], hint) from None
+
+
+_MEANING = {
+    "model": "What was audited: its name.",
+    "version": "And its version, in quotes where it is a number.",
+    "data": "What it was trained on, and who stands outside.",
+    "by": "Who ran the audit.",
+}
+ABOUT = Keys(
+    {
+        **{name: Annotated[str | None, Option(said, read=_text(name))] for name, said in _MEANING.items()},
+        "date": Annotated[str | None, Option("Of the audit: 2026-03-01. No clock is read.", read=_date)],
+    }
+)
+
+
+def about_of(section: dict[str, Any]) -> About | None:
+    """Return what a section states, or None where it states nothing.
+
+    Examples
+    --------
+    >>> about_of({"model": "triage", "date": "2026-03-01"}).line, about_of({})
+    ('Model triage · 2026-03-01', None)
+    """
+    said = {name: value for name, value in section.items() if value is not None}
+    return About(**said) if said else None

@@ -1,0 +1,53 @@
+"""What was audited, when and by whom, as its author states it: nothing here was measured or checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from miaudit.arrays import Text
+
+__all__ = ["About"]
+
+
+@dataclass(frozen=True)
+class About:
+    """Statements of whoever ran an audit; each may be None.
+
+    Attributes
+    ----------
+    model, version : what was audited
+    data : what it was trained on, and who stood outside
+    by : who ran the audit
+    date : of the audit, as YYYY-MM-DD; no clock is read, so that two runs of one file give equal findings
+
+    Examples
+    --------
+    >>> About(model="triage", version="2.1", date="2026-03-01").line
+    'Model triage, version 2.1 · 2026-03-01'
+    """
+
+    model: Text | None = None
+    version: Text | None = None
+    data: Text | None = None
+    by: Text | None = None
+    date: Text | None = None
+
+    @property
+    def line(self) -> str:
+        """All that was stated, in one line."""
+        return " · ".join(self._parts())
+
+    def _parts(self) -> Iterator[str]:
+        if self.model or self.version:
+            yield ", ".join(
+                text
+                for text in (self.model and f"Model {self.model}", self.version and f"version {self.version}")
+                if text
+            )
+        if self.data:
+            yield f"Data: {self.data}"
+        if self.by:
+            yield f"Audited by {self.by}"
+        if self.date:
+            yield self.date

@@ -1,0 +1,261 @@
+"""What to do after an audit, with the command: read off the findings and the command that made them.
+
+A name in capitals (FILE, BEFORE) stands for what the findings do not know.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, Literal, Protocol
+
+from miaudit.metrics import classical, definition
+from miaudit.metrics.definition import amount, percent
+
+__all__ = ["Step", "of"]
+
+_TABLES = (".npz", ".csv", ".parquet")
+_OTHER_TABLES = ("--propensity-sample", "--synthetic", "--schema")
+_OF_PLAN = (  # options of miaudit audit that miaudit plan has too, for records whose membership nobody drew
+    *("--member", "--covariates", "--text", "--unit", "--categories", "--components", "--estimator"),
+    *("--propensity-model", "--member-covariates", "--nonmember-covariates", "--member-texts", "--nonmember-texts"),
+    *("--member-units", "--nonmember-units"),
+)
+_USUAL_CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to do: in words, and the command for it, or an empty text."""
+
+    text: str
+    command: str = ""
+
+
+class Audited(Protocol):
+    """What is read of :class:`miaudit.findings.audit.Findings`."""
+
+    @property
+    def verdict(self) -> Any: ...
+    @property
+    def counts(self) -> Any: ...
+    @property
+    def design(self) -> str | None: ...
+    @property
+    def plan(self) -> Mapping[str, Any]: ...
+    @property
+    def repeat(self) -> Mapping[str, Any]: ...
+    @property
+    def claim(self) -> Any: ...
+    @property
+    def is_corrected(self) -> bool: ...
+
+
+class Measured(Protocol):
+    """What is read of :class:`miaudit.findings.audit.Metric`."""
+
+    @property
+    def value(self) -> float | None: ...
+    @property
+    def high(self) -> float | None: ...
+
+
+def reason(found: Audited, auc: Measured | None) -> Literal["no correction", "wrong way", "not declared"]:
+    """Return why a verdict is not testable."""
+    if found.design == "zero-run" and not found.is_corrected:
+        return "no correction"
+    inverted = auc is not None and auc.high is not None and auc.high < 0.5
+    return "wrong way" if inverted or found.design is not None else "not declared"
+
+
+def of(found: Audited, primary: Measured | None, auc: Measured | None) -> Iterator[Step]:
+    """Yield what to do next, the most useful first.
+
+    Parameters
+    ----------
+    found : Findings
+    primary, auc : the primary metric and the AUC of the headline score; None where not shown
+    """
+    status, made = found.verdict.status, Made.by(found.repeat.get("command", ""))
+    if found.claim is not None and found.claim.status == "refuted":
+        yield Step("Withdraw the claim. Then look for what breaks it: noise, clipping, sampling or accounting.")
+    if status == "flagged":
+        yield from _weaken(made)
+    elif status == "clear":
+        yield Step("Try a stronger attack before relying on it: shadow models, where the training can be repeated.")
+        yield Step("Audit the next version in the same way, and compare.", made.comparison)
+    elif status == "inconclusive":
+        yield from _more_records(found, primary, made)
+    elif status == "refused":
+        yield Step("See, before any new scores are computed, which columns or records would help.", made.outlook())
+        yield _DRAW
+    elif reason(found, auc) == "no correction":
+        yield Step(
+            "Name what was known of each record before training: then the difference can be corrected for.",
+            made.again("--covariates", "COLUMNS"),
+        )
+        yield _DRAW
+    elif reason(found, auc) == "wrong way":
+        yield from _turn(made)
+    if found.design is None:
+        yield from _declare(made)
+
+
+_DRAW = Step(
+    "Or let chance decide before the next training which records go in: then nothing has to be corrected.",
+    "miaudit draw --help",
+)
+
+
+@dataclass(frozen=True)
+class Made:
+    """The command that made findings, as words; none where they were made in Python or by something else."""
+
+    words: tuple[str, ...] = ()
+
+    @classmethod
+    def by(cls, command: object) -> Made:
+        """Read a command line; one that is none of ours counts as none."""
+        try:
+            words = shlex.split(command) if isinstance(command, str) else []
+        except ValueError:
+            words = []
+        return cls(tuple(words)) if words[:1] == ["miaudit"] and words[1:2] in (["audit"], ["run"]) else cls()
+
+    @property
+    def config(self) -> str:
+        """The configuration file; empty where there was none."""
+        if self.words[1:2] != ("run",):
+            return ""
+        return next((word for word in self.words[2:] if word.endswith((".yaml", ".yml"))), "")
+
+    def again(self, *more: str) -> str:
+        """Return the command with more options, in place of earlier findings; empty where it is not known."""
+        if self.words[1:2] != ("audit",):
+            return ""
+        added = [*more, *(["--overwrite"] if not {"--overwrite", "--json"} & set(self.words) else [])]
+        return shlex.join([*self.words, *added])
+
+    @property
+    def folder(self) -> str:
+        """Where the results went, as far as the command says so."""
+        return self.option("--out") or "BEFORE"
+
+    @property
+    def comparison(self) -> str:
+        """The command that compares these results with those of a later audit."""
+        return shlex.join(["miaudit", "compare", self.folder, "AFTER"])
+
+    def option(self, name: str) -> str:
+        """Return the value that an option was given last, or an empty text."""
+        return next(reversed(list(self._values(name))), "")
+
+    def _values(self, name: str) -> Iterator[str]:
+        for i, word in enumerate(self.words):
+            if word == name and i + 1 < len(self.words):
+                yield self.words[i + 1]
+            elif word.startswith(f"{name}="):
+                yield word.partition("=")[2]
+
+    def outlook(self, *more: str) -> str:
+        """The command that says from covariates alone what an audit would see."""
+        given = [part for name in _OF_PLAN for value in self._values(name) for part in (name, value)]
+        before = dict(zip(self.words[1:], self.words, strict=False))
+        tables = [w for w in self.words[2:] if w.endswith(_TABLES) and before[w] not in _OTHER_TABLES]
+        sides = any(word.startswith(("--member-", "--nonmember-")) for word in given)
+        if not given:
+            tables, given = ["FILE"], ["--member", "MEMBER", "--covariates", "COLUMNS"]
+        return shlex.join(["miaudit", "plan", *([] if sides else tables[:1] or ["FILE"]), *given, *more])
+
+
+# -- a concern ---------------------------------------------------------------------------------------------------------
+
+
+def _weaken(made: Made) -> Iterator[Step]:
+    if made.config:
+        name = PurePath(made.config).name
+        measures = str(PurePath(made.config).with_name("measures.yaml"))
+        yield Step(
+            f"See which measures weaken the attack on this model, and what each costs: if {name} trains a classifier, "
+            "copy its sections target, data and shadow to measures.yaml beside it.",
+            shlex.join(["miaudit", "disclosure", measures]),
+        )
+    else:
+        yield Step(
+            "With the training code, see which measures weaken the attack, and what each costs: rounded or fewer "
+            "probabilities, labels alone, other trainings.",
+            "miaudit disclosure CONFIG.yaml",
+        )
+    yield Step(
+        "Or train with fewer epochs, more regularisation or differential privacy, audit that model in the same way, "
+        "and compare.",
+        made.comparison,
+    )
+
+
+# -- more records ------------------------------------------------------------------------------------------------------
+
+
+def _more_records(found: Audited, primary: Measured | None, made: Made) -> Iterator[Step]:
+    verdict, counts = found.verdict, found.counts
+    metric = definition.of(verdict.metric)
+    level = found.plan["confidence"]
+    sure = [] if level == _USUAL_CONFIDENCE else ["--confidence", f"{level:g}"]
+    at = [] if metric.fpr is None else ["--fpr", f"{metric.fpr:g}"]
+    if found.design == "zero-run":
+        yield Step("Add others like the records of the training data, and see what so many would show.", made.outlook())
+        return
+    if metric.fpr is not None and (primary is None or primary.value is None):
+        needed = classical.nonmembers_needed(metric.fpr, verdict.confidence)
+        yield Step(
+            f"Audit more {counts.of} that were not trained on: a lower limit at {percent(metric.fpr)} FPR needs at "
+            f"least {needed:,}, and there are {counts.nonmembers:,}.",
+            shlex.join(_planned(max(counts.members, needed), max(counts.nonmembers, needed), *at, *sure)),
+        )
+    elif metric.fpr is not None and primary is not None and (primary.value or 0.0) > verdict.threshold:
+        asked = ["--tpr", f"{primary.value:.6g}", "--threshold", f"{verdict.threshold:g}"]
+        yield Step(
+            f"Audit more {counts.of}: the command says how many it takes to tell what was seen, "
+            f"{amount(verdict.metric, primary.value)}, from {amount(verdict.metric, verdict.threshold)}.",
+            shlex.join(["miaudit", "plan", *at, *asked, *sure]),
+        )
+    else:
+        more = _planned(4 * counts.members, 4 * counts.nonmembers, *at, *sure)
+        yield Step(f"Audit more {counts.of}: four times as many about halve the interval.", shlex.join(more))
+
+
+def _planned(members: int, nonmembers: int, *more: str) -> list[str]:
+    return ["miaudit", "plan", "--members", str(members), "--nonmembers", str(nonmembers), *more]
+
+
+# -- what nobody declared ----------------------------------------------------------------------------------------------
+
+
+_BEFORE_TRAINING = " Name what was known of each record before training."
+_QUESTIONS = (
+    ("one-run", "Did chance decide for each record whether it was trained on, in one training?", ""),
+    ("multi-run", "Did chance decide it, in a training of its own for each record?", ""),
+    ("zero-run", "Did something else decide it: a date, a source, a choice?", _BEFORE_TRAINING),
+)
+
+
+def _declare(made: Made) -> Iterator[Step]:
+    """The question about the design, with what goes with each answer."""
+    named = made.option("--covariates") or made.option("--text")
+    for design, question, besides in _QUESTIONS:
+        how = f'Evidence(..., design="{design}")' if not made.words else f"--design {design}"
+        if made.config:
+            how = f"design: {design}, under evaluation: in {PurePath(made.config).name}"
+        covariates = ["--covariates", "COLUMNS"] if besides and not named else []
+        command = made.again("--design", design, *covariates)
+        yield Step(f"{question} Then declare {design if command else how}.{besides}", command)
+    yield Step("Does nobody know? Then there is no answer, and none should be given.")
+
+
+def _turn(made: Made) -> Iterator[Step]:
+    if made.option("--signal"):
+        yield Step("Turn the scores round, so that they are higher for records of the training data, and audit again.")
+    else:
+        yield Step("If the scores are losses, say so; turn any others round.", made.again("--signal", "loss"))

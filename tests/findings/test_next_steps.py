@@ -1,0 +1,110 @@
+"""What to do next: every command that is named exists, with options that exist, and keeps the words of the first."""
+
+import shlex
+from dataclasses import replace
+
+import pytest
+import typer
+from miaudit.cli import app
+
+from findings.test_plain_words import PRIMARY, found, judged
+from miaudit.findings.next_steps import Made
+
+COMMANDS = typer.main.get_command(app).commands
+MADE = (
+    "",
+    "miaudit audit scores.npz --score loss --member m --out results/one",
+    "miaudit audit 'my scores.csv' --covariates=age,year --member m --design zero-run --text note --json",
+    "miaudit audit --members a.npy --nonmembers b.npy --member-covariates c.npy --nonmember-covariates d.npy",
+    "miaudit run conf/audit.yaml --overwrite",
+    "miaudit demo",
+    "rm -rf /; miaudit audit x.npz",
+    "miaudit audit 'unbalanced",
+)
+
+
+def parsed(command):
+    program, name, *arguments = shlex.split(command)
+    assert program == "miaudit"
+    if arguments == ["--help"]:
+        return {}
+    return COMMANDS[name].make_context(name, arguments).params
+
+
+@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize("status", ["flagged", "clear", "inconclusive", "not-testable", "refused"])
+def test_every_command_is_one_that_exists(made, status):
+    seen = 0
+    for metric in PRIMARY:
+        for design in ("one-run", "zero-run", None):
+            for value in (None, 0.1, 0.5):
+                one = replace(judged(status, 0.05, 0.7, metric, value), design=design, repeat={"command": made})
+                for step in one.in_words.steps:
+                    assert step.text.endswith(".")
+                    if step.command:
+                        seen += 1
+                        parsed(step.command)
+    assert seen or not made.startswith("miaudit audit")
+
+
+def test_a_control_that_does_not_exist_is_refused():
+    with pytest.raises(Exception, match=r"(?i)no such option"):
+        parsed("miaudit plan --no-such-option 3")
+    with pytest.raises(KeyError):
+        parsed("miaudit no-such-command")
+
+
+def steps(status, command="", design="one-run", **more):
+    return replace(judged(status, 0.05, 0.7, **more), design=design, repeat={"command": command}).in_words.steps
+
+
+def test_a_concern_of_a_configuration_leads_to_the_measures():
+    first, second = steps("flagged", MADE[4])
+    assert first.command == "miaudit disclosure conf/measures.yaml"
+    assert "audit.yaml" in first.text
+    assert second.command == "miaudit compare BEFORE AFTER"
+    assert steps("flagged", MADE[1])[1].command == "miaudit compare results/one AFTER"
+
+
+def test_more_records_are_counted():
+    (unresolved,) = found(n=30).in_words.steps
+    assert "needs at least 37, and there are 15" in unresolved.text
+    assert parsed(unresolved.command)["nonmembers"] == 37
+    (above,) = steps("inconclusive", value=0.3)
+    assert (parsed(above.command)["tpr"], parsed(above.command)["threshold"]) == (0.3, 0.15)
+    (below,) = steps("inconclusive", value=0.1)
+    assert parsed(below.command)["members"] == 4 * 300
+
+
+def test_each_answer_about_the_design_has_its_command():
+    one, many, none, nobody = steps("not-testable", MADE[1], None)
+    for step, design in ((one, "one-run"), (many, "multi-run"), (none, "zero-run")):
+        assert step.command.startswith(f"{MADE[1]} --design {design}")
+        assert parsed(step.command)["overwrite"] is True
+    assert parsed(none.command)["covariates"] == ["COLUMNS"]
+    assert nobody.command == ""
+    texts = [step.text for step in steps("not-testable", MADE[4], None)]
+    assert "design: one-run, under evaluation: in audit.yaml" in texts[0]
+
+
+def test_what_a_refused_audit_was_given_goes_to_the_plan():
+    plan, draw = steps("refused", MADE[2], "zero-run")
+    expected = ["miaudit", "plan", "my scores.csv", "--member", "m", "--covariates", "age,year", "--text", "note"]
+    assert shlex.split(plan.command) == expected
+    assert draw.command == "miaudit draw --help"
+    sides = steps("refused", MADE[3], "zero-run")[0].command
+    assert sides == "miaudit plan --member-covariates c.npy --nonmember-covariates d.npy"
+    assert steps("refused", "", "zero-run")[0].command == "miaudit plan FILE --member MEMBER --covariates COLUMNS"
+
+
+def test_losses_are_turned_once():
+    assert "--signal loss" in replace(found(gap=-1.5), repeat={"command": MADE[1]}).in_words.steps[0].command
+    already = replace(found(gap=-1.5), repeat={"command": f"{MADE[1]} --signal loss"}).in_words.steps[0]
+    assert already.command == ""
+
+
+def test_only_our_own_commands_are_repeated():
+    assert Made.by(MADE[6]).words == ()
+    assert Made.by(MADE[7]).words == ()
+    assert Made.by(None).words == ()
+    assert Made.by("miaudit audit 'a; rm -rf /.npz' --member m").again().startswith("miaudit audit 'a; rm -rf /.npz'")
