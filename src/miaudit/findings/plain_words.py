@@ -84,7 +84,7 @@ def of(found: Audited, primary: Measured | None, auc: Measured | None) -> InWord
     >>> evidence = miaudit.Evidence(score=score, member=member, design="one-run")
     >>> findings = miaudit.audit(evidence, plan=miaudit.Plan(fpr_targets=(0.1,)), rng=0)
     >>> print(findings.in_words.said)
-    Of 1,000 audited records in the training data, at least 342 can be told, if 100 of 1,000 others may be accused \
+    Of 1,000 audited records in the training data, at least 332 can be told, if 100 of 1,000 others may be accused \
 wrongly. Guessing tells 100.
     """
     said, limits = _said(found, primary, auc), _limits(found.verdict, primary)
@@ -316,7 +316,7 @@ be told from one of N(μ, 1). At μ = 1 it finds at most 39% of the members whil
 and the runs show that no smaller μ holds.
     >>> print(privacy_parameter("epsilon", 2.0, 1e-5, lower=False))
     ε says by how much the output may change the odds that one record was trained on: at most by the factor e^ε, but \
-for a probability of δ = 1e-05. At ε = 2 that is 7.4, from even odds to 88.1%.
+for a probability of δ = 1e-05. At ε = 2 that is 7.39, from even odds to 88.1%.
     """
     shown = value if value is not None and value > 0 else None
     if parameter == "mu":
