@@ -6,6 +6,7 @@ import base64
 import copy
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -58,7 +59,7 @@ def render(
     undrawn = ""
     try:
         drawn = {name: _figure(chart) for name, chart in charts.items()}
-        scripts = [drawing.program(), _text("frame.js")]
+        scripts = [drawing.program(), _text("frame.js")] if drawn else []
     except drawing.DrawingError as error:
         undrawn, drawn, scripts = str(error), {}, []
     return (
@@ -89,6 +90,26 @@ def data(value: Any) -> Any:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return markupsafe.Markup(text)  # noqa: S704 - escaped for its place just above
+
+
+def labelled(rows: str, names: Sequence[str]) -> Any:
+    """Write the name of its column into each cell of a table's rows: on a phone a row is a card, without a header.
+
+    Examples
+    --------
+    >>> str(labelled('<tr><th scope="row">AUC</th><td>0.6</td></tr>', ["Metric", "Value"]))
+    '<tr><th scope="row">AUC</th><td data-label="Value">0.6</td></tr>'
+    """
+    import markupsafe
+
+    def row(found: re.Match[str]) -> str:
+        columns = iter(names)
+        return re.sub(r"<(td|th)\b", lambda cell: _named(cell[0], next(columns, "")), found[0])
+
+    def _named(cell: str, name: str) -> str:
+        return cell if cell == "<th" else f'{cell} data-label="{markupsafe.escape(" ".join(name.split()))}"'
+
+    return markupsafe.Markup(re.sub(r"<tr\b.*?</tr>", row, rows, flags=re.DOTALL))  # noqa: S704 - was escaped before
 
 
 def _figure(chart: alt.LayerChart) -> dict[str, Any]:
@@ -122,6 +143,7 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters["digest"] = digest
     environment.filters["data"] = data
+    environment.filters["labelled"] = labelled
     return environment
 
 
