@@ -27,7 +27,7 @@ import miaudit as ma
 from miaudit.bundle import read as read_bundle
 from miaudit.collect.extraction import audit_extraction
 from miaudit.findings.kind import FindingsRecord
-from miaudit.report import kinds
+from miaudit.report import index_page, kinds
 
 FROZEN = Path(__file__).parents[1] / "tests" / "frozen" / "files"
 WIDE, PHONE, PAPER = 1280, 390, 720
@@ -292,7 +292,7 @@ _BARE = (
     "(said) => {"
     + _NAMED
     + """
-  var faults = [], main = document.querySelector('main'), text = main.innerText.replace(/\\s+/g, ' ');
+  var faults = [], text = document.body.innerText.replace(/\\s+/g, ' ');
   if (!text.toLowerCase().includes(said.toLowerCase())) faults.push('not said: ' + said.slice(0, 60));
   if (!/[0-9]/.test(document.querySelector('#verdict, #h-audits').parentElement.innerText)) faults.push('no number');
   document.querySelectorAll('[data-chart]').forEach(function (e) {

@@ -17,6 +17,7 @@ import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from functools import cache
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 from miaudit.errors import MiauditError, one_line
@@ -222,6 +223,8 @@ class DrawingError(MiauditError):
 def svg(spec: Mapping[str, Any]) -> str:
     """Render a Vega-Lite specification (``chart.to_dict()``) as SVG text, offline; equal ones give equal text.
 
+    A chart with its title has it, and its text alternative, as ``<title>`` and ``<desc>``.
+
     Raises
     ------
     DrawingError
@@ -230,7 +233,13 @@ def svg(spec: Mapping[str, Any]) -> str:
     drawn = _asked("svg", json.dumps(spec)).decode()
     # The renderer numbers its clipping paths through the life of the process.
     numbers = {name: f"clip{i}" for i, name in enumerate(re.findall(r'<clipPath id="(clip\d+)"', drawn))}
-    return re.sub(r'(<clipPath id="|clip-path="url\(#)(clip\d+)', lambda m: m[1] + numbers.get(m[2], m[2]), drawn)
+    drawn = re.sub(r'(<clipPath id="|clip-path="url\(#)(clip\d+)', lambda m: m[1] + numbers.get(m[2], m[2]), drawn)
+    title = spec.get("title")
+    if not isinstance(title, Mapping) or "description" not in spec:  # inside a page, which says them itself
+        return drawn
+    text = title["text"] if isinstance(title["text"], str) else " ".join(title["text"])
+    words = (one_line(text), one_line(spec["description"]))
+    return drawn.replace(">", ' role="img"><title>{}</title><desc>{}</desc>'.format(*map(escape, words)), 1)
 
 
 def png(spec: Mapping[str, Any], scale: float = 2.0) -> bytes:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.release import Graph, Group
 from miaudit.report.drawing import BLUE, GREY, INK, distinct, finished, over, tips
@@ -16,10 +17,12 @@ NAMES = ("graph",)
 # Groups in one generation up to which their names are drawn.
 _NAMED = 24
 _SWEEPS = 8
+_ACROSS, _UP = 0.35, 0.04  # room beside the outermost groups, in generations and in heights
+_HEAD = 9  # pixels of the head of an arrow
 
 
 def charts(graph: Graph) -> dict[str, alt.LayerChart]:
-    """Draw groups of columns as points, edges between them as lines; no line goes from right to left."""
+    """Draw groups of columns as points, edges between them as arrows; no arrow goes from right to left."""
     import altair as alt
 
     groups = graph.groups
@@ -27,18 +30,19 @@ def charts(graph: Graph) -> dict[str, alt.LayerChart]:
     drawn = distinct([group.name for group in groups], 18)
     most = max(Counter(group.generation for group in groups).values())
     generations = max(group.generation for group in groups) + 1
-    across = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-0.35, generations - 0.65], nice=False))
-    up = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[-0.04, 1.04], nice=False))
+    across = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-_ACROSS, generations - 1 + _ACROSS], nice=False))
+    up = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[-_UP, 1 + _UP], nice=False))
     nodes = [
         {
             "x": places[group.name][0],
             "y": places[group.name][1],
             "name": drawn[group.name],
             "columns": _columns(group.columns),
-            "size": 60 if len(group.columns) == 1 else 160,
+            "size": _size(group),
         }
         for group in groups
     ]
+    radius = {group.name: math.sqrt(_size(group) / math.pi) for group in groups}
     lines = [
         {"edge": i, "at": at, "x": x, "y": y}
         for i, (cause, effect) in enumerate(graph.edges)
@@ -52,6 +56,8 @@ def charts(graph: Graph) -> dict[str, alt.LayerChart]:
             .mark_line(color=GREY, strokeWidth=1.2, opacity=opacity)
             .encode(x=across, y=up, detail="edge:N", order="at:Q")
         )
+        ends = [_end(_path(places[cause], places[effect]), radius[effect]) for cause, effect in graph.edges]
+        layers.append(_heads(ends, generations, max(opacity, 0.45)).encode(x=across, y=up))
     layers.append(
         over(nodes)
         .mark_point(filled=True, color=BLUE, opacity=1)
@@ -69,7 +75,7 @@ def charts(graph: Graph) -> dict[str, alt.LayerChart]:
             .encode(x=across, y=up, text="name:N")
         )
     said = [
-        "Causes stand to the left of their effects. The latent variable is a cause of every group and is not drawn."
+        "Arrows go from cause to effect, left to right. The latent variable is a cause of every group and is not drawn."
     ]
     if most > _NAMED:
         said.append("Names show under the pointer.")
@@ -120,6 +126,33 @@ def _path(start: tuple[float, float], end: tuple[float, float]) -> list[tuple[fl
         bow = -bow
     parts = [i / 16 for i in range(17)]
     return [(start[0] + t * span, start[1] + t * (end[1] - start[1]) + 4 * bow * t * (1 - t)) for t in parts]
+
+
+def _end(path: Sequence[tuple[float, float]], radius: float) -> dict[str, float]:
+    """Where an edge ends, the way it comes from there, and the pixels that its group takes."""
+    (x0, y0), (x, y) = path[-2:]
+    return {"x": x, "y": y, "dx": x - x0, "dy": y - y0, "radius": radius}
+
+
+def _heads(ends: Sequence[Mapping[str, float]], generations: int, opacity: float) -> alt.Chart:
+    """Heads of arrows that touch the groups they point to, at whatever width the chart is drawn."""
+    import altair as alt
+
+    right = f"datum.dx * width / {generations - 1 + 2 * _ACROSS}"
+    down = f"-datum.dy * height / {1 + 2 * _UP}"
+    way, back = f"atan2({down}, {right})", f"-(datum.radius + {_HEAD / 2 + 1})"
+    look: dict[str, Any] = {
+        "angle": alt.expr(f"180 / PI * {way}"),
+        "xOffset": alt.expr(f"{back} * cos({way})"),
+        "yOffset": alt.expr(f"{back} * sin({way})"),
+    }
+    return over(ends).mark_point(
+        shape="triangle-right", filled=True, color=GREY, size=_HEAD**2, opacity=opacity, **look
+    )
+
+
+def _size(group: Group) -> int:
+    return 60 if len(group.columns) == 1 else 160
 
 
 def _columns(names: Sequence[str]) -> str:
