@@ -244,7 +244,8 @@ def _tabbed(tab: Any) -> list[str]:
 
 
 _NAMED = """function named(e) {
-  return e.tagName.toLowerCase() + (e.id ? '#' + e.id : '') + ' ' + (e.getAttribute('aria-label') || e.textContent).trim().slice(0, 40); }
+  var text = e.getAttribute('aria-label') || e.textContent;
+  return e.tagName.toLowerCase() + (e.id ? '#' + e.id : '') + ' ' + text.trim().slice(0, 40); }
 function shown(e) { return e.checkVisibility({visibilityProperty: true}) && e.getClientRects().length > 0; }
 """
 _WIDE = (
@@ -272,7 +273,8 @@ _STOPS = (
   return window.stops.map(named); }"""
 )
 _FOCUS = """() => { var e = document.activeElement, look = getComputedStyle(e), box = e.getBoundingClientRect();
-  return [window.stops.indexOf(e), look.outlineStyle !== 'none' && parseFloat(look.outlineWidth) >= 2 && box.right > 0]; }"""
+  var seen = look.outlineStyle !== 'none' && parseFloat(look.outlineWidth) >= 2 && box.right > 0;
+  return [window.stops.indexOf(e), seen]; }"""
 _PAPER = (
     "() => {"
     + _NAMED
@@ -329,12 +331,12 @@ def main(words: Sequence[str] | None = None) -> int:
     given = parser.parse_args(words)
     unknown = sorted(set(given.kinds) - {*KINDS, INDEX})
     if unknown or missing():
-        print(f"look: {f'no kind {unknown[0]}' if unknown else missing()}", file=sys.stderr)  # noqa: T201
+        print(f"look: {f'no kind {unknown[0]}' if unknown else missing()}", file=sys.stderr)
         return 2
     given.out.mkdir(parents=True, exist_ok=True)
     with opened() as browser:
         seen = [one for kind in given.kinds or (*KINDS, INDEX) for one in look(browser, kind, given.out)]
-    print(_told(seen))  # noqa: T201
+    print(_told(seen))
     return int(any(one.faults for one in seen))
 
 

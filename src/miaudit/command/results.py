@@ -132,9 +132,10 @@ def deliver(
     the findings' own, ``release`` writes a synthetic table into the folder.
     """
     if out is not None:
-        from miaudit.report import kinds
+        from miaudit.report import index_page, kinds
 
         undrawn = kinds.write(found, out, overwrite=overwrite, release=release)
+        index_page.refresh(out)
         if undrawn:
             complain(f"note: {undrawn}")
     if json:

@@ -87,7 +87,7 @@ def _audit(name: str, content: Mapping[str, Any]) -> Entry:
         f"{label(primary)}: {said}",
         _model(content) or content["evidence"]["source"],
         primary,
-        str(next(iter(content["scores"]), {}).get("score", "")),
+        content["scores"][0]["score"] if content["scores"] else "",
         **limits,
         date=_about(content).get("date") or "",
     )
@@ -96,7 +96,7 @@ def _audit(name: str, content: Mapping[str, Any]) -> Entry:
 def _other(name: str, content: Mapping[str, Any]) -> Entry:
     verdict: Mapping[str, Any] = content.get("verdict") or {}
     said = verdict.get("text") or content.get("text") or ""
-    text = said if isinstance(said, str) else said[0]
+    text = (said if isinstance(said, str) else said[0]).removeprefix("Concern: ")
     return Entry(
         name,
         content["kind"],

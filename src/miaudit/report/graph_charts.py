@@ -146,9 +146,10 @@ def _heads(ends: Sequence[Mapping[str, float]], generations: int, opacity: float
         "xOffset": alt.expr(f"{back} * cos({way})"),
         "yOffset": alt.expr(f"{back} * sin({way})"),
     }
-    return over(ends).mark_point(
+    heads: alt.Chart = over(ends).mark_point(
         shape="triangle-right", filled=True, color=GREY, size=_HEAD**2, opacity=opacity, **look
     )
+    return heads
 
 
 def _size(group: Group) -> int:

@@ -17,7 +17,7 @@ from miaudit.findings.kind import parse
 from miaudit.io import atomic
 from miaudit.metrics.definition import chance, label
 from miaudit.report import kinds, page_frame
-from miaudit.report.comparison_page import intervals
+from miaudit.report.comparison_page import VERDICTS, intervals
 from miaudit.report.drawing import distinct
 
 if TYPE_CHECKING:
@@ -106,17 +106,16 @@ def _dated(place: Path) -> Dated:
 def page(listing: Listing) -> str:
     """Write the list as one self-contained HTML page; all text is escaped."""
     charts = _trends(listing.audits)
-    rows = [
-        {
-            "audit": one,
-            "tone": _TONES.get(one.entry.exit_code, ""),
-            "word": page_frame.WORDS.get(one.entry.status, one.entry.status.replace("-", " ").capitalize()),
-        }
-        for one in listing.audits
-    ]
+    rows = [{"audit": one, "tone": _TONES.get(one.entry.exit_code, ""), "word": word(one)} for one in listing.audits]
     return page_frame.render(
         "index_page.html", {"repeat": {}}, charts, listing=listing, rows=rows, trends=list(charts), mark=MARK
     )
+
+
+def word(audit: Dated) -> str:
+    """Return the verdict of an audit in a word or two; nothing where its kind has none."""
+    status = audit.entry.status
+    return VERDICTS.get(status, status.replace("-", " ")).capitalize()
 
 
 def write(folder: str | Path) -> Listing:
