@@ -205,6 +205,7 @@ def _look(browser: Any, kind: str, page: Path, said: str, width: int) -> Seen:
     _axe(tab, seen)
     if width == WIDE:
         tab.set_viewport_size({"width": PAPER, "height": 1000})
+        tab.evaluate("document.activeElement.blur()")
         tab.emulate_media(media="print")
         tab.screenshot(path=page.with_name(f"{kind}-print.png"), full_page=True)
         seen.paper = tab.evaluate(_PAPER)

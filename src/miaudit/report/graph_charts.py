@@ -82,7 +82,7 @@ def charts(graph: Graph) -> dict[str, alt.LayerChart]:
     title = f"{_several(len(groups), 'group')} of columns, {_several(len(graph.edges), 'edge')}"
     if graph.full:
         title = f"{_several(len(groups), 'column')}, {_several(len(graph.edges), 'edge')}"
-    height = max(180, min(640, 46 + 34 * min(most, 18)))
+    height = max(120, min(640, 46 + 34 * min(most, 18)))
     return {"graph": finished(layers, title, said, _described(groups, graph.edges), height)}
 
 

@@ -27,7 +27,7 @@ INDEX = "index.html"
 DEFAULT = "results"  # where commands write that are not told where
 MARK = '<meta name="generator" content="miaudit index">'
 _LARGEST = 20_000_000
-_MOST_TRENDS, _MOST_DRAWN = 6, 60
+_MOST_TRENDS, _MOST_DRAWN = 4, 30
 _TONES = {0: "clear", 3: "flagged", 4: "inconclusive"}
 _NAMES = {0: "without concern", 3: "with concern", 4: "without an answer"}
 
