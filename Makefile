@@ -47,6 +47,7 @@ docs: $(DEV)/.installed
 	NO_MKDOCS_2_WARNING=1 $(DEV)/bin/mkdocs build --quiet
 
 bench: $(DEV)/.installed
+	$(DEV)/bin/python benchmarks/start.py
 	$(DEV)/bin/python benchmarks/run.py
 	$(DEV)/bin/python benchmarks/propensity.py
 	$(DEV)/bin/python benchmarks/effects.py

@@ -5,22 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from miaudit import cli
+from miaudit.command import program
 
 PAGE = Path(__file__).parent / "commands.md"
 
 
 def page() -> str:
     """Return the reference of every command and option, as text of a page."""
-    program: Any = typer.main.get_command(cli.app)
     parts = [
         "# Commands",
         "Written from the commands themselves by `docs/make_commands.py`; `miaudit COMMAND --help` says the same.",
-        cli.EXIT_CODES,
+        program.EXIT_CODES,
     ]
-    for name, command in program.commands.items():
+    for name in program.COMMANDS:
+        command = program.loaded(name)
         parts += _command(name, command)
         for step, inner in getattr(command, "commands", {}).items():
             parts += _command(f"{name} {step}", inner)

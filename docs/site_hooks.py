@@ -1,4 +1,4 @@
-"""For the site: links that lead out of docs/ become the path in the repository, since the site stands alone."""
+"""For the site: links that lead out of docs/ become paths, and blocks of commands consoles, copied without output."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import re
 from typing import Any
 
 _OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./([^)#]+)(?:#[^)]*)?\)")
+_COMMANDS = re.compile(r"^```\n(?=\$ )", re.MULTILINE)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Replace such links by their text and the path."""
-    return _OUTSIDE.sub(lambda m: m[1] if m[2].strip("/") in m[1] else f"{m[1]} (`{m[2]}` in the repository)", markdown)
+    """Replace links out of docs/ by text and path, since the site stands alone; mark blocks of commands."""
+    inside = _OUTSIDE.sub(
+        lambda m: m[1] if m[2].strip("/") in m[1] else f"{m[1]} (`{m[2]}` in the repository)", markdown
+    )
+    return _COMMANDS.sub("```console\n", inside)

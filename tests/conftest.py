@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import settings
 
-from miaudit import cli
+from miaudit.command import program
 
 # The same examples in every run: a suite that fails one time in a hundred teaches people to run it again.
 settings.register_profile("fixed", derandomize=True, deadline=None)
@@ -21,7 +21,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         monkeypatch.setattr(sys, "argv", ["miaudit", *map(str, arguments)])
         capsys.readouterr()
         try:
-            cli.main()
+            program.main()
             code = 0
         except SystemExit as stop:
             code = int(stop.code or 0)

@@ -55,6 +55,7 @@ THROUGH = (
     ("signals by the kind of outputs", "attacks/test_output_kinds.py", "attacks/regression"),
     ("measures by name", "config/test_disclosure.py", "defences/registry"),
     ("the parts of a command: what it prints and writes", "command/test_audit.py", "command/results"),
+    ("how a command shows its options", "command/test_program.py", "command/options"),
     (
         "from files to a release: every stage is seen in what is published",
         "synthesis/generators/test_publication.py",

@@ -61,7 +61,7 @@ def note_making(kind: Any, made: set[str]) -> None:
 
 def walk(arguments: list[str], rooms: dict[str, str]) -> tuple[set[str], set[tuple[str, str]]]:
     """Audit by the command line; return the paths in which a function ran, and the rooms of caller and called."""
-    from miaudit.cli import main
+    from miaudit.command.program import main
 
     paths, calls = set[str](), set[tuple[str, str]]()
 

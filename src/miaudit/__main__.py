@@ -1,5 +1,5 @@
 """``python -m miaudit``."""
 
-from miaudit.cli import main
+from miaudit.command.program import main
 
 main()

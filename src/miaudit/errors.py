@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import inspect
+import json
 import logging
 import math
 import numbers
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib import import_module
+from importlib.util import find_spec
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
     Generic,
@@ -23,6 +27,10 @@ from typing import (
     get_origin,
     get_type_hints,
 )
+from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["ConfigError", "DesignError", "InputError", "MiauditError", "OutputError"]
 
@@ -119,6 +127,48 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"did you mean {close[0]}?" if close else ""
+
+
+EXTRAS = {
+    "dp": ("dp_accounting",),
+    "torch": ("torch", "safetensors"),
+    "text": ("torch", "safetensors", "transformers"),
+    "synthesis": ("torch", "safetensors", "networkx", "dp_accounting", "opendp"),
+    "onnx": ("onnxruntime",),
+    "mlflow": ("mlflow",),
+    "ray": ("ray",),
+}  # the modules that the extras of an installation cannot do without
+
+
+def missing_modules(extras: Iterable[str]) -> list[str]:
+    """Return the modules of some extras that are not installed, without importing any."""
+
+    def is_there(module: str) -> bool:
+        with contextlib.suppress(ImportError, ValueError):
+            return find_spec(module) is not None
+        return False
+
+    modules = dict.fromkeys(module for extra in extras for module in EXTRAS[extra])
+    return [module for module in modules if not is_there(module)]
+
+
+def pip_line(*extras: str) -> str:
+    """Return the line that adds extras to this installation, which may come from an index, a folder or a wheel.
+
+    Examples
+    --------
+    >>> pip_line("dp", "ray").rpartition("[")[2]
+    "dp,ray]'"
+    """
+    origin = "miaudit"
+    metadata = import_module("importlib.metadata")  # loaded where something is missing
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        told = metadata.distribution("miaudit").read_text("direct_url.json") or "{}"
+        url = urlsplit(json.loads(told).get("url", ""))
+        origin = unquote(url.path) if url.scheme == "file" else origin
+    smaller = " (without a GPU add --extra-index-url https://download.pytorch.org/whl/cpu: 1.6 GB in place of 6)"
+    networks = any("torch" in EXTRAS[extra] for extra in extras)
+    return f"pip install '{origin}[{','.join(extras)}]'{smaller if networks else ''}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,6 +347,31 @@ def finite(name: str, value: object, allowed: str, hint: str) -> float:
 # -- names that installed packages add to ---------------------------------------------------------------------------
 
 
+def on_demand(
+    package: str, names: Collection[str], homes: Mapping[str, str] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package whose names are loaded when they are first asked for.
+
+    Parameters
+    ----------
+    package : its name
+    names : all that it offers: modules in it, and what ``homes`` names
+    homes : the module in the package of each name that is no module
+    """
+
+    def find(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        home = (homes or {}).get(name)
+        if home is None:
+            return import_module(f"{package}.{name}")
+        found = getattr(import_module(f"{package}.{home}"), name)
+        setattr(sys.modules[package], name, found)
+        return found
+
+    return find, lambda: list(names)
+
+
 class Offered(Mapping[str, T], Generic[T]):
     """Things of one kind by name: those that are built in, then those of installed packages, loaded when asked for.
 
@@ -359,6 +434,8 @@ class Offered(Mapping[str, T], Generic[T]):
     def _added(self) -> dict[str, EntryPoint]:
         """Entry points by name, read again where the search path of modules has changed."""
         if self._path != tuple(sys.path):
+            from importlib.metadata import entry_points  # noqa: PLC0415 - most programs ask for no name
+
             self._path, self._entries, self._loaded = tuple(sys.path), {}, {}
             for entry in entry_points(group=self._group):
                 other = self._entries.get(entry.name, entry)

@@ -12,11 +12,11 @@ from sklearn.tree import DecisionTreeClassifier
 from typer.testing import CliRunner
 
 from miaudit.attacks import label_only, registry
-from miaudit.cli import app
 from miaudit.collect import outputs as from_outputs
 from miaudit.collect import run_campaign
 from miaudit.collect.campaign import Campaign, Shadows, known
 from miaudit.collect.records import Records
+from miaudit.command.program import app
 from miaudit.defences.outputs import LabelOnly
 from miaudit.defences.trial import Trial, measure
 from miaudit.errors import InputError

@@ -13,8 +13,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from miaudit import cli
 from miaudit.collect.records import Records
+from miaudit.command import program
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 
@@ -30,7 +30,7 @@ np.save(sys.argv[2] + "/outputs.npy", np.eye(2)[up[nearest].astype(int)])
 
 
 def run(*arguments: Any) -> Any:
-    return CliRunner().invoke(cli.app, [str(one) for one in ("canaries", *arguments)])
+    return CliRunner().invoke(program.app, [str(one) for one in ("canaries", *arguments)])
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_a_script_learns_the_canaries_of_the_file_and_leaks_them(data: Path, mon
     assert "Left out, since nobody knows what a canary has there: code, name, rest" in done.output
     content["data"] = {"path": "with.npz", "y": "label", "canary": "canary"}
     Path("audit.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
-    done = CliRunner().invoke(cli.app, ["collect", "audit.yaml", "--out", "e.npz"])
+    done = CliRunner().invoke(program.app, ["collect", "audit.yaml", "--out", "e.npz"])
     assert done.exit_code == 0, done.output
     evidence = Evidence.load("e.npz")
     assert (evidence.n, evidence.design) == (40, "one-run")

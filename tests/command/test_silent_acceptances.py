@@ -100,7 +100,7 @@ def test_a_damaged_parquet_file_is_one_line_whatever_its_reader_does(place: Path
         for at in rng.integers(0, len(good), 4):
             damaged[at] = rng.integers(0, 256)
         (place / "t.parquet").write_bytes(damaged)
-        program = "import sys; from miaudit.cli import main; sys.argv[0] = 'miaudit'; main()"
+        program = "import sys; from miaudit.command.program import main; sys.argv[0] = 'miaudit'; main()"
         words = [sys.executable, "-c", program, *audit("t.parquet", *DESIGN)]
         ran = subprocess.run(words, capture_output=True, text=True, check=False)
         assert ran.returncode in (0, 1, 3, 4), ran.stderr

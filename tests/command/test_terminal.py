@@ -19,7 +19,7 @@ EVIL = "red\x1b[31m\x9b31m"
 
 
 def evil(*words: str, where: Path) -> subprocess.CompletedProcess[bytes]:
-    program = "import sys; from miaudit.cli import main; sys.argv[0] = 'miaudit'; main()"
+    program = "import sys; from miaudit.command.program import main; sys.argv[0] = 'miaudit'; main()"
     told = {**os.environ, "PYTHONIOENCODING": "utf-8", "COLUMNS": "300", "NO_COLOR": "1", "TERM": "dumb"}
     return subprocess.run(
         [sys.executable, "-c", program, *words], cwd=where, capture_output=True, env=told, check=False

@@ -75,7 +75,7 @@ def test_every_option_of_an_audit_has_its_place() -> None:
     import inspect
 
     from miaudit.command.audit import audit as command
-    from miaudit.command.options import KEYS
+    from miaudit.command.keys import KEYS
     from miaudit.config import unread as configuration
 
     options = set(inspect.signature(command).parameters)

@@ -1,12 +1,18 @@
 """Sections of a configuration file."""
 
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pytest
 
-from miaudit.config.audit import AuditConfig
+from miaudit import errors
+from miaudit.config import section
+from miaudit.config.audit import AuditConfig, CampaignConfig
 
 
 @pytest.mark.parametrize(
-    ("section", "key", "value"),
+    ("where", "key", "value"),
     [
         ("evaluation", "seed", True),
         ("evaluation", "components", True),
@@ -21,8 +27,29 @@ from miaudit.config.audit import AuditConfig
         ("privacy", "bounds", 0),
     ],
 )
-def test_true_is_no_number_and_a_number_is_not_true(section: str, key: str, value: object) -> None:
+def test_true_is_no_number_and_a_number_is_not_true(where: str, key: str, value: object) -> None:
     content: dict[str, dict[str, object]] = {"evaluation": {"table_path": "t.npz", "design": "zero-run"}}
-    content.setdefault(section, {})[key] = value
+    content.setdefault(where, {})[key] = value
     with pytest.raises(ValueError, match=r"expected (a number|true or false), received"):
         AuditConfig.model_validate(content)
+
+
+def test_a_file_names_all_extras_that_it_needs_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    absent = ("torch", "dp_accounting", "ray")
+    there = errors.find_spec
+    monkeypatch.setattr(errors, "find_spec", lambda name: None if name in absent else there(name))
+    np.savez(tmp_path / "a.npz", x=np.zeros((4, 2)), y=np.arange(4) % 2)
+    content: dict[str, Any] = {
+        "target": {"kind": "torch", "factory": "miaudit.models.nets:mlp", "options": {"inputs": 2, "classes": 2}},
+        "data": {"path": "a.npz", "x": "x", "y": "y"},
+        "shadow": {"models": 2, "executor": "ray"},
+        "privacy": {"mechanism": {"kind": "dp-sgd", "records": 100, "batch": 10, "noise": 1.0, "epochs": 2}},
+    }
+    with pytest.raises(errors.InputError, match=r"without dp_accounting, ray, torch; pip install '.*\[dp,ray,torch\]'"):
+        section.validated(content, CampaignConfig, tmp_path / "run.yaml")
+    content["privacy"] = {"mechanism": {"kind": "gaussian", "noise": 1.0}}  # a closed form needs no accountant
+    del content["shadow"]["executor"]
+    with pytest.raises(errors.InputError, match=r"without torch; pip install '.*\[torch\]'"):
+        section.validated(content, CampaignConfig, tmp_path / "run.yaml")
+    content["target"] = {"kind": "sklearn", "estimator": "sklearn.svm:SVC"}
+    assert section.validated(content, CampaignConfig, tmp_path / "run.yaml").target.kind == "sklearn"

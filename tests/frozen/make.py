@@ -31,10 +31,10 @@ import numpy as np
 import vl_convert
 
 import miaudit as ma
-from miaudit import cli
 
 # What is no public name. Where it moves, it is named anew here and nowhere else.
 from miaudit.collect import runs
+from miaudit.command import program
 from miaudit.dp import mechanism
 from miaudit.synthesis.generators import ledger
 from miaudit.synthesis.retraining_attack import sets
@@ -144,7 +144,7 @@ def call(*arguments: str) -> tuple[int, str, str]:
     sys.argv = ["miaudit", *arguments]
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            cli.main()
+            program.main()
         code = 0
     except SystemExit as stop:
         code = int(stop.code or 0)
@@ -774,9 +774,7 @@ def printed(command: tuple[str, ...]) -> str:
 
 def commands() -> list[str]:
     """The names of all commands, "" for the program itself."""
-    import typer.main
-
-    return ["", *sorted(typer.main.get_command(cli.app).commands)]  # type: ignore[attr-defined]
+    return ["", *sorted(program.COMMANDS)]
 
 
 def help_of(command: str) -> str:

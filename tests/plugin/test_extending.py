@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import miaudit as ma
 from miaudit.attacks import registry, signals
-from miaudit.cli import app
+from miaudit.command.program import app
 from miaudit.errors import InputError
 from miaudit.report import kinds
 

@@ -32,7 +32,7 @@ def place(tmp_path: Path) -> Path:
 def limited(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
     program = (
         f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({ADDRESSES}, {ADDRESSES}))\n"
-        "from miaudit.cli import main\nmain()"
+        "from miaudit.command.program import main\nmain()"
     )
     command = [sys.executable, "-c", program, *words]
     return subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=300, check=False)
@@ -65,6 +65,30 @@ def test_what_is_drawn_in_a_process_of_its_own_is_the_same(monkeypatch: pytest.M
     here = drawing.svg(spec), drawing.png(spec)
     monkeypatch.setattr(drawing, "_limit", lambda: 1 << 50)
     assert (drawing.svg(spec), drawing.png(spec)) == here
+
+
+SPEC = {"data": {"values": [{"a": 2}]}, "mark": "point", "encoding": {"x": {"field": "a", "type": "quantitative"}}}
+
+
+@pytest.mark.long
+def test_what_is_drawn_ahead_is_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drawing, "_renderers", {})
+    drawing._answer.cache_clear()
+    here = drawing.svg(SPEC), drawing.png(SPEC), drawing.program()
+    assert not drawing._renderers
+    drawing._answer.cache_clear()
+    drawing.program.cache_clear()
+    drawing.prepare()
+    (renderer,) = drawing._renderers.values()
+    drawing.draw_ahead([SPEC], pictures=True)
+    asked = drawing._answer.cache_info().misses
+    assert (drawing.svg(SPEC), drawing.png(SPEC), drawing.program()) == here
+    assert drawing._answer.cache_info().misses == asked  # nothing was drawn twice
+    renderer._end()  # a process that is killed is no loss where addresses are not limited
+    drawing._answer.cache_clear()
+    assert drawing.svg(SPEC) == here[0]
+    with pytest.raises(ValueError, match="failed"):
+        drawing.svg({**SPEC, "mark": "nothing"})
 
 
 @pytest.mark.long

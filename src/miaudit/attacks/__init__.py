@@ -1,21 +1,26 @@
 """Attacks: plain functions from a model's outputs to scores; they see arrays, never models."""
 
-from miaudit.attacks import (
-    disclosed,
-    extraction,
-    label_only,
-    likelihood,
-    lira,
-    multi_label,
-    output_kinds,
-    quantile,
-    registry,
-    regression,
-    rmia,
-    shadow_classifier,
-    signals,
-    tokens,
-)
+from typing import TYPE_CHECKING
+
+from miaudit.errors import on_demand
+
+if TYPE_CHECKING:
+    from miaudit.attacks import (
+        disclosed,
+        extraction,
+        label_only,
+        likelihood,
+        lira,
+        multi_label,
+        output_kinds,
+        quantile,
+        registry,
+        regression,
+        rmia,
+        shadow_classifier,
+        signals,
+        tokens,
+    )
 
 __all__ = [
     "disclosed",
@@ -33,3 +38,5 @@ __all__ = [
     "signals",
     "tokens",
 ]
+
+__getattr__, __dir__ = on_demand(__name__, __all__)

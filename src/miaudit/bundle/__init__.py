@@ -1,6 +1,17 @@
 """Bundles: one file that repeats an audit, written, verified and challenged by independent parties."""
 
-from miaudit.bundle.contents import Bundle, record
-from miaudit.bundle.reading import read
+from typing import TYPE_CHECKING
+
+from miaudit.errors import on_demand
+
+if TYPE_CHECKING:
+    from miaudit.bundle.contents import Bundle, record
+    from miaudit.bundle.reading import read
 
 __all__ = ["Bundle", "challenge", "read", "record", "verify"]
+
+_HOMES = {
+    **dict.fromkeys(("Bundle", "record"), "contents"),
+    "read": "reading",
+}
+__getattr__, __dir__ = on_demand(__name__, __all__, _HOMES)

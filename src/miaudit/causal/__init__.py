@@ -1,17 +1,22 @@
 """Membership that nobody drew: propensities, causal effects, and how far they can be trusted."""
 
-from miaudit.causal import (
-    balance,
-    challenge,
-    concentration,
-    covariates,
-    duplicates,
-    effects,
-    outcome,
-    propensity,
-    replicates,
-    sensitivity,
-)
+from typing import TYPE_CHECKING
+
+from miaudit.errors import on_demand
+
+if TYPE_CHECKING:
+    from miaudit.causal import (
+        balance,
+        challenge,
+        concentration,
+        covariates,
+        duplicates,
+        effects,
+        outcome,
+        propensity,
+        replicates,
+        sensitivity,
+    )
 
 __all__ = [
     "balance",
@@ -25,3 +30,5 @@ __all__ = [
     "replicates",
     "sensitivity",
 ]
+
+__getattr__, __dir__ = on_demand(__name__, __all__)

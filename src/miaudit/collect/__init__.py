@@ -1,16 +1,21 @@
 """From models, their outputs or files of them to evidence; the only room that knows both models and attacks."""
 
-from miaudit.collect.outputs import (
-    Attack,
-    Collected,
-    from_outputs,
-    from_pairs,
-    from_table,
-    from_tokens,
-    one_run,
-    with_headline,
-)
-from miaudit.collect.runs import multi_run
+from typing import TYPE_CHECKING
+
+from miaudit.errors import on_demand
+
+if TYPE_CHECKING:
+    from miaudit.collect.outputs import (
+        Attack,
+        Collected,
+        from_outputs,
+        from_pairs,
+        from_table,
+        from_tokens,
+        one_run,
+        with_headline,
+    )
+    from miaudit.collect.runs import multi_run
 
 __all__ = [
     "Attack",
@@ -33,3 +38,12 @@ __all__ = [
     "stability",
     "with_headline",
 ]
+
+_HOMES = {
+    **dict.fromkeys(
+        ("Attack", "Collected", "from_outputs", "from_pairs", "from_table", "from_tokens", "one_run", "with_headline"),
+        "outputs",
+    ),
+    "multi_run": "runs",
+}
+__getattr__, __dir__ = on_demand(__name__, __all__, _HOMES)

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from miaudit.command import keys as of_file
 from miaudit.command import options
-from miaudit.command.options import KEYS, BundleOut, Json, Out, Overwrite, Seal, Seed, Share, flag, taken, takes
-from miaudit.command.results import BundleWish, check_free, complain, computed, deliver, summary
+from miaudit.command.keys import KEYS, taken, takes
+from miaudit.command.options import BundleOut, Json, Out, Overwrite, Seal, Seed, Share, flag
+from miaudit.command.results import BundleWish, check_free, computed, deliver, summary
 from miaudit.command.synthetic_table import audit_table
+from miaudit.command.terminal import complain
 from miaudit.config.audit import AnyConfig, AuditConfig, CampaignConfig, TableConfig
 from miaudit.config.unread import OF_ZERO_RUN, Source, unread
 from miaudit.errors import InputError
@@ -109,15 +112,15 @@ def _settings(file: Path | None, given: dict[str, Any], source: Source, signal: 
     """What a configuration file would say, checked."""
     from miaudit.collect.outputs import check_signal
 
-    said = options.content(given)
+    said = of_file.content(given)
     evaluation, attack = said.setdefault("evaluation", {}), said.setdefault("attack", {})
     if "type" in attack:
         attack["type"] = [name.replace("-", "_") for name in attack["type"]]
     if source == "synthetic":
-        return options.validated(said, TableConfig)
+        return of_file.validated(said, TableConfig)
     if source == "tokens":
         del evaluation["signal"]
-        return options.validated({**said, "target": {"kind": signal}, "data": {"path": str(file)}}, CampaignConfig)
+        return of_file.validated({**said, "target": {"kind": signal}, "data": {"path": str(file)}}, CampaignConfig)
     check_signal(signal)
     if signal != "score":
         attack.setdefault("type", ["loss"])
@@ -127,7 +130,7 @@ def _settings(file: Path | None, given: dict[str, Any], source: Source, signal: 
         for side, path in said.pop("synthetic").items():
             kind = _FILE_OF.get(signal, signal)
             evaluation[f"{side.removesuffix('s_path')}_{kind}_path"] = path
-    return options.validated(said, AuditConfig)
+    return of_file.validated(said, AuditConfig)
 
 
 def _key(name: str) -> str:

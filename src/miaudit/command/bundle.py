@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from miaudit.command.options import INPUT, Json, Out, Overwrite, Seed
-from miaudit.command.results import check_free, coins_lines, deliver, progress, repeat
+from miaudit.command.results import check_free, coins_lines, deliver, repeat
+from miaudit.command.terminal import progress
 from miaudit.errors import InputError, one_line
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from miaudit.command.options import OUTPUT
-from miaudit.command.results import announce, say
+from miaudit.command.results import announce
+from miaudit.command.terminal import say
 from miaudit.errors import InputError
 
 if TYPE_CHECKING:

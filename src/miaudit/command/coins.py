@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from miaudit.command.options import INPUT, OUTPUT
-from miaudit.command.results import complain, say
+from miaudit.command.options import INPUT, OUTPUT, Command, Group
+from miaudit.command.terminal import complain, say
 from miaudit.errors import InputError
 
 if TYPE_CHECKING:
@@ -218,3 +218,15 @@ def _coins(source: Path, answer: Path | None, scores: Iterable[str] = ()) -> tup
         return Coins.read(source), True
     given = None if answer is None else Answer.read(answer)
     return Secret.read(source).coins(given, scores), False
+
+
+app = typer.Typer(
+    name="coins",
+    cls=Group,
+    help="Sealed coins: draw who is a member together with somebody else, so that neither has to trust the other. "
+    "The one who trains: commit, draw, reveal. The one who attacks: answer, scores, and then miaudit audit --coins.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+for step in (commit, answer, draw, scores, reveal):
+    app.command(cls=Command, epilog="Exit codes: 0 done; 1 could not run; 2 usage.")(step)

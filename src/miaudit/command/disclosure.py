@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from miaudit.command.options import DryRun, Json, Overwrite
-from miaudit.command.results import announce, check_free, deliver, forecast, kept, progress, repeat, say
+from miaudit.command.results import announce, check_free, deliver, forecast, kept, repeat
+from miaudit.command.terminal import progress, say
 from miaudit.errors import one_line
 from miaudit.metrics.definition import amount, written
 

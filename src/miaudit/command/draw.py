@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from miaudit.command.options import OUTPUT
-from miaudit.command.results import complain, progress, say, write_evidence
+from miaudit.command.results import write_evidence
+from miaudit.command.terminal import complain, progress, say
 from miaudit.errors import InputError
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from miaudit.command.options import Json, Out, Overwrite, given
-from miaudit.command.results import check_free, deliver, progress, repeat
+from miaudit.command.results import check_free, deliver, repeat
+from miaudit.command.terminal import progress
 from miaudit.errors import InputError
 
 _PANEL = "A model that is asked"

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from miaudit.command import options
-from miaudit.command.options import OUTPUT, ZERO_RUN, Seed, flag, taken, takes
-from miaudit.command.results import say
+from miaudit.command import keys, options
+from miaudit.command.keys import taken, takes
+from miaudit.command.options import OUTPUT, ZERO_RUN, Seed, flag
+from miaudit.command.terminal import say
 from miaudit.config.audit import Options
 from miaudit.errors import InputError
 from miaudit.metrics.definition import amount, percent, written
@@ -96,7 +97,7 @@ def _zero_run(file: Path | None, given: dict[str, Any], asked: dict[str, Any], s
         if name in given:
             raise typer.BadParameter(f"{flag(name)} would not be used {where}")
     known = {name: value for name, value in given.items() if name in (*_LEARNED, "fpr", "confidence")}
-    audited = options.validated(options.content(known), Options).plan()
+    audited = keys.validated(keys.content(known), Options).plan()
     if file is None:
         sides = (
             {kind: given[f"{side}_{kind}"] for kind in ("covariates", "texts", "units") if f"{side}_{kind}" in given}
@@ -104,7 +105,7 @@ def _zero_run(file: Path | None, given: dict[str, Any], asked: dict[str, Any], s
         )
         evidence = outputs.unscored(None, members=next(sides), nonmembers=next(sides))
     else:
-        columns = options.content({name: given[name] for name in _OF_TABLE if name in given}).get("evaluation", {})
+        columns = keys.content({name: given[name] for name in _OF_TABLE if name in given}).get("evaluation", {})
         evidence = outputs.unscored(file, **columns, categories=audited.categories)
     found = outlook.of(evidence, audited, **asked, rng=np.random.default_rng(seed))
     say(encoder.dumps(asdict(found), indent=1) if json else "\n".join(_outlook_text(found)))
@@ -181,7 +182,7 @@ def _of_numbers(
     if (members is None) != (nonmembers is None) or (members is None and tpr is None):
         raise typer.BadParameter("give --members and --nonmembers, or a --tpr to detect, or all three")
     given = {name: value for name, value in written.items() if name in ("fpr", "confidence", *_OF_NUMBERS)}
-    asked = options.validated(options.content(given), Options).plan()
+    asked = keys.validated(keys.content(given), Options).plan()
     confidence, delta = asked.confidence, written.get("delta", taken("delta")[1])
     claim = None if asked.bounds is None else asked.bounds.claim
     if claim is not None and members is None:

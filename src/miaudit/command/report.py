@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from miaudit.command.options import Overwrite
-from miaudit.command.results import say
+from miaudit.command.terminal import say
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.io import atomic
 

@@ -1,20 +1,19 @@
-"""What a command tells and leaves: lines and a bar at a terminal, the results folder, the bundle, the exit code."""
+"""What a command leaves: the results folder, the bundle, an audit as lines of text, the exit code."""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
 from miaudit import __version__
-from miaudit.errors import InputError, one_line, printable
+from miaudit.command.terminal import complain, progress, say, say_json
+from miaudit.errors import InputError, one_line
 from miaudit.metrics import definition
 from miaudit.metrics.definition import at_least, at_most, written
 
@@ -23,54 +22,6 @@ if TYPE_CHECKING:
     from miaudit.collect.outputs import Collected
     from miaudit.findings.audit import Findings, LowerBound, SealedCoins
     from miaudit.findings.kind import FindingsRecord
-
-
-# -- at a terminal -----------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def progress(stage: str, *, meanwhile: str = "") -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on standard error while work goes on; nothing where that is no terminal.
-
-    ``meanwhile`` names the work that is not counted: it shows, with a moving bar, before and after what is.
-    """
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(stage, total=None, visible=False)
-        uncounted = bar.add_task(meanwhile, total=None, visible=bool(meanwhile))
-
-        def told(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total, visible=done < total or not meanwhile)
-            bar.update(uncounted, visible=bool(meanwhile) and done >= total)
-
-        yield told
-
-
-def complain(text: str) -> None:
-    """Write one line to standard error."""
-    if sys.stderr is not None:
-        print(f"miaudit: {printable(text)}", file=sys.stderr)  # noqa: T201
-
-
-def say(text: str, *, nl: bool = True) -> None:
-    """Write lines to standard output; what steers a terminal, in a name of a file or a column, does not reach it."""
-    typer.echo(printable(text), nl=nl)
-
-
-def say_json(text: str) -> None:
-    """Write JSON to standard output as it is, but for unprintable characters, which are escaped."""
-    typer.echo("".join(ch if ch.isprintable() or ch == "\n" else dumps(ch)[1:-1] for ch in text), nl=False)
 
 
 # -- code that a configuration names -----------------------------------------------------------------------------------
@@ -110,9 +61,10 @@ def repeat(**more: Any) -> dict[str, Any]:
 def check_free(out: Path | None, *, overwrite: bool, released: bool = False) -> None:
     """Refuse a folder that findings could not be written to, before anything is computed."""
     if out is not None:
-        from miaudit.report import kinds
+        from miaudit.report import drawing, kinds
 
         kinds.check_free(out, overwrite=overwrite, released=released)
+        drawing.prepare()
 
 
 def deliver(

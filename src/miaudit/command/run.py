@@ -16,12 +16,11 @@ from miaudit.command.results import (
     deliver,
     forecast,
     kept,
-    progress,
-    say,
     summary,
     write_evidence,
 )
 from miaudit.command.synthetic_table import audit_table
+from miaudit.command.terminal import progress, say
 from miaudit.errors import InputError
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from miaudit.command.options import Json, Overwrite
-from miaudit.command.results import check_free, deliver, progress, repeat, say
+from miaudit.command.results import check_free, deliver, repeat
+from miaudit.command.terminal import progress, say
 from miaudit.errors import one_line
 from miaudit.metrics.definition import at_most
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from miaudit.command.results import check_free, deliver, progress, repeat
+from miaudit.command.results import check_free, deliver, repeat
+from miaudit.command.terminal import progress
 from miaudit.errors import one_line
 from miaudit.metrics.definition import percent, written
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -240,6 +240,12 @@ class DisclosureConfig(File):
                 problem = next(iter(sections.problems(error, TargetSection)))
                 raise ValueError(f"in disclosure.trainings.{name}: {problem}") from None
         return self
+
+    def extras(self) -> Iterator[str]:
+        """Name those of the target, of a cluster and of measures that train networks."""
+        yield from (*self.target.extras, *self.shadow.extras)
+        if any(name == "memguard" for name, _ in self.disclosure.measures()):
+            yield "torch"
 
     @property
     def user_code(self) -> str:

@@ -26,7 +26,16 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
-from miaudit.errors import ConfigError, InputError, Option, nearest, options_of, without_none
+from miaudit.errors import (
+    ConfigError,
+    InputError,
+    Option,
+    missing_modules,
+    nearest,
+    options_of,
+    pip_line,
+    without_none,
+)
 from miaudit.io.tables import read_yaml
 
 Text = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -199,6 +208,10 @@ class File(Section):
         """Say which files are not there, a line for each; relative paths start at ``base``."""
         return missing(self, base)
 
+    def extras(self) -> Iterator[str]:
+        """Name the extras of the installation that are needed, of :data:`miaudit.errors.EXTRAS`."""
+        return iter(())
+
 
 def missing(section: Section, base: Path, where: str = "") -> Iterator[str]:
     """Say which files and folders that a section names are not there, a line for each; ``where`` is its own place."""
@@ -255,6 +268,11 @@ def validated(content: dict[Any, Any], kind: type[AnyFile], path: str | Path) ->
         found = list(config.refused()) or list(config.missing_files(Path(path).parent))
     if found:
         raise ConfigError(Path(path).name, found)
+    extras = sorted(set(config.extras()))
+    absent = missing_modules(extras)
+    if absent:
+        received = f"an installation without {', '.join(absent)}"
+        raise InputError(Path(path).name, "all that it needs", received, pip_line(*extras))
     return config
 
 

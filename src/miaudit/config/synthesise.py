@@ -227,6 +227,10 @@ class SynthesiseConfig(File):
                 hint = "choose another output_dir, or --out"
                 raise InputError(key, "a file that the results are not written over", f"{file} in {folder}", hint)
 
+    def extras(self) -> Iterator[str]:
+        """Name the generators'."""
+        yield "synthesis"
+
     def missing_files(self, base: Path) -> Iterator[str]:
         """Say which files are not there, a line for each."""
         yield from super().missing_files(base)

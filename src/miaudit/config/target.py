@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 import operator
 from abc import abstractmethod
@@ -26,7 +25,7 @@ from pydantic import (
 from miaudit.collect.campaign import Shadows
 from miaudit.collect.records import Records
 from miaudit.config.section import FilePath, FolderPath, Keys, Refused, Section, Text, Word, keys_of
-from miaudit.errors import InputError, Offered, Option, one_line
+from miaudit.errors import InputError, Offered, Option, missing_modules, one_line, pip_line
 from miaudit.io import tables
 from miaudit.models.command import CommandLine, CommandOutputs, CommandTarget
 from miaudit.models.fine_tuned import FineTuned
@@ -81,6 +80,7 @@ class TargetSection(Section):
     """
 
     classifies: ClassVar[bool] = True  # whether it gives probabilities of classes
+    extras: ClassVar[tuple[str, ...]] = ()  # of the installation, that it needs
     kind: str
     name: Text | None = None
 
@@ -135,6 +135,7 @@ class SklearnSection(TargetSection):
 class NetworkSection(TargetSection):
     """What the kinds with a PyTorch network have in common: the function that builds it."""
 
+    extras = ("torch",)
     factory: Text
     options: dict[str, Any] = Field(default_factory=dict)
     output: Text = "logits"
@@ -149,7 +150,7 @@ class NetworkSection(TargetSection):
 
         A function of options may itself return such a function, as those of :mod:`miaudit.models.nets` do.
         """
-        _require(self.kind, "torch", ("torch", "safetensors"))
+        _require(self.kind, *self.extras)
         if not self.options:
             return self.factory
         found = load_factory(self.factory)
@@ -205,6 +206,7 @@ class OutputsSection(TargetSection):
 class OnnxSection(TargetSection):
     """A fitted model in an ONNX file, audited as it is."""
 
+    extras = ("onnx",)
     kind: Literal["onnx"]
     path: FilePath
     given: OnnxGiven | None = None
@@ -218,6 +220,7 @@ class OnnxSection(TargetSection):
 class AskedSection(TargetSection):
     """What the kinds with a folder of transformers have in common: how the model in it is read and asked."""
 
+    extras = ("text",)
     base: FolderPath | None = None
     longest: Annotated[int, Field(ge=2)] | None = None
     batch: Whole | None = None
@@ -231,7 +234,7 @@ class AskedSection(TargetSection):
 
     def _how(self, base: Path) -> dict[str, Any]:
         """As :meth:`asked`, with paths relative to ``base``."""
-        _require(self.kind, "text", ("torch", "safetensors", "transformers"))
+        _require(self.kind, *self.extras)
         return {**self.asked(), "base": self.base and base / self.base, "beside": base}
 
 
@@ -486,6 +489,11 @@ class ShadowSection(Section):
             raise ValueError("expected shadow models beside vulnerability, received none; set models")
         return self
 
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """The extras of the installation that the campaign needs."""
+        return ("ray",) if self.executor == "ray" else ()
+
     def options(self, base: Path, labels: int = 0) -> Shadows:
         """Return the options of the campaign; reads the outputs that are given, of so many labels of each record."""
         given = None
@@ -521,11 +529,9 @@ def _estimator(where: str, options: dict[str, Any]) -> Any:
     raise InputError("target.estimator", allowed, received, hint)
 
 
-def _require(kind: str, extra: str, modules: Sequence[str]) -> None:
-    """Refuse a kind whose extra is not installed."""
-    for module in modules:
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            received = f"an installation without {module}"
-            raise InputError("target.kind", f"what {kind} needs", received, f"pip install miaudit[{extra}]") from error
+def _require(kind: str, *extras: str) -> None:
+    """Refuse a kind whose extras are not installed."""
+    absent = missing_modules(extras)
+    if absent:
+        received = f"an installation without {', '.join(absent)}"
+        raise InputError("target.kind", f"what {kind} needs", received, pip_line(*extras))

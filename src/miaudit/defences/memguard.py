@@ -17,7 +17,7 @@ from miaudit.arrays import FloatArray, IndexArray
 from miaudit.defences.calibration import held_out
 from miaudit.defences.noise import outputs_on_members
 from miaudit.defences.outputs import Disclosed, Kind, Measure, Randomness, checked
-from miaudit.errors import InputError, Option
+from miaudit.errors import InputError, Option, pip_line
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -263,5 +263,5 @@ def _torch() -> Any:
     try:
         import torch  # noqa: PLC0415 - the only defence that needs it
     except ImportError as error:
-        raise InputError("memguard", "PyTorch", "an installation without it", "pip install miaudit[torch]") from error
+        raise InputError("memguard", "PyTorch", "an installation without it", pip_line("torch")) from error
     return torch

@@ -1,20 +1,25 @@
 """Differential privacy: trade-off functions, lower bounds from many runs, one run or none, and verdicts on claims."""
 
-from miaudit.dp import (
-    accounting,
-    ceiling,
-    linear_program,
-    mechanism,
-    multi_run,
-    one_run,
-    privacy_profile,
-    selection,
-    several_runs,
-    step_audit,
-    tradeoff,
-    verdict,
-    zero_run,
-)
+from typing import TYPE_CHECKING
+
+from miaudit.errors import on_demand
+
+if TYPE_CHECKING:
+    from miaudit.dp import (
+        accounting,
+        ceiling,
+        linear_program,
+        mechanism,
+        multi_run,
+        one_run,
+        privacy_profile,
+        selection,
+        several_runs,
+        step_audit,
+        tradeoff,
+        verdict,
+        zero_run,
+    )
 
 __all__ = [
     "accounting",
@@ -31,3 +36,5 @@ __all__ = [
     "verdict",
     "zero_run",
 ]
+
+__getattr__, __dir__ = on_demand(__name__, __all__)

@@ -29,7 +29,7 @@ from miaudit.dp.mechanism import (
 from miaudit.dp.privacy_profile import PrivacyProfile
 from miaudit.dp.tradeoff import Gaussian, TradeOff
 from miaudit.dp.verdict import Parameter, UpperBound
-from miaudit.errors import InputError, MiauditError, check_delta
+from miaudit.errors import InputError, MiauditError, check_delta, pip_line
 
 __all__ = ["calibrate_noise", "dp_sgd", "from_mapping", "tradeoff", "upper_bound"]
 
@@ -193,6 +193,11 @@ def _refuse_target(epsilon: float, delta: float, received: str, hint: str) -> No
     raise InputError("family", allowed, f"one whose target is {received}", hint)
 
 
+def needs_accountant(mechanism: Mechanism) -> bool:
+    """Tell whether a guarantee at a positive delta has no closed form here: it takes the extra ``dp``."""
+    return _mu(mechanism) is None
+
+
 def _mu(mechanism: Mechanism) -> float | None:
     """Return the mu of Gaussian noise, which is exact, of private choices and of their compositions, or None."""
     match mechanism:
@@ -247,7 +252,7 @@ def _accountant(mechanism: Mechanism, *, coarser: float = 1.0) -> Any:
         )
     except ImportError:
         raise MiauditError(
-            "this mechanism needs the accountant dp-accounting, which is not installed; run: pip install miaudit[dp]"
+            f"this mechanism needs the accountant dp-accounting, which is not installed; run: {pip_line('dp')}"
         ) from None
     accountant = pld.PLDAccountant(value_discretization_interval=coarser * _loss_step(mechanism))
     accountant.compose(_event(mechanism, dp_event))

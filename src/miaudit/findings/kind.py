@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 
@@ -24,7 +25,8 @@ _LARGEST = 200_000_000
 class Drawing:
     """What shows findings of any kind: as a page, and as a cell of a notebook.
 
-    The report stands above the findings, so it says so itself, by :func:`drawn_by`, when it is imported.
+    The report stands above the findings, so it says so itself, by :func:`drawn_by`, when it is imported: at the latest
+    when something is first drawn.
     """
 
     page: Callable[[FindingsRecord], str]
@@ -37,6 +39,12 @@ _drawings: list[Drawing] = []
 def drawn_by(drawing: Drawing) -> None:
     """State what draws findings from now on."""
     _drawings[:] = [drawing]
+
+
+def _drawing() -> Drawing:
+    if not _drawings:
+        import_module("miaudit.report.kinds")
+    return _drawings[0]
 
 
 class FindingsRecord:
@@ -88,12 +96,12 @@ class FindingsRecord:
 
     def to_html(self, path: str | Path) -> None:
         """Write the findings as one self-contained page."""
-        page = _drawings[0].page(self)
+        page = _drawing().page(self)
         atomic.write_text(Path(path), page)
 
     def _repr_html_(self) -> str:
         """Show the findings in a notebook, all text escaped."""
-        return _drawings[0].cell(self)
+        return _drawing().cell(self)
 
     def as_written(self) -> Self:
         """Return the same with what its file holds: plain values, None for a number that is not finite."""

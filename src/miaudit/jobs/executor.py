@@ -34,7 +34,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from miaudit.errors import InputError, MiauditError, nearest, one_line
+from miaudit.errors import InputError, MiauditError, nearest, one_line, pip_line
 from miaudit.jobs import resources, shipping
 from miaudit.jobs.resources import Resources
 
@@ -386,7 +386,7 @@ def _on_ray(task: Task, shared: Any, jobs: Sequence[Any], place: Ray) -> Iterato
     try:
         import ray  # type: ignore[import-untyped, unused-ignore]  # noqa: PLC0415
     except ImportError as error:
-        raise InputError("executor", "local, where Ray is not installed", "ray", "pip install ray") from error
+        raise InputError("executor", "local, where Ray is not installed", "ray", pip_line("ray")) from error
     with _connected(ray, place):
         try:
             parcel = ray.put((task, shared))

@@ -14,7 +14,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from miaudit.errors import InputError, one_line
+from miaudit.errors import InputError, one_line, pip_line
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 TASKS = {"CAUSAL_LM": "a causal language model", "SEQ_CLS": "a classifier of texts"}
@@ -193,7 +193,7 @@ def _config_of(content: dict[str, Any]) -> Any:
         import peft  # noqa: PLC0415 - it takes seconds to load
     except ImportError as error:
         received = "an installation without peft"
-        raise InputError("target.folder", "what an adapter needs", received, "pip install miaudit[text]") from error
+        raise InputError("target.folder", "what an adapter needs", received, pip_line("text")) from error
     kinds = {str(name.value): kind for name, kind in peft.PEFT_TYPE_TO_CONFIG_MAPPING.items()}
     kinds.pop("XLORA", None)  # reads further adapters from wherever it says
     kind = kinds.get(str(content.get("peft_type")))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from miaudit.arrays import Float32Array
 from miaudit.attacks import multi_label
 from miaudit.attacks.signals import PROBABILITY_FLOOR
-from miaudit.errors import InputError, check_choice, nearest, one_line
+from miaudit.errors import InputError, check_choice, nearest, one_line, pip_line
 from miaudit.io import frames, tables
 from miaudit.models.foreign import refuse_pickle
 from miaudit.models.outputs import adds_up, check_label_columns, checked_outputs, label_count
@@ -235,7 +235,7 @@ def _session(path: Path) -> Any:
         import onnxruntime  # noqa: PLC0415 - an extra, loaded only where it is used
     except ImportError as error:
         received = "an installation without onnxruntime"
-        raise InputError("target.kind", "what onnx needs", received, "pip install miaudit[onnx]") from error
+        raise InputError("target.kind", "what onnx needs", received, pip_line("onnx")) from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4

@@ -2,6 +2,7 @@
 
 The renderer runs JavaScript, reserves tens of gigabytes of addresses for it, and ends its process where it cannot have
 them. So where addresses are limited (``ulimit -v``, as on clusters) a process of its own draws: its end is an error.
+Where they are not, such a process draws for a command (:func:`prepare`) while that goes on computing.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
-from functools import cache
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from functools import cache, lru_cache
 from html import escape
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal
 
 from miaudit.errors import MiauditError, one_line
@@ -34,6 +38,7 @@ WIDTH = 560
 BLUE, ORANGE, INK, GREY, RED = "#0072b2", "#d55e00", "#1c2530", "#6b7683", "#b3261e"
 DARK_ORANGE = "#a34700"  # for words: the orange of shapes is too light to read
 _FONT = "'Liberation Sans', Arial, Helvetica, sans-serif"
+_SCALE = 2.0  # pixels of a picture for each unit of its size
 _PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from miaudit.report import drawing; drawing.serve()"
 
 
@@ -242,7 +247,7 @@ def svg(spec: Mapping[str, Any]) -> str:
     return drawn.replace(">", ' role="img"><title>{}</title><desc>{}</desc>'.format(*map(escape, words)), 1)
 
 
-def png(spec: Mapping[str, Any], scale: float = 2.0) -> bytes:
+def png(spec: Mapping[str, Any], scale: float = _SCALE) -> bytes:
     """Render a Vega-Lite specification as PNG bytes, offline; ``scale`` pixels for each unit of its size."""
     return _asked("png", json.dumps(spec), scale)
 
@@ -256,6 +261,21 @@ def program() -> str:
     return text
 
 
+def prepare() -> None:
+    """Let a process of its own draw from now on, where there are cores for it, and make ready what a page needs."""
+    if (os.cpu_count() or 1) > 1 and sys.executable:
+        _renderer(os.getpid())
+        _ahead("program")
+
+
+def draw_ahead(specs: Iterable[Mapping[str, Any]], *, pictures: bool = False) -> None:
+    """Let charts be drawn that :func:`svg`, and with ``pictures`` also :func:`png`, are asked for later."""
+    for text in map(json.dumps, specs):
+        _ahead("svg", text)
+        if pictures:
+            _ahead("png", text, _SCALE)
+
+
 def serve() -> None:
     """Answer requests of another process, a line each, until it ends."""
     import resource
@@ -266,23 +286,22 @@ def serve() -> None:
 
 
 def _asked(what: str, *of: Any) -> bytes:
-    limit = _limit()
-    if limit is None or not sys.executable:
-        return _drawn(what, *of)
-    try:
-        renderer = _renderer(os.getpid())
-        assert renderer.stdin is not None and renderer.stdout is not None  # noqa: S101 - pipes, as below
-        renderer.stdin.write(json.dumps([what, *of]) + "\n")
-        renderer.stdin.flush()
-        answer = renderer.stdout.readline()
-    except OSError:
-        answer = ""
-    if not answer:
-        raise DrawingError(
-            f"figures cannot be drawn within {limit / 2**30:.3g} GiB of addresses (ulimit -v); "
-            "draw them where there is no such limit: miaudit report findings.json --overwrite"
-        )
-    return base64.b64decode(answer)
+    return _ahead(what, *of).result()
+
+
+def _ahead(what: str, *of: Any) -> Future[bytes]:
+    process = os.getpid()
+    apart = _limit() is not None and bool(sys.executable)
+    return _answer(process, apart or process in _renderers, what, *of)
+
+
+@lru_cache(maxsize=64)
+def _answer(process: int, apart: bool, what: str, *of: Any) -> Future[bytes]:
+    if apart:
+        return _renderer(process).asked(what, *of)
+    made: Future[bytes] = Future()
+    made.set_result(_drawn(what, *of))
+    return made
 
 
 def _drawn(what: str, *of: Any) -> bytes:
@@ -307,20 +326,58 @@ def _limit() -> int | None:
     return None
 
 
-@cache
-def _renderer(_asking: int) -> subprocess.Popen[str]:
-    """One renderer for the life of the process that asks; it ends when its standard input does."""
-    words = [sys.executable, "-I", "-c", _PROGRAM, *(path for path in sys.path if path)]
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    renderer = subprocess.Popen(words, text=True, encoding="utf-8", **pipes)  # noqa: S603 - this interpreter, our words
-    atexit.register(_end, renderer)
-    return renderer
+class _Renderer:
+    """A process that draws for the life of the process that asks: what is asked of it is answered in turn."""
+
+    def __init__(self) -> None:
+        words = [sys.executable, "-I", "-c", _PROGRAM, *(path for path in sys.path if path)]
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        self._process = subprocess.Popen(words, text=True, encoding="utf-8", **pipes)  # noqa: S603 - our own words
+        self._waiting: SimpleQueue[tuple[Future[bytes], tuple[Any, ...]]] = SimpleQueue()
+        threading.Thread(target=self._work, daemon=True).start()
+        atexit.register(self._end)
+
+    def asked(self, *request: Any) -> Future[bytes]:
+        answer: Future[bytes] = Future()
+        self._waiting.put((answer, request))
+        return answer
+
+    def _work(self) -> None:
+        while True:
+            answer, request = self._waiting.get()
+            try:
+                answer.set_result(self._drawn(*request))
+            except BaseException as error:
+                answer.set_exception(error)
+
+    def _drawn(self, *request: Any) -> bytes:
+        pipe, drawn = self._process.stdin, self._process.stdout
+        assert pipe is not None and drawn is not None  # noqa: S101 - pipes, as above
+        try:
+            pipe.write(json.dumps(request) + "\n")
+            pipe.flush()
+            answer = drawn.readline()
+        except OSError:
+            answer = ""
+        if answer:
+            return base64.b64decode(answer)
+        limit = _limit()
+        if limit is None:
+            return _drawn(*request)
+        raise DrawingError(
+            f"figures cannot be drawn within {limit / 2**30:.3g} GiB of addresses (ulimit -v); "
+            "draw them where there is no such limit: miaudit report findings.json --overwrite"
+        )
+
+    def _end(self) -> None:
+        self._process.kill()  # a thread that waits for an answer has none, and lets go of the pipe
+        self._process.wait()
 
 
-def _end(renderer: subprocess.Popen[str]) -> None:
-    for pipe in (renderer.stdin, renderer.stdout):
-        if pipe is not None:
-            with contextlib.suppress(OSError):
-                pipe.close()
-    renderer.kill()
-    renderer.wait()
+_renderers: dict[int, _Renderer] = {}
+
+
+def _renderer(process: int) -> _Renderer:
+    if process not in _renderers:
+        _renderers[process] = _Renderer()
+    return _renderers[process]

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from miaudit.errors import InputError, OutputError, one_line
+from miaudit.errors import InputError, OutputError, one_line, pip_line
 from miaudit.findings.audit import Findings, LowerBound, Metric, foremost
 from miaudit.findings.disclosure import DisclosureFindings, Limits
 from miaudit.findings.kind import FindingsRecord
@@ -292,9 +292,7 @@ def to_mlflow(
         refused: Any = import_module("mlflow.exceptions").MlflowException
         connect: Any = import_module("mlflow.tracking").MlflowClient
     except ImportError as error:
-        raise InputError(
-            "--to", "model-card, where MLflow is missing", "mlflow", "pip install mlflow-skinny"
-        ) from error
+        raise InputError("--to", "model-card, where MLflow is missing", "mlflow", pip_line("mlflow")) from error
     try:
         client = connect(tracking_uri=tracking_uri)
         if run_id is not None:

@@ -250,9 +250,11 @@ def _owned(released: bool) -> tuple[str, ...]:
 def _make(findings: FindingsRecord, folder: Path) -> str:
     """Fill a folder; return why it is without figures, or nothing."""
     undrawn, kind = "", KINDS[findings.KIND]
+    specs = {name: chart.to_dict(validate=False) for name, chart in kind.charts(findings).items()}
+    drawing.draw_ahead(specs.values(), pictures=True)
+    (folder / PAGE).write_text(kind.page(findings), encoding="utf-8")
     try:
-        for name, chart in kind.charts(findings).items():
-            spec = chart.to_dict(validate=False)
+        for name, spec in specs.items():
             vector, picture = drawing.svg(spec), drawing.png(spec)
             (folder / FIGURES).mkdir(exist_ok=True)
             (folder / FIGURES / f"{name}.svg").write_text(vector, encoding="utf-8")
@@ -260,7 +262,6 @@ def _make(findings: FindingsRecord, folder: Path) -> str:
     except drawing.DrawingError as error:
         shutil.rmtree(folder / FIGURES, ignore_errors=True)
         undrawn = str(error)
-    (folder / PAGE).write_text(kind.page(findings), encoding="utf-8")
     (folder / FINDINGS).write_text(findings.to_json(), encoding="utf-8")
     return undrawn
 

@@ -58,7 +58,9 @@ def render(
     """
     undrawn = ""
     try:
-        drawn = {name: _figure(chart) for name, chart in charts.items()}
+        specs = {name: chart.to_dict(validate=False) for name, chart in charts.items()}
+        drawing.draw_ahead({key: part for key, part in spec.items() if key != "title"} for spec in specs.values())
+        drawn = {name: _figure(spec) for name, spec in specs.items()}
         scripts = [drawing.program(), _text("frame.js")] if drawn else []
     except drawing.DrawingError as error:
         undrawn, drawn, scripts = str(error), {}, []
@@ -112,9 +114,8 @@ def labelled(rows: str, names: Sequence[str]) -> Any:
     return markupsafe.Markup(re.sub(r"<tr\b.*?</tr>", row, rows, flags=re.DOTALL))  # noqa: S704 - was escaped before
 
 
-def _figure(chart: alt.LayerChart) -> dict[str, Any]:
+def _figure(spec: dict[str, Any]) -> dict[str, Any]:
     """A chart as a caption, a still picture, and a specification that follows the width of the page."""
-    spec = chart.to_dict(validate=False)
     title = spec.pop("title")
     still = base64.b64encode(drawing.svg(spec).encode()).decode()
     live = copy.deepcopy(spec)

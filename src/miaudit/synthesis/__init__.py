@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from miaudit.errors import MiauditError
+from miaudit.errors import MiauditError, pip_line
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
 from miaudit.synthesis.generators.release import Release
 from miaudit.synthesis.generators.tables_config import TablesConfig
@@ -73,6 +73,6 @@ def __getattr__(name: str) -> Any:
         if error.name != "torch":
             raise
         raise MiauditError(
-            f"synthesis.{name} needs torch, which is not installed; run: pip install miaudit[synthesis]"
+            f"synthesis.{name} needs torch, which is not installed; run: {pip_line('synthesis')}"
         ) from None
     return getattr(module, name)

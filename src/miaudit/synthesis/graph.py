@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from miaudit.errors import InputError, MiauditError, nearest
+from miaudit.errors import InputError, MiauditError, nearest, pip_line
 from miaudit.io.tables import existing_file, read_yaml
 from miaudit.synthesis.schema import Schema
 
@@ -256,7 +256,7 @@ def _networkx() -> Any:
     try:
         import networkx  # noqa: PLC0415 - an extra
     except ImportError:
-        raise MiauditError("this needs networkx, which is not installed; run: pip install miaudit[synthesis]") from None
+        raise MiauditError(f"this needs networkx, which is not installed; run: {pip_line('synthesis')}") from None
     return networkx
 
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from miaudit.arrays import FloatArray
-from miaudit.errors import MiauditError
+from miaudit.errors import MiauditError, pip_line
 
 _GRID = -40  # power of two
 
@@ -88,7 +88,7 @@ def _opendp() -> Any:
         from opendp import domains, measurements, measures, metrics  # noqa: F401, PLC0415
     except ImportError:
         raise MiauditError(
-            "noise on tables needs opendp, which is not installed; run: pip install miaudit[synthesis]"
+            f"noise on tables needs opendp, which is not installed; run: {pip_line('synthesis')}"
         ) from None
     opendp.mod.enable_features("contrib")
     return opendp

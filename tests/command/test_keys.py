@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from miaudit.command.audit import audit
-from miaudit.command.options import KEYS
+from miaudit.command.keys import KEYS
 from miaudit.config.audit import AuditConfig, TableConfig
 from miaudit.config.section import Keys, keys_in, sections_in
 

@@ -1,0 +1,164 @@
+"""Options that say what a key of an audit's configuration file says."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import typing
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+from pydantic import ValidationError
+
+from miaudit.command.options import INPUT, OUTPUT, PRIVACY, RATIO, RECORD, SYNTHETIC, VERDICT, ZERO_RUN, flag
+from miaudit.config import audit as configuration
+from miaudit.config.section import Refused, options_in, problems
+from miaudit.errors import MiauditError, without_none
+
+_SIDES = ("member", "nonmember")
+# Keys of a configuration file that are options too, by panel and section, in the order of the help.
+_PANELS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    (INPUT, "evaluation", ("score", "member")),
+    (INPUT, "synthetic", ("members_path", "nonmembers_path")),  # or files of evaluation, by the signal
+    (INPUT, "evaluation", ("signal", "labels", "member_labels_path", "nonmember_labels_path")),
+    (INPUT, "attack", ("type",)),
+    (INPUT, "evaluation", ("unit", *(f"{side}_units_path" for side in _SIDES))),
+    (INPUT, "evaluation", ("group", *(f"{side}_groups_path" for side in _SIDES), "run", "design")),
+    (INPUT, "coins", ("reveal",)),
+    (ZERO_RUN, "evaluation", ("covariates", *(f"{side}_covariates_path" for side in _SIDES))),
+    (ZERO_RUN, "evaluation", ("text", *(f"{side}_texts_path" for side in _SIDES))),
+    (
+        ZERO_RUN,
+        "evaluation",
+        ("categories", "components", "estimator", "propensity_model", "classifier", "bounds_model"),
+    ),
+    (ZERO_RUN, "evaluation", ("propensity", *(f"{side}_propensities_path" for side in _SIDES))),
+    (ZERO_RUN, "evaluation", ("propensity_sample_path",)),
+    (ZERO_RUN, "reference", ("score", "use", "trained_on_neither")),
+    (ZERO_RUN, "evaluation", tuple(f"{side}_references_path" for side in _SIDES)),
+    (ZERO_RUN, "reporting", ("raw_only",)),
+    (RATIO, "attack", ("variance", "statistic", "folds")),
+    (RATIO, "attack.statistics", ("mu_in", "sigma_in", "mu_out", "sigma_out")),
+    (SYNTHETIC, "synthetic", ("table_path", "schema_path", "secrets", "known", "records")),
+    (VERDICT, "attack", ("fpr_targets",)),
+    (VERDICT, "evaluation", ("confidence",)),
+    (VERDICT, "reporting", ("primary_metric", "threshold_for_concern", "levels", "prior")),
+    (VERDICT, "attack", ("n_bootstrap",)),
+    (VERDICT, "evaluation", ("intervals",)),
+    (VERDICT, "attack", ("headline",)),
+    (PRIVACY, "privacy.claim", ("epsilon", "delta", "mu")),
+    (PRIVACY, "privacy", ("mechanism", "delta", "guesses", "at_least", "correction", "margin", "bounds")),
+    (OUTPUT, "reporting", ("row_level",)),
+    (RECORD, "model", ("architecture", "checkpoint", "num_classes", "name")),
+)
+_NAMES = {  # of parameters that are not called as their key, without the _path of files
+    "attack.type": "attack",
+    "attack.fpr_targets": "fpr",
+    "reporting.primary_metric": "primary",
+    "reporting.threshold_for_concern": "threshold",
+    "coins.reveal": "coins",
+    "reporting.row_level": "show_rows",
+    "synthetic.table_path": "synthetic",
+    "synthetic.secrets": "secret",
+    "privacy.bounds": "no_bounds",
+    "model.name": "model_name",
+    **{f"reference.{name}": f"reference_{name}" for name in ("score", "use")},
+    **{f"privacy.claim.{name}": f"claim_{name}" for name in ("epsilon", "delta", "mu")},
+}
+KEYS: dict[str, tuple[str, str]] = {
+    _NAMES.get(f"{section}.{key}", key.removesuffix("_path")): (f"{section}.{key}", panel)
+    for panel, section, keys in _PANELS
+    for key in keys
+}
+_KINDS = {
+    path: (kind, option)
+    for file in (configuration.AuditConfig, configuration.TableConfig)
+    for path, kind, option in options_in(file)
+}
+AnyFile = TypeVar("AnyFile", bound=configuration.Options)
+
+
+def taken(name: str) -> tuple[Any, Any]:
+    """Return the annotation and the default of a parameter that says what a key of a file says."""
+    path, panel = KEYS[name]
+    kind, option = _KINDS[path]
+    plain, default = without_none(kind)[0], option.default
+    words = option.read is not None or option.words_of(plain) is not None
+    if plain is bool:
+        default = False
+    elif path.endswith("_path") or name in ("mechanism", "coins"):
+        plain = Path
+    elif typing.get_origin(plain) is tuple or (typing.get_args(plain) and not words):
+        plain, default = list[str], None  # one name, or several
+    elif words:
+        plain = str
+    least = 1 if name == "components" else None
+    shown = typer.Option(flag(name), help=option.help, rich_help_panel=panel, min=least)
+    return Annotated[plain if default is not None else plain | None, shown], default
+
+
+def takes(**parameters: tuple[Any, Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command parameters, each with its annotation and default, in the place of its ``**options``."""
+
+    def signed(function: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(function, eval_str=True).parameters.values())
+        named = [parameter for parameter in own if parameter.kind is parameter.KEYWORD_ONLY]
+        made = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            for name, (annotation, default) in parameters.items()
+        ]
+        first = [parameter for parameter in own if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
+        function.__signature__ = inspect.Signature([*first, *made, *named])  # type: ignore[attr-defined]
+        return function
+
+    return signed
+
+
+def content(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a configuration file would say in the place of options."""
+    made: dict[str, Any] = {}
+    for name, value in options.items():
+        if name in KEYS:
+            *sections, key = KEYS[name][0].split(".")
+            place = made
+            for section in sections:
+                place = place.setdefault(section, {})
+            place[key] = _said(name, value)
+    return made
+
+
+def _said(name: str, value: Any) -> Any:
+    if name == "no_bounds":
+        return not value
+    if name == "mechanism":
+        return configuration.read_mechanism(value)
+    if isinstance(value, list | tuple):
+        return [part.strip() for text in value for part in text.split(",") if part.strip()]
+    return str(value) if isinstance(value, Path) else value
+
+
+def validated(said: Mapping[str, Any], kind: type[AnyFile]) -> AnyFile:
+    """Check options as a configuration file is checked.
+
+    Raises
+    ------
+    MiauditError
+        For a value that cannot be used.
+    typer.BadParameter
+        For options that do not go together.
+    """
+    try:
+        return kind.model_validate(said)
+    except ValidationError as error:
+        line = next(iter(problems(error, kind)))
+        found = error.errors()[0]
+        place, _, rest = re.sub(r"\.\d+:", ":", line, count=1).partition(": ")
+        sections = sorted(kind.model_fields.keys() - {"reference"})  # whose keys say little by themselves
+        for head in ("privacy.claim.", "attack.statistics.", *(f"{name}." for name in sections)):
+            place = place.removeprefix(head)
+        names = {path.rpartition(".")[2]: flag(name) for name, (path, _) in KEYS.items() if path.endswith("_path")}
+        told = f"{names.get(place, place)}: {rest}"
+        together = found["type"] == "value_error" and not isinstance(found["ctx"]["error"], Refused)
+        raise typer.BadParameter(told) if together else MiauditError(told) from None

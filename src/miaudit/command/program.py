@@ -1,0 +1,252 @@
+"""The command line: text in, exit code out. Everything it does is a function of the library.
+
+A command is loaded when it is called: the help of the program comes from the table below.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+
+from miaudit import __version__
+from miaudit.command.options import Command, Group
+from miaudit.command.terminal import complain
+from miaudit.errors import MiauditError, one_line
+
+EXIT_CODES = (
+    "Exit codes: 0 no concern; 1 could not run; 2 usage; 3 concern, or a claim refuted; 4 no answer (inconclusive, not "
+    "testable, refused)."
+)
+_COULD_RUN = f"Exit code 0 unless it could not run. {EXIT_CODES}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the program knows of a command before it is loaded.
+
+    Attributes
+    ----------
+    module : of :mod:`miaudit.command`, with a function of the command's name, or with an ``app`` of several
+    short : the first paragraph of its help
+    epilog : the end of its help
+    """
+
+    module: str
+    short: str
+    epilog: str = ""
+
+
+COMMANDS: Mapping[str, Entry] = {
+    "demo": Entry(
+        "demo",
+        "Audit a classifier trained here and now: handwritten digits, a random half of them members (about 10 "
+        "seconds).",
+        _COULD_RUN,
+    ),
+    "run": Entry(
+        "run", "Audit what a configuration file describes; its relative paths start at the file itself.", EXIT_CODES
+    ),
+    "collect": Entry(
+        "run",
+        "Go from the model or outputs that a configuration file describes to evidence, for miaudit audit.",
+        _COULD_RUN,
+    ),
+    "canaries": Entry(
+        "canaries",
+        "Make canaries, records for an audit, and write the data with them for a training that runs elsewhere.",
+        "Exit codes: 0 done; 1 could not run; 2 usage. Examples: miaudit canaries audit.yaml --kind mislabelled "
+        "--count 500 --out with_canaries.npz; miaudit canaries digits.npz --x pixels --y digit --kind noise --shape "
+        "8,8 --count 500",
+    ),
+    "draw": Entry(
+        "draw",
+        "Write each fit of a campaign into a folder of its own, to be trained by any scheduler; trains nothing.",
+        "Exit codes: 0 done; 1 could not run; 2 usage. "
+        "Example: miaudit draw audit.yaml --out fits; bash fits/commands.txt; miaudit gather fits --out evidence.npz",
+    ),
+    "gather": Entry(
+        "draw",
+        "Make evidence of the fits that miaudit draw wrote, once they are trained.",
+        "Exit codes: 0 done; 1 could not run, or fits are missing or stale; 2 usage. "
+        "Example: miaudit gather fits --out evidence.npz; miaudit audit evidence.npz",
+    ),
+    "audit": Entry(
+        "audit",
+        "Audit scores, losses, logits or probabilities of records whose membership is known.",
+        f"Example: miaudit audit scores.npz --score loss --signal loss --member member. {EXIT_CODES}",
+    ),
+    "disclosure": Entry(
+        "disclosure",
+        "Compare what probabilities, one confidence, a set of labels or a label give an attacker, and defences with "
+        "them.",
+        f"Example: miaudit disclosure examples/disclosure/sklearn.yaml --dry-run. {EXIT_CODES}",
+    ),
+    "extraction": Entry(
+        "extraction",
+        "Say how many texts a language model repeats word for word, beside texts that it never saw.",
+        "Example: miaudit extraction tokens.jsonl --prefix 50 --suffix 50 --queries 100 --design one-run --out out. "
+        f"{EXIT_CODES}",
+    ),
+    "synthesise": Entry(
+        "synthesise",
+        "Make a synthetic table from a private one along a causal graph, with a stated privacy guarantee.",
+        "Exit codes: 0 a guarantee is proved; 1 could not run; 2 usage; 4 no privacy was asked for, or a draft was "
+        "written. Examples: miaudit synthesise patients.csv; miaudit synthesise patients/synthesise.yaml --dry-run",
+    ),
+    "verify": Entry(
+        "bundle",
+        "Check whether the digests of a bundle fit, and whether its findings follow from its evidence.",
+        "Exit codes: 0 verified; 1 could not run; 2 usage; 3 it failed; 4 only a part, or nothing, could be "
+        "recomputed.",
+    ),
+    "challenge": Entry(
+        "bundle",
+        "Challenge a bundle with a stronger attack, or a better propensity, on the same records.",
+        "Exit codes: 0 the bundle stands; 1 could not run; 2 usage; 3 the challenger won; 4 undecided.",
+    ),
+    "unseal": Entry(
+        "bundle",
+        "Open the sealed labels of your bundle, once, and sign which submissions were in before.",
+        "Exit codes: 0 done; 1 could not run; 2 usage.",
+    ),
+    "compare": Entry(
+        "compare",
+        "Compare two audits, metric by metric, with an interval on each difference.",
+        "Exit codes: 0 no rise shown; 1 could not run; 2 usage; 3 leakage rose; 4 not comparable.",
+    ),
+    "history": Entry(
+        "compare",
+        "Line up many audits of one model: a page with the primary metric over time, and each step compared.",
+        "Exit codes, of the last step: 0 no rise shown; 1 could not run; 2 usage; 3 leakage rose; 4 not comparable.",
+    ),
+    "export": Entry(
+        "report",
+        "Hand finished findings to a model card or to MLflow; nothing is computed.",
+        "Exit codes: 0 done; 1 could not run; 2 usage. "
+        "Example: miaudit export results/audit --to model-card --model NAME --out card.md",
+    ),
+    "report": Entry(
+        "report",
+        "Draw the page and the figures again from finished findings; nothing is computed.",
+        "Exit code 0, whatever the findings conclude.",
+    ),
+    "plan": Entry(
+        "plan",
+        "Say what an audit will be able to see, before any data is collected, or any score of zero-run records.",
+        "Exit codes: 0 done; 1 could not run; 2 usage; 4 a zero-run audit would be refused. Examples: miaudit plan "
+        "--members 1000 --nonmembers 1000; miaudit plan --fpr 0.001 --tpr 0.05; miaudit plan records.csv --member "
+        "member --covariates age,year",
+    ),
+    "coins": Entry(
+        "coins",
+        "Sealed coins: draw who is a member together with somebody else, so that neither has to trust the other. "
+        "The one who trains: commit, draw, reveal. The one who attacks: answer, scores, and then miaudit audit "
+        "--coins.",
+    ),
+}
+
+
+def loaded(name: str) -> Any:
+    """Import a command and make it what the command line calls.
+
+    Examples
+    --------
+    >>> [option.name for option in loaded("demo").params]
+    ['out', 'overwrite', 'json', 'seed']
+    """
+    entry = COMMANDS[name]
+    module = import_module(f"miaudit.command.{entry.module}")
+    app = getattr(module, "app", None)
+    if app is None:
+        app = typer.Typer(add_completion=False)
+        app.command(name, cls=Command, epilog=entry.epilog)(getattr(module, name))
+    return typer.main.get_command(app)
+
+
+class _Waiting(Command):
+    """A command that is loaded when it is called."""
+
+    def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
+        return loaded(str(self.name)).make_context(info_name, args, parent=parent, **extra)
+
+
+class _Program(Group):
+    """Commands whose complaints about arguments hold nothing that steers a terminal, though a file's name may."""
+
+    def __init__(self, *, commands: Any = None, **extra: Any) -> None:
+        own = {name: _Waiting(name, help=entry.short) for name, entry in COMMANDS.items()}
+        super().__init__(commands={**own, **(commands or {})}, **extra)
+
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        with _told():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _told():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, typer.BadParameter.__mro__[2]):  # what typer calls any complaint
+            error.message = one_line(str(error.message))  # type: ignore[attr-defined]
+        raise
+
+
+app = typer.Typer(
+    name="miaudit",
+    cls=_Program,
+    help="How much does a model give away about the records it was trained on, and how far can that number be trusted?",
+    epilog=f"Start with: miaudit demo. {EXIT_CODES}",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """Run the command line; errors that the user can mend are one line on standard error and exit code 1."""
+    before = {number: signal.signal(number, _interrupted) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        app()
+    except MiauditError as error:
+        complain(str(error))
+        sys.exit(1)
+    except MemoryError:
+        complain("out of memory; audit fewer records or columns at a time")
+        sys.exit(1)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        complain(f"the operating system refused: {error}")
+        sys.exit(1)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupted(number: int, _frame: object) -> None:
+    """Stop as the shell expects, but with a line that says what became of the results."""
+    complain("interrupted; no results were written")
+    sys.exit(128 + number)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"miaudit {__version__}")
+        raise typer.Exit
