@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from miaudit.command.options import Json, Out, Overwrite
-from miaudit.command.results import deliver, repeat, say, say_json
+from miaudit.command.results import deliver, repeat
+from miaudit.command.terminal import say, say_json
 from miaudit.errors import InputError, one_line
 
 if TYPE_CHECKING:

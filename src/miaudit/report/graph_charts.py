@@ -42,22 +42,7 @@ def charts(graph: Graph) -> dict[str, alt.LayerChart]:
         }
         for group in groups
     ]
-    radius = {group.name: math.sqrt(_size(group) / math.pi) for group in groups}
-    lines = [
-        {"edge": i, "at": at, "x": x, "y": y}
-        for i, (cause, effect) in enumerate(graph.edges)
-        for at, (x, y) in enumerate(_path(places[cause], places[effect]))
-    ]
-    opacity = max(0.12, min(0.7, 60 / max(1, len(graph.edges))))
-    layers = []
-    if lines:
-        layers.append(
-            over(lines)
-            .mark_line(color=GREY, strokeWidth=1.2, opacity=opacity)
-            .encode(x=across, y=up, detail="edge:N", order="at:Q")
-        )
-        ends = [_end(_path(places[cause], places[effect]), radius[effect]) for cause, effect in graph.edges]
-        layers.append(_heads(ends, generations, max(opacity, 0.45)).encode(x=across, y=up))
+    layers = [layer.encode(x=across, y=up) for layer in _arrows(graph, places, generations)]
     layers.append(
         over(nodes)
         .mark_point(filled=True, color=BLUE, opacity=1)
@@ -69,11 +54,9 @@ def charts(graph: Graph) -> dict[str, alt.LayerChart]:
         )
     )
     if most <= _NAMED:
-        layers.append(
-            over(nodes)
-            .mark_text(dy=-11, fontSize=11, color=INK, stroke="white", strokeWidth=0)
-            .encode(x=across, y=up, text="name:N")
-        )
+        named = over(nodes).encode(x=across, y=up, text="name:N")
+        layers.append(named.mark_text(dy=-11, fontSize=11, stroke="white", strokeWidth=3))  # arrows pass behind a name
+        layers.append(named.mark_text(dy=-11, fontSize=11, color=INK))
     said = [
         "Arrows go from cause to effect, left to right. The latent variable is a cause of every group and is not drawn."
     ]
@@ -82,7 +65,7 @@ def charts(graph: Graph) -> dict[str, alt.LayerChart]:
     title = f"{_several(len(groups), 'group')} of columns, {_several(len(graph.edges), 'edge')}"
     if graph.full:
         title = f"{_several(len(groups), 'column')}, {_several(len(graph.edges), 'edge')}"
-    height = max(120, min(640, 46 + 34 * min(most, 18)))
+    height = max(180 if generations > 2 else 120, min(640, 46 + 34 * min(most, 18)))
     return {"graph": finished(layers, title, said, _described(groups, graph.edges), height)}
 
 
@@ -126,6 +109,19 @@ def _path(start: tuple[float, float], end: tuple[float, float]) -> list[tuple[fl
         bow = -bow
     parts = [i / 16 for i in range(17)]
     return [(start[0] + t * span, start[1] + t * (end[1] - start[1]) + 4 * bow * t * (1 - t)) for t in parts]
+
+
+def _arrows(graph: Graph, places: Mapping[str, tuple[float, float]], generations: int) -> list[alt.Chart]:
+    """Lines from causes to effects, and their heads; none where there is no edge."""
+    if not graph.edges:
+        return []
+    paths = [_path(places[cause], places[effect]) for cause, effect in graph.edges]
+    lines = [{"edge": i, "at": at, "x": x, "y": y} for i, path in enumerate(paths) for at, (x, y) in enumerate(path)]
+    opacity = max(0.12, min(0.7, 60 / len(paths)))
+    shafts: alt.Chart = over(lines).mark_line(color=GREY, strokeWidth=1.2, opacity=opacity)
+    radius = {group.name: math.sqrt(_size(group) / math.pi) for group in graph.groups}
+    ends = [_end(path, radius[effect]) for path, (_, effect) in zip(paths, graph.edges, strict=True)]
+    return [shafts.encode(detail="edge:N", order="at:Q"), _heads(ends, generations, max(opacity, 0.45))]
 
 
 def _end(path: Sequence[tuple[float, float]], radius: float) -> dict[str, float]:
