@@ -8,6 +8,7 @@ from typing import Any
 
 from miaudit.findings.audit import Metric
 from miaudit.findings.comparison import followed
+from miaudit.findings.verdict import code_of
 from miaudit.metrics.definition import label
 
 _LONGEST = 300
@@ -95,6 +96,9 @@ def _audit(name: str, content: Mapping[str, Any]) -> Entry:
 
 def _other(name: str, content: Mapping[str, Any]) -> Entry:
     verdict: Mapping[str, Any] = content.get("verdict") or {}
+    second = (content.get("membership") or {}).get("verdict") or {}  # of a table's attacks, as evidence
+    if second and code_of(verdict["status"]) != content["exit_code"] == code_of(second["status"]):
+        verdict = second
     said = verdict.get("text") or content.get("text") or ""
     text = (said if isinstance(said, str) else said[0]).removeprefix("Concern: ")
     return Entry(
