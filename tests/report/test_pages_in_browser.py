@@ -40,7 +40,7 @@ SPOILT = {
     "wide": '<div style="width:3000px">wide</div>',
     "keyboard": '<a href="#x" style="outline:0">no focus</a>',
     "bare": '<input type="range" aria-label="dead">',
-    "paper": '<div class="scroll" style="max-height:20px;overflow:auto!important"><p style="height:99px">long</p></div>',
+    "paper": '<div class="scroll" style="max-height:20px;overflow:auto!important"><p style="height:99px">x</p></div>',
     "console": '<img alt="" src="nowhere.png">',
 }
 
