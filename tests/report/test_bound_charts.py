@@ -51,9 +51,11 @@ def test_without_a_claim_the_line_holds_the_first_bound():
 
 
 @pytest.mark.long
-def test_a_bound_of_zero_shows_nothing_and_is_not_drawn():
+def test_a_bound_of_zero_shows_nothing():
     plain = replace(one_run(), claim=None, bounds=(replace(MU, value=0.0, reachable=None, p_value=None),)).to_dict()
-    assert "bounds" not in charts_of(plain)  # a line with nothing on it
+    found, spec = marks(plain)
+    assert found == {"lower bound (95%) nothing shown (0)": 0.0}
+    assert "NaN" not in drawing.svg(spec)
     page = Page(page_of(plain))
     assert cells(page_of(plain), "h-bounds")[0][1][1] == "nothing shown (0)"
     assert "no leakage" not in page.words.lower()

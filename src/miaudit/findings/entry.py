@@ -29,7 +29,7 @@ class Entry:
     metric : name of the primary metric of an audit, else empty
     score : name of the score that it was measured with
     value, low, high : of that metric; None where there is none, or where it is raw and not causal
-    date : as it stands in the findings; empty where it does not
+    date, version : of the audit and of the model, as the findings state them; empty where they do not
     """
 
     name: str
@@ -44,6 +44,7 @@ class Entry:
     low: float | None = None
     high: float | None = None
     date: str = ""
+    version: str = ""
 
 
 def entry(name: str, content: Mapping[str, Any]) -> Entry:
@@ -90,7 +91,7 @@ def _audit(name: str, content: Mapping[str, Any]) -> Entry:
         primary,
         content["scores"][0]["score"] if content["scores"] else "",
         **limits,
-        date=_about(content).get("date") or "",
+        **_stated(content),
     )
 
 
@@ -106,9 +107,9 @@ def _other(name: str, content: Mapping[str, Any]) -> Entry:
         content["kind"],
         verdict.get("status") or content.get("status") or "",
         content["exit_code"],
-        text if len(text) <= _LONGEST else f"{text[:_LONGEST].rstrip()}…",
+        text[:1].upper() + (text[1:] if len(text) <= _LONGEST else f"{text[1:_LONGEST].rstrip()}…"),
         _model(content) or content.get("source") or "",
-        date=_about(content).get("date") or "",
+        **_stated(content),
     )
 
 
@@ -118,3 +119,7 @@ def _about(content: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _model(content: Mapping[str, Any]) -> str:
     return _about(content).get("model") or ""
+
+
+def _stated(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _about(content).get(name) or "" for name in ("date", "version")}

@@ -395,7 +395,7 @@ def _distribution(findings: Findings, shape: Histogram) -> alt.LayerChart:
 def _bounds(findings: Findings) -> dict[str, alt.LayerChart]:
     """The bounds of the claim's parameter, or of the first bound where nothing is claimed, on a line from zero.
 
-    Nothing is drawn where there is no number but 0, or where a refuted propensity makes the bounds void.
+    Nothing is drawn where there is no number, or where a refuted propensity makes the bounds void.
     """
     claim, found, upper, claimed = findings.claim, findings.bounds, None, None
     if findings.is_void:
@@ -412,8 +412,6 @@ def _bounds(findings: Findings) -> dict[str, alt.LayerChart]:
     else:
         return {}
     marks = _bound_marks(lower, confidence, reachable, upper, claimed)
-    if not any(value > 0 for value, *_ in marks):
-        return {}
     title = _bounds_title(name, lower, confidence, upper, claimed)
     alternative = f"A line from zero with marks: {'; '.join(mark for _, mark, *_ in marks)}."
     layers, said = _bound_layers(name, lower, upper, marks), _bounds_in_words(lower, upper, reachable)
