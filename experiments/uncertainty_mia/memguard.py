@@ -2,7 +2,7 @@
 
 ``python experiments/uncertainty_mia/memguard.py --data ../shared/data`` takes about a quarter of an hour on 2 cores.
 What each model gives out is kept in ``--out``, so the same command again goes on where it stopped. The table goes to
-``docs/defences.md`` as it is printed.
+``memguard.md`` as it is printed.
 """
 
 from __future__ import annotations
