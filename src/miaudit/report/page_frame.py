@@ -97,6 +97,8 @@ def data(value: Any) -> Any:
 def labelled(rows: str, names: Sequence[str]) -> Any:
     """Write the name of its column into each cell of a table's rows: on a phone a row is a card, without a header.
 
+    A cell with a dash alone is marked, too: a card leaves it out.
+
     Examples
     --------
     >>> str(labelled('<tr><th scope="row">AUC</th><td>0.6</td></tr>', ["Metric", "Value"]))
@@ -111,7 +113,8 @@ def labelled(rows: str, names: Sequence[str]) -> Any:
     def _named(cell: str, name: str) -> str:
         return cell if cell == "<th" else f'{cell} data-label="{markupsafe.escape(" ".join(name.split()))}"'
 
-    return markupsafe.Markup(re.sub(r"<tr\b.*?</tr>", row, rows, flags=re.DOTALL))  # noqa: S704 - was escaped before
+    rows = re.sub(r"<tr\b.*?</tr>", row, rows, flags=re.DOTALL).replace(">–</td>", " data-none>–</td>")
+    return markupsafe.Markup(rows)  # noqa: S704 - was escaped before
 
 
 def _figure(spec: dict[str, Any]) -> dict[str, Any]:
