@@ -51,4 +51,5 @@ def test_cells_are_labelled_by_their_columns_and_labels_stay_text():
     found = str(page_frame.labelled(rows, ["Name", 'A "quoted"\n<b>', "None", "More"]))
     assert found.count('data-label="A &#34;quoted&#34; &lt;b&gt;" class="note">1<') == 2
     assert found.count('<td data-label="None" data-none>–</td>') == found.count('<td data-label="More">2<') == 2
+    assert found.count('<th data-label="Name" scope="row">a<') == 2
     assert re.sub(r' data-(label="[^"]*"|none)', "", found) == rows

@@ -102,16 +102,13 @@ def labelled(rows: str, names: Sequence[str]) -> Any:
     Examples
     --------
     >>> str(labelled('<tr><th scope="row">AUC</th><td>0.6</td></tr>', ["Metric", "Value"]))
-    '<tr><th scope="row">AUC</th><td data-label="Value">0.6</td></tr>'
+    '<tr><th data-label="Metric" scope="row">AUC</th><td data-label="Value">0.6</td></tr>'
     """
     import markupsafe
 
     def row(found: re.Match[str]) -> str:
-        columns = iter(names)
-        return re.sub(r"<(td|th)\b", lambda cell: _named(cell[0], next(columns, "")), found[0])
-
-    def _named(cell: str, name: str) -> str:
-        return cell if cell == "<th" else f'{cell} data-label="{markupsafe.escape(" ".join(name.split()))}"'
+        columns = (markupsafe.escape(" ".join(name.split())) for name in names)
+        return re.sub(r"<t[dh]\b", lambda cell: f'{cell[0]} data-label="{next(columns, "")}"', found[0])
 
     rows = re.sub(r"<tr\b.*?</tr>", row, rows, flags=re.DOTALL).replace(">–</td>", " data-none>–</td>")
     return markupsafe.Markup(rows)  # noqa: S704 - was escaped before
