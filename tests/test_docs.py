@@ -205,6 +205,17 @@ def test_links_lead_somewhere(path: Path) -> None:
         assert (path.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("path", [path for path in DOCS if path.parent.name == "docs"], ids=lambda path: path.name)
+def test_a_page_says_for_whom_it_is(path: Path) -> None:
+    title, gap, *rest = path.read_text(encoding="utf-8").splitlines()
+    assert re.match(r"# \S", title)
+    assert gap == ""
+    said = rest[: rest.index("")]
+    assert said[0].startswith("For ")
+    assert len(said) <= 2
+    assert max(map(len, said)) <= 140
+
+
 def test_the_reference_of_commands_is_that_of_the_commands() -> None:
     spec = importlib.util.spec_from_file_location("make_commands", ROOT / "docs" / "make_commands.py")
     assert spec is not None

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,6 +18,7 @@ from hypothesis.extra import numpy as hnp
 import miaudit as ma
 from auditing.test_score_choice import scores
 from miaudit import Evidence
+from miaudit.collect.outputs import from_outputs
 from miaudit.errors import InputError
 from miaudit.io import tables
 
@@ -249,7 +252,7 @@ def test_the_evidence_of_one_score_shares_what_was_checked_and_counted() -> None
     ("fields", "word"),
     [
         ({"score": [1.0, [2.0]]}, "unequal length"),
-        ({"score": [1.0, None]}, "Python objects"),
+        ({"score": [1.0, None]}, "1 missing, the first in row 1"),
         ({"score": []}, "one non-member"),
         ({"member": [[True], [False]]}, "shape"),
         ({"covariates": np.ones((3, 2))}, "2 rows"),
@@ -434,3 +437,77 @@ def test_series_of_a_frame_go_into_evidence(make):
         frame = frame.collect()
     held = ma.Evidence(score=frame["loss"], member=frame["trained"])
     assert held.n_members == 2
+
+
+def test_losses_are_turned_once_and_it_is_recorded(tmp_path: Path) -> None:
+    losses, member = [0.1, 2.0, 0.5, 3.0], [1, 0, 1, 0]
+    evidence = Evidence(score=losses, member=member, signal="loss", source="mine")
+    assert evidence.scores["loss"].tolist() == [-loss for loss in losses]
+    assert evidence.source == "mine (losses, turned by their sign)"
+    collected = from_outputs(member=member, losses=losses, rng=np.random.default_rng(0)).evidence
+    assert evidence.digest == collected.digest  # what the collector makes of losses
+    assert evidence.replace(design="one-run").scores["loss"].tolist() == evidence.scores["loss"].tolist()
+    evidence.save(tmp_path / "e.csv")
+    again = Evidence.load(tmp_path / "e.csv")
+    assert (again.digest, again.source) == (evidence.digest, evidence.source)
+    frame = pl.DataFrame({"x": losses, "m": member})
+    frame.write_csv(tmp_path / "raw.csv")
+    for read in (
+        Evidence.from_frame(frame, score="x", member="m", signal="loss"),
+        Evidence.load(tmp_path / "raw.csv", score="x", member="m", signal="loss"),
+    ):
+        assert read.scores["x"].tolist() == evidence.score.tolist()
+    two = Evidence(score={"a": losses, "b": [1, 2, 3, 4]}, member=member, signal="loss")
+    assert two.scores["b"].tolist() == [-1, -2, -3, -4]
+
+
+@pytest.mark.parametrize(("signal", "word"), [("los", "did you mean loss"), ("logits", "from_outputs"), (None, "sign")])
+def test_another_signal_is_refused(signal: Any, word: str) -> None:
+    with pytest.raises(InputError, match=f"^signal: expected score or loss.*{word}"):
+        Evidence(score=[1.0, 2.0], member=[1, 0], signal=signal)
+
+
+SCORES, UNITS = [0.25, -1.0, 3.5], ["a", "b", "b"]
+LIBRARIES = {
+    "lists": (SCORES, [1, 0, 1], UNITS),
+    "pandas": (pd.Series(SCORES, index=[7, 8, 9]), pd.Series([True, False, True]), pd.Series(UNITS)),
+    "nullable": (
+        pd.Series(SCORES, dtype="Float64"),
+        pd.Series([1, 0, 1], dtype="Int64"),
+        pd.Series(UNITS, dtype="string"),
+    ),
+    "categories": (pd.Series(SCORES), pd.Series([1, 0, 1], dtype="boolean"), pd.Series(UNITS, dtype="category")),
+    "objects": (pd.Series(SCORES, dtype=object), pd.Series([1, 0, 1], dtype=object), np.array(UNITS, dtype=object)),
+    "polars": (pl.Series(SCORES), pl.Series([True, False, True]), pl.Series(UNITS, dtype=pl.Categorical)),
+    "floats": (np.array(SCORES, dtype=np.float32), np.array([1.0, 0.0, 1.0]), pl.Series(UNITS)),
+}
+
+
+@pytest.mark.parametrize("kind", LIBRARIES)
+def test_columns_of_any_library_are_the_same_evidence(kind: str) -> None:
+    score, member, unit = LIBRARIES[kind]
+    plain = Evidence(score=np.array(SCORES), member=np.array([True, False, True]), unit=np.array(UNITS))
+    assert Evidence(score=score, member=member, unit=unit).digest == plain.digest
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"member": pd.Series([True, None, False])}, "member: .*1 missing, the first in row 1"),
+        ({"member": pl.Series([True, None, False])}, "member: .*1 missing, the first in row 1"),
+        ({"unit": pd.Series(["a", None, "b"])}, "unit: .*1 missing, the first in row 1"),
+        ({"score": pd.Series([0.1, None, 0.2], dtype="Float64")}, "score: .*1 missing"),
+        ({"score": pd.Series([object()] * 3)}, "Python objects"),
+        ({"score": pd.Series(SCORES), "member": pd.Series([1, 0, 1])[::-1]}, "member: expected the index of score"),
+    ],
+)
+def test_columns_with_gaps_or_in_another_order_are_refused(fields: dict[str, Any], word: str) -> None:
+    with pytest.raises(InputError, match=word):
+        Evidence(**{"score": SCORES, "member": [1, 0, 1], **fields})
+
+
+def test_the_columns_of_a_frame_name_covariates() -> None:
+    for frame in (pd.DataFrame({"age": [1, 2, 3]}), pl.DataFrame({"age": [1, 2, 3]})):
+        assert Evidence(score=SCORES, member=[1, 0, 1], covariates=frame).covariate_names == ("age",)
+    unnamed = Evidence(score=SCORES, member=[1, 0, 1], covariates=pd.DataFrame([[1], [2], [3]]))
+    assert unnamed.covariate_names == ()

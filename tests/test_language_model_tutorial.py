@@ -22,7 +22,7 @@ from miaudit.io.sealed_coins import Coins
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "auditing_a_language_model.md"
 EXAMPLE = ROOT / "examples" / "finetune"
-ANSWERS = {"audit": (0, 3, 4), "extraction": (0, 3, 4)}  # exit codes of commands that give an answer
+ANSWERS = dict.fromkeys(("run", "audit", "extraction"), (0, 3, 4))  # exit codes of commands that give an answer
 
 
 def blocks(kind: str) -> list[str]:
@@ -57,6 +57,7 @@ def test_the_commands_run_as_written(tmp_path: Path) -> None:
     assert "Audited were 100 canaries" in page
     assert "reference_ratio" in page
     assert "neither of the two could choose them alone" in page
+    assert (tmp_path / "first" / "report.html").is_file()
     assert (tmp_path / "extraction" / "report.html").is_file()
     coins, held = Coins.read(tmp_path / "coins.reveal.json"), np.load(tmp_path / "evidence.npz")
     both = np.concatenate([coins.members(run, records=100) for run in (1, 2)])

@@ -94,10 +94,16 @@ def test_the_action_stops_as_the_exit_code_says(
         "reporting": {"primary_metric": "auc", "threshold_for_concern": threshold},
     }
     (tmp_path / "an audit.yaml").write_text(yaml.safe_dump(config))
-    inputs = {"config": "an audit.yaml", "out": "the results", "no-answer": no_answer}
+    inputs = {
+        "config": "an audit.yaml",
+        "out": "the results",
+        "no-answer": no_answer,
+        "bundle": "an audit.zip" * (threshold == 0.9),
+    }
     outputs, code = play(tmp_path, Path(sys.executable), only=("Audit", "Verdict"), **inputs)
     assert (outputs["exit-code"], outputs.get("verdict", ""), code) == (inner, verdict, outer)
     assert (tmp_path / "the results" / "report.html").is_file() is bool(verdict)
+    assert (tmp_path / "an audit.zip").is_file() is (threshold == 0.9)
     assert not (tmp_path / "miaudit.txt").exists()
 
 

@@ -20,5 +20,5 @@ model.fit(x[member], y[member], epochs=20, verbose=0)
 findings = ma.audit_model(
     model, members=(x[member], y[member]), nonmembers=(x[~member], y[~member]), design="one-run", rng=0
 )
-findings.to_html("results/report.html")
+findings.to_html("results/report.html", overwrite=True)
 print(findings)

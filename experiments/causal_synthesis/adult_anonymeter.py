@@ -94,7 +94,7 @@ def one_arm(adult: Adult, plan: TablePlan, arm: str, out: Path, rng: np.random.G
     findings = audited(adult, plan, f"CTGAN on Adult: {arm}", rng)
     name = arm.replace(" ", "-")
     atomic.write_text(out / f"{name}.json", findings.to_json())
-    findings.to_html(out / f"{name}.html")
+    findings.to_html(out / f"{name}.html", overwrite=True)
     return summary(findings)
 
 

@@ -2,7 +2,7 @@
 
 python experiments/dp_lora/run.py --data ../shared/data                        # small: a few CPU minutes
 python experiments/dp_lora/run.py --data ../shared/data --form tiny
-python experiments/dp_lora/run.py --data ../shared/data --docs docs/text.md    # the table of that page
+python experiments/dp_lora/run.py --data ../shared/data --docs experiments/dp_lora/README.md    # its table
 
 Each training leaves evidence in a file of its own, so that a killed run goes on where it stopped.
 """

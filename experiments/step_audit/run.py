@@ -1,7 +1,7 @@
-"""Audit the zoo of DP-SGD loops, the right ones, and simulated steps; write the tables of docs/step_audit.md.
+"""Audit the zoo of DP-SGD loops, the right ones, and simulated steps; write the tables of README.md.
 
 python experiments/step_audit/run.py                         # small: 8 trainings of each loop, minutes on one core
-python experiments/step_audit/run.py --full --docs docs/step_audit.md   # 12 of each, 200 of the right ones
+python experiments/step_audit/run.py --full --docs experiments/step_audit/README.md   # 12 of each, 200 right ones
 """
 
 from __future__ import annotations

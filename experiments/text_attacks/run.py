@@ -3,8 +3,8 @@
 ``python experiments/text_attacks/run.py --data ../shared/data`` runs the small form in some minutes of CPU; ``--full``
 larger models, longer texts and more trainings. Every training is kept as soon as it is whole: the same command goes on
 where it was stopped, and with ``--only`` several processes can train for one table. Results go to
-``results/experiments/text_attacks`` and are compared with ``expected.json``; ``--docs docs/text.md`` writes the table
-into that page.
+``results/experiments/text_attacks`` and are compared with ``expected.json``; with ``--docs
+experiments/text_attacks/gains.md`` the tables go into that page.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from causal_synthesis.kept import Kept, place
 HERE = Path(__file__).parent
 RESULTS = Path("results/experiments/text_attacks")
 MARKS = ("<!-- table: experiments/text_attacks/run.py --docs -->", "<!-- end of the table -->")
+MARKS_TPR = ("<!-- table of the TPR: experiments/text_attacks/run.py --docs -->", MARKS[1])
 LEAST = 0.01  # an attack whose gain is at most this much of the AUC does not add
 
 
@@ -162,21 +163,25 @@ def _short(value: float, sign: str) -> str:
     return format(value, f"{sign}.3f").replace("0.", ".")
 
 
-def page(found: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """What goes into the docs."""
+def pages(found: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[tuple[str, str], str]:
+    """What goes between each pair of marks: gains in AUC, and in TPR at 1% FPR."""
     price = max(part["price"] for part in found.values())
-    return (
+    auc = (
         f"AUC of the loss (95%), and what each attack adds to it (95% for all attacks of a setting at once), over "
         f"{settings['trainings']} trainings of {settings['audited']} documents. An attack *adds* where the lower limit "
-        f"is above the price of one score more ({price:.4f} at most).\n\n"
-        f"{gains_table(found, 'auc')}\n\nThe same of the TPR at 1% FPR:\n\n{gains_table(found, 'tpr@0.01')}\n"
+        f"is above the price of one score more ({price:.4f} at most).\n\n{gains_table(found, 'auc')}\n"
     )
+    return {MARKS: auc, MARKS_TPR: f"The same of the TPR at 1% FPR:\n\n{gains_table(found, 'tpr@0.01')}\n"}
 
 
-def insert(path: Path, text: str) -> None:
-    """Put the tables into a page, between its two marks."""
-    before, rest = path.read_text(encoding="utf-8").split(MARKS[0])
-    atomic.write_text(path, f"{before}{MARKS[0]}\n\n{text}\n{MARKS[1]}{rest.split(MARKS[1])[1]}")
+def insert(path: Path, texts: Mapping[tuple[str, str], str]) -> None:
+    """Put each table whose two marks stand in a page between them."""
+    page = path.read_text(encoding="utf-8")
+    for (begin, end), text in texts.items():
+        before, mark, rest = page.partition(begin)
+        if mark:
+            page = f"{before}{begin}\n\n{text}\n{end}{rest.partition(end)[2]}"
+    atomic.write_text(path, page)
 
 
 def main() -> int:
@@ -185,7 +190,7 @@ def main() -> int:
     parser.add_argument("--full", action="store_true", help="larger models, longer texts, more trainings")
     parser.add_argument("--form", help="any other form of config.yaml")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--docs", type=Path, help="put the tables into this page, between its two marks")
+    parser.add_argument("--docs", type=Path, help="put the tables into this page, between its marks")
     parser.add_argument("--only", default="", help='train for these settings only ("wikimia, fine-tuned"), no tables')
     options = parser.parse_args()
     form = options.form or ("full" if options.full else "small")
@@ -202,9 +207,10 @@ def main() -> int:
     atomic.write_text(out / "found.json", json.dumps(found, indent=1) + "\n")
     tables = [means_table(found), *(f"{metric}\n\n{gains_table(found, metric)}" for metric in gains.METRICS)]
     atomic.write_text(out / "tables.md", "\n\n".join(tables) + "\n")
-    print(page(found, settings))
+    made = pages(found, settings)
+    print("\n".join(made.values()))
     if options.docs:
-        insert(options.docs, page(found, settings))
+        insert(options.docs, made)
     problems = differences(found, json.loads((HERE / "expected.json").read_text(encoding="utf-8"))[form])
     for problem in problems:
         print(f"differs: {problem}", file=sys.stderr)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from miaudit.auditing.plan import Bounds, Plan
     from miaudit.auditing.reference import Reference
     from miaudit.causal.propensity import Nuisance
+    from miaudit.collect.leakage_scorer import leakage_scorer
     from miaudit.collect.model_audit import audit_model
     from miaudit.dp.verdict import Claim
     from miaudit.evidence import Evidence
@@ -28,6 +29,7 @@ _HOMES = {
     "Reference": "auditing.reference",
     "audit": "auditing.pipeline",
     "audit_model": "collect.model_audit",
+    "leakage_scorer": "collect.leakage_scorer",
 }
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "disclosure",
     "dp",
     "errors",
+    "leakage_scorer",
     "metrics",
     "synthesis",
 ]

@@ -32,6 +32,9 @@ from urllib.parse import unquote, urlsplit
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+if TYPE_CHECKING:
+    import numpy as np
+
 __all__ = ["ConfigError", "DesignError", "InputError", "MiauditError", "OutputError"]
 
 T = TypeVar("T")
@@ -313,6 +316,23 @@ def check_options(record: Any, section: str = "") -> None:
         for one in value if isinstance(value, tuple) else (value,):
             if not option.permits(kind, one):
                 raise option.refusal(f"{section}{name}", kind, one)
+
+
+def check_generator(rng: np.random.Generator | None) -> np.random.Generator:
+    """Return a generator, or refuse what is none: a seed is enough for ``miaudit.audit`` and ``audit_model`` alone.
+
+    Examples
+    --------
+    >>> check_generator(0)  # type: ignore[arg-type]
+    Traceback (most recent call last):
+    miaudit.errors.InputError: rng: expected a numpy.random.Generator, received 0; pass rng=numpy.random.default_rng(0)
+    """
+    if not (hasattr(rng, "spawn") and hasattr(rng, "permutation")):
+        given: object = rng
+        seed = given if is_whole(given) and given >= 0 else "seed"
+        received, hint = repr(rng)[:60], f"pass rng=numpy.random.default_rng({seed})"
+        raise InputError("rng", "a numpy.random.Generator", received, hint)
+    return rng  # type: ignore[return-value]
 
 
 def check_confidence(confidence: object) -> float:

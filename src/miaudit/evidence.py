@@ -16,17 +16,18 @@ from numpy.typing import ArrayLike, NDArray
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.errors import InputError, nearest
 from miaudit.io import numeric, tables
-from miaudit.io.labels import checked_labels, checked_texts, frozen, same_length
+from miaudit.io.labels import checked_labels, checked_texts, frozen, same_index, same_length
 
 Design = Literal["multi-run", "one-run", "zero-run"]
 DESIGNS: tuple[Design, ...] = ("multi-run", "one-run", "zero-run")
+Signal = Literal["score", "loss"]
 _DIGEST_BLOCK = 100_000
 _LABELS = ("unit", "group", "run")
 _FIELDS = ("score", "member", "covariates", "covariate_names", "text", "design", "unit", "group", "run", "source")
 
 
-class ColumnNames(TypedDict, total=False):
-    """Names of the columns of a file or a data frame: see :meth:`Evidence.load`."""
+class Columns(TypedDict, total=False):
+    """Columns of a file or a data frame by name, and what the scores are: see :meth:`Evidence.load`."""
 
     score: str | Sequence[str] | None
     member: str | None
@@ -36,6 +37,7 @@ class ColumnNames(TypedDict, total=False):
     group: str | None
     run: str | None
     categories: str | Sequence[str]
+    signal: Signal
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -64,6 +66,8 @@ class Evidence:
         :meth:`of_runs`. Runs are in the order in which they first appear.
     source : str
         Where the scores came from, for the report.
+    signal : {"score", "loss"}
+        What ``score`` holds. A loss is turned by its sign, here and once; ``source`` says so, and one is named "loss".
 
     Raises
     ------
@@ -78,6 +82,8 @@ class Evidence:
     (1, 2, 'one-run')
     >>> evidence.digest[:12]
     'f8d3713432d4'
+    >>> Evidence(score=[0.2, 3.0], member=[1, 0], signal="loss").score.tolist()
+    [-0.2, -3.0]
     """
 
     scores: Mapping[str, FloatArray]
@@ -104,11 +110,14 @@ class Evidence:
         group: ArrayLike | None = None,
         run: ArrayLike | None = None,
         source: str = "",
+        signal: Signal = "score",
     ) -> None:
         named = dict(score) if isinstance(score, Mapping) else {"score": score}
         if not named:
             raise InputError("score", "at least one score", "an empty mapping", "pass an array of scores")
+        same_index({**named, "member": member, "unit": unit, "group": group, "run": run, "covariates": covariates})
         scores = {_name(name): numeric.finite(values, str(name), 1) for name, values in named.items()}
+        scores, source = _turned(scores, source, signal)
         n = len(next(iter(scores.values())))
         for name, values in scores.items():
             same_length(name, values, n)
@@ -244,7 +253,7 @@ class Evidence:
     # -- files ----------------------------------------------------------------------------------------------------
 
     @classmethod
-    def load(cls, path: str | Path, *, design: str | None = None, **columns: Unpack[ColumnNames]) -> Evidence:
+    def load(cls, path: str | Path, *, design: str | None = None, **columns: Unpack[Columns]) -> Evidence:
         """Read evidence from an .npz (arrays), .parquet or .csv (columns) file.
 
         Parameters
@@ -261,6 +270,8 @@ class Evidence:
             ``Plan(categories=...)`` too, which compares them level by level.
         design : str, optional
             Overrides what the file declares; a file that declares nothing gives None.
+        signal : {"score", "loss"}
+            What the named columns of scores hold; a file that :meth:`save` wrote holds scores.
 
         Raises
         ------
@@ -275,14 +286,14 @@ class Evidence:
 
     @classmethod
     def from_frame(
-        cls, frame: Any, *, design: str | None = None, source: str = "", **columns: Unpack[ColumnNames]
+        cls, frame: Any, *, design: str | None = None, source: str = "", **columns: Unpack[Columns]
     ) -> Evidence:
         """Make evidence from the columns of a data frame: of pandas, polars or arrow.
 
         Parameters
         ----------
         frame : pandas.DataFrame, polars.DataFrame or LazyFrame, pyarrow.Table
-        score, member, covariates, text, unit, group, run, categories, design : as in :meth:`load`
+        score, member, covariates, text, unit, group, run, categories, design, signal : as in :meth:`load`
         source : str
             Where the frame came from, for the report.
 
@@ -295,7 +306,7 @@ class Evidence:
         --------
         >>> import polars as pl
         >>> frame = pl.DataFrame({"loss": [0.1, 2.0, 1.5], "trained": [True, False, False]})
-        >>> Evidence.from_frame(frame.with_columns(-pl.col("loss")), score="loss", member="trained")
+        >>> Evidence.from_frame(frame, score="loss", signal="loss", member="trained")
         Evidence(1 members, 2 non-members, score: loss, design: None)
         """
         names = tables.frame_names(frame)
@@ -431,6 +442,7 @@ def _of_columns(
     group: str | None = None,
     run: str | None = None,
     categories: str | Sequence[str] = (),
+    signal: Signal = "score",
 ) -> Evidence:
     """Make evidence of columns; where no score is named, of those that ``save`` writes.
 
@@ -467,6 +479,7 @@ def _of_columns(
         group=None if group is None else data[group],
         run=None if run is None else data[run],
         source=_constant_text(data.get("source")) or source,
+        signal=signal,
     )
 
 
@@ -481,6 +494,18 @@ def check_design(design: str | None) -> Design | None:
         return design
     hint = nearest(str(design), DESIGNS) or "leave it out if nobody knows how membership came about"
     raise InputError("design", f"one of {', '.join(DESIGNS)}", repr(design), hint)
+
+
+def _turned(scores: dict[str, FloatArray], source: object, signal: str) -> tuple[dict[str, FloatArray], str]:
+    """Scores of which higher means more member-like, and where they came from; losses are turned, which is said."""
+    if signal == "score":
+        return scores, str(source)
+    if signal != "loss":
+        other = signal in ("logits", "probabilities")
+        hint = "miaudit.collect.from_outputs takes these" if other else nearest(str(signal), ("score", "loss"))
+        raise InputError("signal", "score or loss", repr(signal), hint or "turn other scores by their sign")
+    turned = {"loss" if list(scores) == ["score"] else name: frozen(-values) for name, values in scores.items()}
+    return turned, f"{source} (losses, turned by their sign)".strip()
 
 
 def _name(name: object) -> str:
@@ -519,7 +544,8 @@ def _covariates(
     array = numeric.plain(covariates, "covariates")
     x = numeric.finite(array.reshape(-1, 1) if array.ndim == 1 else array, "covariates", 2)
     same_length("covariates", x, n)
-    labels = tuple(str(name) for name in names or ())
+    of_frame = getattr(covariates, "columns", ()) if names is None else names
+    labels = tuple(str(name) for name in of_frame) if names or all(isinstance(one, str) for one in of_frame) else ()
     if labels and len(labels) != x.shape[1]:
         raise InputError("covariate_names", f"{x.shape[1]} names", f"{len(labels)}", "name every covariate, or none")
     return x, labels

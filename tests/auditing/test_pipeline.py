@@ -416,3 +416,8 @@ def test_an_audit_of_one_model_shows_what_its_stability_guarantees() -> None:
     assert seen.metrics == plain.metrics  # it is shown, and no part of the verdict
     with pytest.raises(InputError, match="stability: expected none"):
         audit(evidence.replace(design="multi-run"), plan=plan, stability=Seen(), rng=np.random.default_rng(0))
+
+
+def test_what_is_no_evidence_is_told_how_it_becomes_some():
+    with pytest.raises(InputError, match=r"received list; Evidence\(score=\.\.\., member"):
+        audit([0.1, 0.9])  # type: ignore[arg-type]

@@ -148,7 +148,7 @@ def test_few_nonmembers_of_a_group_do_without_an_outcome_model() -> None:
         ({"encoding": Reduced(0)}, "components"),
         ({"classifier": LinearRegression()}, "classifier"),
         ({"outcome": "ridge"}, "outcome"),
-        ({"propensity": np.full(4, 0.5)}, "propensity"),
+        ({"propensity": np.ones(4)}, "propensity"),
         ({"propensity": Propensity.given([0.5]), "classifier": GaussianNB()}, "classifier"),
         ({"workers": 0}, "workers"),
         ({"workers": 1.5}, "workers"),

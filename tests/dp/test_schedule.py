@@ -130,7 +130,7 @@ def test_the_bound_is_above_the_truth_where_its_tests_refute_it() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(("mu", "gain"), [(0.66, 1.05), (2.0, 1.02)])
 def test_it_shows_more_than_a_pilot(mu: float, gain: float) -> None:
-    """1,000 canaries; docs/one_run.md has the whole table."""
+    """1,000 canaries; experiments/validity/one_run.md has the whole table."""
     means = []
     for option in (Pilot(), Hedged()):
         values = []

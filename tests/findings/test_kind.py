@@ -15,7 +15,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from miaudit.errors import InputError
+from miaudit.errors import InputError, OutputError
 from miaudit.report import kinds
 
 FILES = {
@@ -125,3 +125,83 @@ def test_an_exit_code_that_does_not_follow_is_refused() -> None:
 def test_pydantic_is_loaded_where_findings_are_read() -> None:
     program = "import sys, miaudit; sys.exit('pydantic' in sys.modules or 'jsonschema' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def found(name: str) -> Any:
+    return kinds.from_dict(json.loads(text(name)))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_findings_of_every_kind_fit_a_screen_and_a_line(name: str) -> None:
+    findings = found(name)
+    lines = str(findings).splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 100
+    assert "\n" not in repr(findings)
+    assert len(repr(findings)) < 130
+    assert {0: "no concern", 3: "concern", 4: "no answer"}[findings.exit_code] in repr(findings)
+
+
+@pytest.mark.parametrize("name", one_of_each())
+def test_a_frame_holds_the_numbers_of_the_file(name: str) -> None:
+    findings, content = found(name), json.loads(text(name))
+    frame = findings.to_frame()
+    known = set(numbers(content))
+    assert {x for x in frame["value"].to_list() if x is not None} <= known
+    assert {x for x in frame["low"].to_list() if x is not None} <= known
+    assert not frame.is_empty() or findings.KIND in ("verification", "synthesis")  # which may be words alone
+    other = findings.to_frame("pandas")
+    assert list(other.columns) == frame.columns == list(HEAD)
+    assert len(other) == frame.height
+    with pytest.raises(InputError, match="did you mean pandas"):
+        findings.to_frame("panda")
+
+
+HEAD = ("kind", "score", "name", "estimator", "value", "low", "high", "delta", "confidence", "note")
+
+
+def numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from numbers(one)
+    elif isinstance(value, int | float):
+        yield float(value)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", one_of_each())
+def test_a_chart_of_the_page_is_one_of_altair(name: str) -> None:
+    findings = found(name)
+    charts = kinds.KINDS[findings.KIND].charts(findings)
+    if not charts:
+        with pytest.raises(InputError, match="findings with a chart"):
+            findings.plot()
+        return
+    last = list(charts)[-1]
+    assert findings.plot(last).to_dict(validate=False) == charts[last].to_dict(validate=False)
+    with pytest.raises(InputError, match=last):
+        findings.plot("nothing of the kind")
+
+
+@pytest.mark.long
+def test_the_chart_that_is_meant_may_be_named_in_short() -> None:
+    audit = found("one-run")
+    assert audit.plot("roc").to_dict() == audit.plot().to_dict()
+    assert audit.plot("dist").to_dict()["description"] != audit.plot().to_dict()["description"]
+
+
+@pytest.mark.long
+def test_a_page_is_replaced_only_where_that_is_asked_for(tmp_path: Path) -> None:
+    audit, page = found("one-run"), tmp_path / "made" / "page.html"
+    audit.to_html(page)
+    page.write_text("mine")
+    with pytest.raises(InputError, match=r"page\.html, which is there; name another, or pass overwrite=True"):
+        audit.to_html(str(page))
+    assert page.read_text() == "mine"
+    audit.to_html(page, overwrite=True)
+    assert "<html" in page.read_text()
+    assert [one.name for one in page.parent.iterdir()] == ["page.html"]
+    with pytest.raises(InputError, match=r"made, a folder; pass '.*report\.html'"):
+        audit.to_html(page.parent, overwrite=True)
+    with pytest.raises(OutputError, match="a file stands where its folder should be"):
+        audit.to_html(page / "below.html")

@@ -1,4 +1,4 @@
-"""Print the table of docs/multi_run.md: how often bounds from many runs exceed the truth, and what they reach."""
+"""Print the table of experiments/validity/multi_run.md: how often bounds exceed the truth, and what they reach."""
 
 from __future__ import annotations
 

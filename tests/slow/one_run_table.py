@@ -1,4 +1,4 @@
-"""Print the table of docs/one_run.md: ``PYTHONPATH=tests python tests/slow/one_run_table.py``."""
+"""Print the table of experiments/validity/one_run.md: ``PYTHONPATH=tests python tests/slow/one_run_table.py``."""
 
 from worlds.one_run import rows, table
 

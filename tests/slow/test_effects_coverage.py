@@ -1,4 +1,4 @@
-"""Whether the causal intervals keep their word, by simulation; run with ``-s`` to see the table of docs/effects.md."""
+"""Whether the causal intervals keep their word, by simulation; ``-s``: the table of experiments/validity/effects.md."""
 
 from __future__ import annotations
 

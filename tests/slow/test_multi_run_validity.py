@@ -1,6 +1,6 @@
 """Whether bounds from many runs keep their word at the truth, by simulation of whole audits.
 
-``python tests/slow/multi_run_table.py`` prints the table of docs/multi_run.md.
+``python tests/slow/multi_run_table.py`` prints the table of experiments/validity/multi_run.md.
 """
 
 from __future__ import annotations

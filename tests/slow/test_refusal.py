@@ -1,8 +1,8 @@
 """How often the refusal rule refuses, in worlds where the causal AUC is one half; run with ``-s`` for the table.
 
-The figures of docs/balance.md. In every world the score is a noisy copy of a covariate (of its square where the scale
-shifts): whatever the raw AUC shows is shift. ``covered`` is of the Hajek AUC with the odds as weights, as if the rule
-did not exist.
+The figures of experiments/validity/balance.md. In every world the score is a noisy copy of a covariate (of its square
+where the scale shifts): whatever the raw AUC shows is shift. ``covered`` is of the Hajek AUC with the odds as weights,
+as if the rule did not exist.
 """
 
 from __future__ import annotations

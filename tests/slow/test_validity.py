@@ -1,4 +1,4 @@
-"""Whether the intervals keep their word, by simulation; run with ``-s`` to see the tables of docs/statistics.md.
+"""Whether the intervals keep their word, by simulation; ``-s`` shows the tables of experiments/validity/statistics.md.
 
 The allowance for noise is three standard errors of a coverage of 95% (or of an error of 2.5%) at the replicates used,
 and seeds are fixed, so that a failure is a change of the code and not bad luck.

@@ -1,4 +1,4 @@
-"""Print the tables of docs/zero_run.md: ``python tests/slow/zero_run_table.py [--quick]``, about ten minutes."""
+"""Print the tables of experiments/validity/zero_run.md: ``python tests/slow/zero_run_table.py [--quick]``."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from miaudit.causal.challenge import Challenge
 from miaudit.causal.classifiers import CLASSIFIERS
 from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.dp.verdict import Claim, LowerBound
-from miaudit.errors import InputError
+from miaudit.errors import InputError, check_generator
 from miaudit.evidence import Evidence
 from miaudit.findings import verdict as verdict_rule
 from miaudit.findings.audit import (
@@ -218,9 +218,11 @@ def _assumed(evidence: Evidence, used: Correction | None, coins: SealedCoins | N
     return evidence.design if used is None else "corrected"
 
 
-def _check(evidence: Evidence, plan: Any, nuisance: Any, rng: Any) -> None:
-    if not isinstance(rng, np.random.Generator):
-        raise InputError("rng", "a numpy.random.Generator", type(rng).__name__, "pass numpy.random.default_rng(0)")
+def _check(evidence: Any, plan: Any, nuisance: Any, rng: Any) -> None:
+    if not isinstance(evidence, Evidence):
+        hint = "Evidence(score=..., member=...); Evidence.from_frame and Evidence.load read columns"
+        raise InputError("evidence", "a miaudit.Evidence", type(evidence).__name__, hint)
+    check_generator(rng)
     if not isinstance(plan, Plan):
         raise InputError("plan", "a miaudit.Plan", type(plan).__name__, "pass miaudit.Plan(...)")
     if evidence.run is not None and evidence.design not in (None, "one-run"):

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray, NotNegative, Positive, Share
@@ -21,7 +22,7 @@ from miaudit.causal import covariates, crossfit
 from miaudit.causal.challenge import LackOfFit
 from miaudit.causal.duplicates import Twins
 from miaudit.causal.estimators import PropensityLike
-from miaudit.causal.propensity import LearningCurve
+from miaudit.causal.propensity import LearningCurve, Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics import classical
@@ -181,7 +182,7 @@ class Overlap:
     fit: LackOfFit | None = None
 
 
-def measure(evidence: Evidence, propensity: PropensityLike, *, confidence: float = 0.95) -> Balance:
+def measure(evidence: Evidence, propensity: PropensityLike | ArrayLike, *, confidence: float = 0.95) -> Balance:
     """Measure overlap and balance of evidence under a propensity, without scores.
 
     Parameters
@@ -189,7 +190,7 @@ def measure(evidence: Evidence, propensity: PropensityLike, *, confidence: float
     evidence : Evidence
         With covariates (n, d); without any there are no differences to measure, only what the propensity says. Where
         units repeat, effective numbers count units, all records of a unit taken as one.
-    propensity : object with ``values`` and ``odds``, arrays (n,)
+    propensity : array (n,) in (0, 1), or an object with ``values`` and ``odds``, arrays (n,)
         Cross-fitted, or from separate records: fitted on the same records it hides a lack of overlap.
     confidence : of the interval of the blind AUC, in (0, 1)
 
@@ -216,6 +217,7 @@ def measure(evidence: Evidence, propensity: PropensityLike, *, confidence: float
     >>> round(balance.worst.before, 1), round(abs(balance.worst.after), 1), judge_overlap(balance).status
     (0.5, 0.0, 'answered')
     """
+    propensity = Propensity.of(propensity)
     member, log_odds = evidence.member, _log_odds(evidence, propensity)
     weight = np.exp(log_odds[~member] - log_odds[~member].max())
     code = evidence.unit_codes

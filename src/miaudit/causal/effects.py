@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Required, TypedDict, Unpack
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from miaudit.arrays import FloatArray
 from miaudit.causal.estimators import (
@@ -32,7 +33,8 @@ from miaudit.causal.estimators import (
     estimator_of,
 )
 from miaudit.causal.outcome import AnyLaw, law_of, one_step_further, share_above
-from miaudit.errors import InputError
+from miaudit.causal.propensity import Propensity
+from miaudit.errors import InputError, check_generator
 from miaudit.evidence import Evidence
 from miaudit.metrics import classical
 from miaudit.metrics.classical import Estimate, Sample
@@ -81,13 +83,13 @@ class Asked(TypedDict, total=False):
     rng: Required[np.random.Generator]
 
 
-def ate(evidence: Evidence, propensity: PropensityLike, **asked: Unpack[Asked]) -> Estimate:
+def ate(evidence: Evidence, propensity: PropensityLike | ArrayLike, **asked: Unpack[Asked]) -> Estimate:
     """Estimate the average effect of membership on the score among the members (paper, (2)).
 
     Parameters
     ----------
     evidence : with one score
-    propensity : P(A=1|X) of the same records, for example ``miaudit.causal.propensity.fit(evidence, rng=rng)``
+    propensity : P(A=1|X) of the same records: ``miaudit.causal.propensity.fit(evidence, rng=rng)``, or an array (n,)
     method : "difference", "horvitz-thompson", "hajek", "g", "aipw", or a record such as ``Hajek()``
     outcome : LocationScale, fitted Law or scikit-learn regressor for "g" and "aipw"; None is the default model
     confidence : two-sided, in (0, 1)
@@ -138,7 +140,7 @@ def ate(evidence: Evidence, propensity: PropensityLike, **asked: Unpack[Asked]) 
     return Estimate(value, min(limits)[0], max(high for _, high in limits), confidence, _model_note(law))
 
 
-def auc(evidence: Evidence, propensity: PropensityLike, **asked: Unpack[Asked]) -> Estimate:
+def auc(evidence: Evidence, propensity: PropensityLike | ArrayLike, **asked: Unpack[Asked]) -> Estimate:
     """Estimate the causal AUC: 0.5 at no effect; ties count one half (paper, 3.2; errata A4).
 
     Parameters, errors: as :func:`ate`. The interval is normal on the logit scale, from the influence function.
@@ -185,7 +187,7 @@ def auc(evidence: Evidence, propensity: PropensityLike, **asked: Unpack[Asked]) 
 
 def roc(
     evidence: Evidence,
-    propensity: PropensityLike,
+    propensity: PropensityLike | ArrayLike,
     *,
     method: str | Estimator = "hajek",
     outcome: Any = None,
@@ -215,12 +217,13 @@ def roc(
     >>> [round(float(rate), 3) for rate in curve.fpr]
     [0.0, 0.0, 0.9, 1.0, 1.0]
     """
-    chosen = estimator_of(method, outcome)
-    comparison = Comparison.of(evidence, propensity)
-    return _curve(chosen, comparison, _law(chosen, evidence, propensity, rng), thresholds)
+    chosen, known = estimator_of(method, outcome), Propensity.of(propensity)
+    return _curve(chosen, Comparison.of(evidence, known), _law(chosen, evidence, known, rng), thresholds)
 
 
-def tpr_at_fpr(evidence: Evidence, propensity: PropensityLike, *, fpr: float, **asked: Unpack[Asked]) -> Estimate:
+def tpr_at_fpr(
+    evidence: Evidence, propensity: PropensityLike | ArrayLike, *, fpr: float, **asked: Unpack[Asked]
+) -> Estimate:
     """Estimate the causal TPR at an FPR (errata A2), interpolated inside ties.
 
     The interval is that of fiducial weights (:class:`miaudit.causal.estimators.Ranked`). Where the weight that may be
@@ -255,7 +258,7 @@ def tpr_at_fpr(evidence: Evidence, propensity: PropensityLike, *, fpr: float, **
 
 
 def tpr_band(
-    evidence: Evidence, propensity: PropensityLike, fpr: FloatArray, *, confidence: float = 0.95
+    evidence: Evidence, propensity: PropensityLike | ArrayLike, fpr: FloatArray, *, confidence: float = 0.95
 ) -> tuple[Roc, FloatArray, FloatArray]:
     """Estimate the causal ROC curve by Hajek weights with limits (k,) of the TPR at each FPR (k,).
 
@@ -270,7 +273,7 @@ def tpr_band(
     (1.0, [0.0, 0.0], True)
     """
     check_confidence(confidence)
-    chosen, comparison = Hajek(), Comparison.of(evidence, propensity)
+    chosen, comparison = Hajek(), Comparison.of(evidence, Propensity.of(propensity))
     if _classical(chosen, comparison):
         sample = Sample.of(evidence)
         found = [sample.tpr_at_fpr(float(alpha), confidence) for alpha in fpr]
@@ -279,7 +282,9 @@ def tpr_band(
     return comparison.roc, np.array([e.low for e in found]), np.array([e.high for e in found])
 
 
-def effective_nonmembers(evidence: Evidence, propensity: PropensityLike, *, confidence: float = 0.95) -> float:
+def effective_nonmembers(
+    evidence: Evidence, propensity: PropensityLike | ArrayLike, *, confidence: float = 0.95
+) -> float:
     """Return the effective number of non-members at low FPRs: ``resolution`` / smallest resolved FPR.
 
     The weights of those above the threshold decide, not those of all: the accused weight has to be
@@ -295,13 +300,13 @@ def effective_nonmembers(evidence: Evidence, propensity: PropensityLike, *, conf
     (123, 500)
     """
     check_confidence(confidence)
-    comparison = Comparison.of(evidence, propensity)
+    comparison = Comparison.of(evidence, Propensity.of(propensity))
     if comparison.even:
         return float(Sample.of(evidence).effective_nonmembers)
     return classical.resolution(confidence) / comparison.ranked.smallest_fpr(confidence)
 
 
-def advantage(evidence: Evidence, propensity: PropensityLike, **asked: Unpack[Asked]) -> Estimate:
+def advantage(evidence: Evidence, propensity: PropensityLike | ArrayLike, **asked: Unpack[Asked]) -> Estimate:
     """Estimate the causal sup(TPR - FPR), 0 at no effect; limits account for the search of a threshold.
 
     Parameters, errors: as :func:`ate`. The limits are those of the classical metric with as many non-members as would
@@ -326,7 +331,7 @@ def advantage(evidence: Evidence, propensity: PropensityLike, **asked: Unpack[As
     return Estimate(max(curve.advantage, 0.0), low, high, confidence, _model_note(law))
 
 
-def balanced_accuracy(evidence: Evidence, propensity: PropensityLike, **asked: Unpack[Asked]) -> Estimate:
+def balanced_accuracy(evidence: Evidence, propensity: PropensityLike | ArrayLike, **asked: Unpack[Asked]) -> Estimate:
     """Estimate the causal (TPR + TNR) / 2 at the best threshold: (1 + advantage) / 2; see :func:`ate`."""
     best = advantage(evidence, propensity, **asked)
     return replace(best, value=(1 + (best.value or 0.0)) / 2, low=(1 + best.low) / 2, high=(1 + best.high) / 2)
@@ -364,7 +369,7 @@ def tpr_at_threshold(evidence: Evidence, *, threshold: float, confidence: float 
 
 
 def fpr_at_threshold(
-    evidence: Evidence, propensity: PropensityLike, *, threshold: float, **asked: Unpack[Asked]
+    evidence: Evidence, propensity: PropensityLike | ArrayLike, *, threshold: float, **asked: Unpack[Asked]
 ) -> Estimate:
     """Estimate the causal FPR at a threshold fixed beforehand: P(Y(0) >= t) among members (paper, (11)).
 
@@ -391,7 +396,7 @@ def fpr_at_threshold(
 
 def _start(
     evidence: Evidence,
-    propensity: PropensityLike,
+    propensity: PropensityLike | ArrayLike,
     *,
     method: str | Estimator = "hajek",
     outcome: Any = None,
@@ -399,9 +404,11 @@ def _start(
     rng: np.random.Generator,
 ) -> tuple[Estimator, Comparison, AnyLaw | None, float]:
     """Return what every estimate starts from: the estimator, weighted evidence, its outcome model, the confidence."""
-    chosen = estimator_of(method, outcome)
+    chosen, known = estimator_of(method, outcome), Propensity.of(propensity)
     check_confidence(confidence)
-    return chosen, Comparison.of(evidence, propensity), _law(chosen, evidence, propensity, rng), confidence
+    if rng is not None:  # it is of use to outcome models only
+        check_generator(rng)
+    return chosen, Comparison.of(evidence, known), _law(chosen, evidence, known, rng), confidence
 
 
 def _law(

@@ -12,6 +12,7 @@ from miaudit.arrays import BoolArray, FloatArray, Share
 from miaudit.causal import covariates, crossfit
 from miaudit.causal.covariates import Encoding, Part, Table
 from miaudit.causal.crossfit import FOLDS
+from miaudit.errors import check_generator
 from miaudit.evidence import Evidence
 from miaudit.metrics.roc import Roc
 
@@ -26,7 +27,7 @@ class LearningCurve:
 
     Both are AUCs on the same held-out folds, so their difference has little noise. It is called **rising** when the
     difference exceeds both 3 of its standard errors and 0.01: a propensity that would gain from more rows is not
-    trusted (errata A10 and B20). The simulation of the rule is in ``docs/propensity.md``.
+    trusted (errata A10 and B20). The simulation of the rule is in ``experiments/validity/propensity.md``.
 
     Attributes
     ----------
@@ -64,6 +65,7 @@ def learning_curve(
     >>> learning_curve(Evidence(score=x[:, 1], member=member, covariates=x), rng=rng).rising
     False
     """
+    check_generator(rng)
     chosen = crossfit.encoding_of(evidence, encoding, classifier)
     place, learn = rng.spawn(2)
     audited, parts, _ = covariates.divide(evidence, None, chosen, folds, place)

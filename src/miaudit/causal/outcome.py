@@ -20,7 +20,7 @@ from miaudit.causal import covariates as encodings
 from miaudit.causal import crossfit, stack
 from miaudit.causal.covariates import Categories, Numbers
 from miaudit.causal.estimators import Aipw, Comparison, Estimator, Hajek, PropensityLike, counterfactual_mean
-from miaudit.errors import InputError
+from miaudit.errors import InputError, check_generator
 from miaudit.evidence import Evidence
 
 __all__ = ["Law", "LocationScale", "Regression"]
@@ -263,8 +263,7 @@ class Regression:
 def law_of(outcome: Any, evidence: Evidence, propensity: PropensityLike, rng: np.random.Generator | None) -> AnyLaw:
     """Fit an outcome model (LocationScale, a regressor or None), or return a fitted law if it fits the evidence."""
     if isinstance(outcome, Regression):
-        if rng is None:
-            raise InputError("rng", "a numpy.random.Generator", "None", "pass rng=numpy.random.default_rng(seed)")
+        rng = check_generator(rng)
         return outcome.fit(evidence, propensity, rng)
     if isinstance(outcome, AnyLaw):
         if outcome.n != evidence.n:
@@ -277,8 +276,7 @@ def law_of(outcome: Any, evidence: Evidence, propensity: PropensityLike, rng: np
     if covariates is None:
         allowed = "covariates for an outcome model"
         raise InputError("evidence", allowed, "evidence without covariates", "add them, or use method='hajek'")
-    if rng is None:
-        raise InputError("rng", "a numpy.random.Generator", "None", "pass rng=numpy.random.default_rng(seed)")
+    rng = check_generator(rng)
     model = outcome if isinstance(outcome, LocationScale) else LocationScale(outcome)
     return model.fit(covariates, evidence.score, evidence.member, unit_codes=evidence.unit_codes, rng=rng)
 

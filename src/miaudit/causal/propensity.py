@@ -19,7 +19,7 @@ from miaudit.causal.covariates import Custom, Encoding, Part, Text, resample
 from miaudit.causal.crossfit import CLIP, FOLDS
 from miaudit.causal.learning_curve import LearningCurve, learning_curve
 from miaudit.causal.outcome import Law, LocationScale, Regression
-from miaudit.errors import InputError, is_whole
+from miaudit.errors import InputError, check_generator, is_whole
 from miaudit.evidence import Evidence
 from miaudit.metrics.trials import one_of_each
 
@@ -108,6 +108,30 @@ class Propensity:
         pi.flags.writeable = False
         return cls(pi, how)
 
+    @classmethod
+    def of(cls, propensity: Any) -> Propensity:
+        """Take what a caller passes as a propensity: one of these or like these as it is, else values (n,) as given.
+
+        Raises
+        ------
+        InputError
+            As :meth:`given`.
+
+        Examples
+        --------
+        >>> Propensity.of(np.array([0.5, 0.8])).how
+        'given'
+        """
+        if isinstance(propensity, Propensity) or hasattr(propensity, "odds"):
+            return propensity  # type: ignore[no-any-return]
+        try:
+            return cls.given(np.asarray(propensity, dtype=np.float64))
+        except InputError as error:
+            raise InputError("propensity", error.allowed, error.received, error.next_step) from None
+        except (TypeError, ValueError):
+            allowed, hint = "a Propensity, or one probability for each record, (n,)", "propensity.fit learns one"
+            raise InputError("propensity", allowed, type(propensity).__name__, hint) from None
+
     @property
     def stacked(self) -> bool:
         """Whether the model is that of :func:`stacked`."""
@@ -170,7 +194,7 @@ class Nuisance:
         The propensity is learned with it, cross-fitted and calibrated as the default is.
     outcome : LocationScale, Regression or scikit-learn regressor, optional
         The outcome model of AIPW (``Plan(estimator="aipw")``).
-    propensity : Propensity, optional
+    propensity : Propensity or array (n,) in (0, 1), optional
         Known, or learned elsewhere, for each record of the evidence: nothing is learned then, and there is no learning
         curve to judge it by.
     workers : int
@@ -186,9 +210,8 @@ class Nuisance:
     >>> from sklearn.naive_bayes import GaussianNB
     >>> Nuisance(classifier=GaussianNB()).workers
     1
-    >>> Nuisance(propensity=[0.5, 0.5])
-    Traceback (most recent call last):
-    miaudit.errors.InputError: propensity: expected a Propensity, received list; pass Propensity.given(values)
+    >>> Nuisance(propensity=[0.5, 0.5]).propensity.how
+    'given'
     """
 
     encoding: Encoding | None = None
@@ -202,11 +225,9 @@ class Nuisance:
             covariates.check(self.encoding)
         crossfit.check_classifier(self.classifier)
         self._check_outcome()
-        given: Any = self.propensity
-        if given is not None and not isinstance(given, Propensity):
-            received = type(given).__name__
-            raise InputError("propensity", "a Propensity", received, "pass Propensity.given(values)")
-        if given is not None and self.classifier is not None:
+        if self.propensity is not None:
+            object.__setattr__(self, "propensity", Propensity.of(self.propensity))
+        if self.propensity is not None and self.classifier is not None:
             raise InputError("classifier", "none, beside a propensity", "both", "choose one of the two")
         if not (is_whole(self.workers) and self.workers >= 1):
             raise InputError("workers", "a whole number from 1 up", repr(self.workers), "1 is the default")
@@ -296,6 +317,7 @@ def fit(
     >>> propensity.values.shape, bool(abs(propensity.logit - x[:, 0]).mean() < 0.15), propensity.clipped
     ((2000,), True, 0.0)
     """
+    check_generator(rng)
     chosen = crossfit.encoding_of(evidence, encoding, classifier, strength)
     crossfit.check_clip(clip)
     place, learn = rng.spawn(2)
@@ -368,6 +390,7 @@ def stacked(
     >>> bool(np.corrcoef(found.logit, truth)[0, 1] > 0.9), found.how.partition(":")[0]
     (True, 'cross-fitted in 5 folds')
     """
+    check_generator(rng)
     chosen = crossfit.encoding_of(evidence, encoding)
     straight, place = rng.spawn(2)
     line = fit(evidence, encoding=chosen, folds=folds, rng=straight)
@@ -442,6 +465,7 @@ def bootstrap(
     >>> bootstrap(evidence, replicates=20, rng=rng).shape
     (20, 500)
     """
+    check_generator(options.get("rng"))
     if screened:
         chosen = crossfit.encoding_of(evidence, options.get("encoding"))
         options["enlarge"] = screen.enlarging(chosen, options.get("classifier"))
@@ -484,6 +508,7 @@ def held_out_logits(
     >>> rows.shape, logit.shape
     ((50,), (50,))
     """
+    check_generator(rng)
     chosen = crossfit.encoding_of(evidence, encoding)
     for classifier in classifiers:
         crossfit.check_classifier(classifier)

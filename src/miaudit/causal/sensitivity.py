@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from miaudit.arrays import FloatArray
 from miaudit.causal import effects
 from miaudit.causal.estimators import Comparison, PropensityLike
+from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics.classical import Estimate, tpr_name
@@ -68,7 +69,7 @@ class Breakdown:
 
 def breakdown(
     evidence: Evidence,
-    propensity: PropensityLike,
+    propensity: PropensityLike | ArrayLike,
     *,
     metric: Metric = "auc",
     replicates: int = REPLICATES,
@@ -96,7 +97,7 @@ def breakdown(
     inf
     """
     _check_metric(metric)
-    comparison = Comparison.of(evidence, propensity)
+    comparison = Comparison.of(evidence, Propensity.of(propensity))
     value = _ratio(comparison, metric)
     upwards = value >= 1
     found = np.array([_replicate(comparison, metric, rng) for _ in range(replicates)])
@@ -107,7 +108,7 @@ def breakdown(
 
 
 def bounds(
-    evidence: Evidence, propensity: PropensityLike, *, odds_factor: float, metric: Metric = "auc"
+    evidence: Evidence, propensity: PropensityLike | ArrayLike, *, odds_factor: float, metric: Metric = "auc"
 ) -> tuple[float, float]:
     """Return the range of the Hajek estimate if the true odds are within a factor of the estimated ones.
 
@@ -132,7 +133,7 @@ def bounds(
     """
     _check_metric(metric)
     factor = _checked_factor(odds_factor)
-    comparison = Comparison.of(evidence, propensity)
+    comparison = Comparison.of(evidence, Propensity.of(propensity))
     outside = ~comparison.member
     part = comparison.share_of_members_above if metric == "auc" else -comparison.score
     low, high = _extremes(part[outside], comparison.weight[outside], factor)
@@ -141,7 +142,7 @@ def bounds(
 
 
 def tpr_bounds(
-    evidence: Evidence, propensity: PropensityLike, *, fpr: float, odds_factor: float
+    evidence: Evidence, propensity: PropensityLike | ArrayLike, *, fpr: float, odds_factor: float
 ) -> tuple[float, float]:
     """Return the range of the causal TPR at an FPR if the odds are within a factor of the estimates.
 
@@ -155,13 +156,13 @@ def tpr_bounds(
     effects._check_rate(fpr)
     square = _checked_factor(odds_factor) ** 2
     levels = fpr / (fpr + square * (1 - fpr)), fpr * square / (1 - fpr + fpr * square)
-    low, high = Comparison.of(evidence, propensity).roc.tpr_at(np.array(levels))
+    low, high = Comparison.of(evidence, Propensity.of(propensity)).roc.tpr_at(np.array(levels))
     return float(low), float(high)
 
 
 def under_mislabelling(
     evidence: Evidence,
-    propensity: PropensityLike,
+    propensity: PropensityLike | ArrayLike,
     *,
     members: float,
     nonmembers: float,
@@ -196,6 +197,7 @@ def under_mislabelling(
     >>> found["auc"].value, found["ate"].value
     (0.8125, 1.25)
     """
+    propensity = Propensity.of(propensity)
     kept = 1 - members - nonmembers
     for name, share in (("members", members), ("nonmembers", nonmembers)):
         if not 0 <= share < 1 or kept <= 0:

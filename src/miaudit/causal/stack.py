@@ -1,8 +1,8 @@
 """Models that are stacked, cross-fitted: of membership (the propensity), and of the score among the non-members.
 
 No single model is right for all real shifts: a line misses products, a basis misses jumps, boosting alone is wrong
-nearly everywhere (docs/propensity.md has the table). The stack takes their held-out log-odds into one logistic line,
-which calibrates as well.
+nearly everywhere (docs/propensity.md). The stack takes their held-out log-odds into one logistic line, which calibrates
+as well.
 """
 
 # ruff: noqa: PLC0415 - scikit-learn and scipy.optimize load when used

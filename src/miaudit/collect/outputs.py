@@ -18,7 +18,7 @@ from miaudit.auditing import propensities
 from miaudit.auditing.extraction import in_both
 from miaudit.auditing.plan import Declared, Headline
 from miaudit.collect.stability import Stability
-from miaudit.errors import InputError, Option, nearest
+from miaudit.errors import InputError, Option, check_generator, nearest
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Vulnerability
 from miaudit.io import tables, token_files, token_records
@@ -188,6 +188,7 @@ def from_outputs(
     >>> collected.evidence
     Evidence(100 members, 100 non-members, score: loss, design: one-run)
     """
+    check_generator(rng)
     attack = attack or Attack()
     plain = [name for name in attack.names if name != GAUSSIAN_LIRA]
     if losses is not None:

@@ -17,7 +17,7 @@ from miaudit.disclosure import tradeoff
 from miaudit.disclosure.decision_sets import chance_of_entry
 from miaudit.disclosure.dirichlet import World, marginal, parameters
 from miaudit.disclosure.tradeoff import DRAWS, TradeOff
-from miaudit.errors import InputError, check_choice
+from miaudit.errors import InputError, check_choice, check_generator
 
 Disclosure = Literal["confidence-vector", "true-label", "decision-set"]
 Method = Literal["exact", "simulation"]
@@ -209,8 +209,8 @@ def curve_of(
     """
     check_disclosure(disclosure, threshold)
     simulate = method == "simulation"
-    if simulate and rng is None:
-        raise InputError("rng", "a numpy Generator for a simulation", "None", "pass rng=np.random.default_rng(0)")
+    if simulate or rng is not None:
+        check_generator(rng)
     if disclosure == "decision-set":
         q, heat = tradeoff.check_threshold(threshold), tradeoff.check_temperature(temperature)
         of_sets = tradeoff.simulated_sets if simulate else tradeoff.decision_set

@@ -36,7 +36,7 @@ from miaudit.dp.error_counts import (
 )
 from miaudit.dp.tradeoff import TradeOff
 from miaudit.dp.verdict import LowerBound
-from miaudit.errors import DesignError, InputError, check_confidence, check_delta
+from miaudit.errors import DesignError, InputError, check_confidence, check_delta, check_generator
 from miaudit.evidence import Evidence
 from miaudit.metrics.trials import one_of_each
 
@@ -318,8 +318,7 @@ def _from_evidence(
     rng: np.random.Generator | None,
 ) -> LowerBound:
     _check_design(evidence)
-    if not isinstance(rng, np.random.Generator):
-        raise InputError("rng", "a numpy.random.Generator", repr(rng), "pass rng=numpy.random.default_rng(seed)")
+    rng = check_generator(rng)
     evidence, corrections = _one_record_each(evidence, rng)
     inside, outside = evidence.score[evidence.member], evidence.score[~evidence.member]
     match rule:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import shorten, wrap
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from annotated_types import Ge, Interval, Len, MinLen
@@ -17,7 +17,7 @@ from miaudit.causal.challenge import Challenge, LackOfFit
 from miaudit.causal.propensity import LearningCurve
 from miaudit.dp.verdict import ClaimVerdict, LowerBound, RocLimit
 from miaudit.errors import InputError
-from miaudit.findings.kind import FindingsRecord, Keys, Pattern, Rule
+from miaudit.findings.kind import WIDTH, FindingsRecord, Keys, Pattern, Rule, cut
 from miaudit.findings.sealed_coins import SealedCoins
 from miaudit.findings.several_runs import SeveralRuns
 from miaudit.findings.verdict import MetricName, Verdict
@@ -25,9 +25,6 @@ from miaudit.metrics import classical, definition
 from miaudit.metrics.classical import Sample
 from miaudit.metrics.definition import amount, at_least, between
 from miaudit.metrics.roc import Histogram
-
-if TYPE_CHECKING:
-    import polars as pl
 
 __all__ = [
     "Challenge",
@@ -58,8 +55,7 @@ __all__ = [
 AtLeastOne = Annotated[float, Ge(1)]
 Rates = Annotated[tuple[Share, ...], MinLen(2)]
 Shares = Annotated[tuple[Share, ...], MinLen(1)]
-_FRAME = ("name", "estimator", "value", "low", "high", "delta", "confidence", "note")
-_WIDTH = 100
+_METRIC = ("name", "estimator", "value", "low", "high", "confidence", "note")
 _SCALAR = str | float | bool | None
 _BOOTSTRAP = Keys({"low": float | None, "high": float | None, "replicates": Positive})
 _PRECISION = Keys({"prior": Inside, **dict.fromkeys(("value", "low", "high"), Share | None)})
@@ -146,18 +142,6 @@ def _share_or_effect(metric: Metric) -> Metric:
     if definition.of(metric.name).bounded and any(x is not None and not 0 <= x <= 1 for x in numbers):
         raise ValueError("value and limits should be between 0 and 1")
     return metric
-
-
-def _cut(lines: list[str], most: int) -> list[str]:
-    """At most so many lines, none of them too long, with how many more there are."""
-    kept = lines if len(lines) <= most else [*lines[: most - 1], f"  and {len(lines) - most + 1} more"]
-    return [line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}..." for line in kept]
-
-
-def _polars(column: str) -> Any:
-    import polars as pl
-
-    return pl.String if column in ("name", "estimator", "note") else pl.Float64
 
 
 Measured = Annotated[Metric, Rule(_share_or_effect)]
@@ -519,37 +503,21 @@ class Findings(FindingsRecord):
             "name", f"one of {', '.join(m.name for m in self.metrics)}", repr(name), "ask for one of these"
         )
 
-    def to_frame(self) -> pl.DataFrame:
-        """Return metrics of all scores, and bounds, as a data frame of polars, which every installation has.
-
-        ``to_frame().to_pandas()`` makes one of pandas; without pyarrow ``pandas.DataFrame(frame.to_dict())`` does.
-
-        Returns
-        -------
-        polars.DataFrame
-            A row for each metric of each score, the headline's first, then one for each bound: ``kind`` ("metric" or
-            "bound"), ``score`` (None of bounds), ``name`` (``auc``, ``mu``, ...), ``estimator`` (of bounds their
-            method), ``value``, ``low``, ``high`` (None where there is none), ``delta`` (of bounds), ``confidence`` and
-            ``note``. The lower limit of a bound is its value.
-        """
-        import polars as pl
-
-        rows: list[dict[str, Any]] = [
-            {"kind": "metric", "score": one.score, **{key: getattr(metric, key) for key in _FRAME if key != "delta"}}
-            for one in self.scores
-            for metric in one.metrics
-        ]
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        """Metrics of all scores, the headline's first, then bounds: the lower limit of a bound is its value."""
+        for one in self.scores:
+            for metric in one.metrics:
+                yield {"kind": "metric", "score": one.score, **{key: getattr(metric, key) for key in _METRIC}}
         for bound in self.bounds:
             note = "exploratory, at no confidence" if bound.exploratory else ""
             own = {"name": bound.parameter, "estimator": bound.method, "value": bound.value, "low": bound.value}
-            rows.append({"kind": "bound", "delta": bound.delta, "confidence": bound.confidence, "note": note, **own})
-        return pl.DataFrame(rows, schema={"kind": pl.String, "score": pl.String, **{k: _polars(k) for k in _FRAME}})
+            yield {"kind": "bound", "delta": bound.delta, "confidence": bound.confidence, "note": note, **own}
 
     def __str__(self) -> str:
         """Verdict, headline metrics and bounds on a screen: at most 24 lines of at most 100 characters."""
         counts = self.counts
         head = [
-            *wrap(f"{self.qualifier}{self.verdict.text}", _WIDTH, max_lines=4),
+            *wrap(f"{self.qualifier}{self.verdict.text}", WIDTH, max_lines=4),
             f"{counts.members:,} members, {counts.nonmembers:,} non-members ({counts.of}); "
             f"design: {self.design or 'not declared'}; score: {shorten(self.scores[0].score, 30)}",
         ]
@@ -560,9 +528,9 @@ class Findings(FindingsRecord):
             + (" (exploratory)" if bound.exploratory else f" ({100 * bound.confidence:.6g}%)")
             for bound in self.bounds
         ]
-        head += [] if self.claim is None else wrap(self.claim.text, _WIDTH, max_lines=2)
+        head += [] if self.claim is None else wrap(self.claim.text, WIDTH, max_lines=2)
         rest = f"scores: {len(self.scores)}; notes: {len(self.notes)}; findings.to_html(path) writes all of it"
-        return "\n".join([*head, *_cut(metrics, 10), *_cut(bounds, 6), rest])
+        return "\n".join([*head, *cut(metrics, 10), *cut(bounds, 6), rest])
 
     @classmethod
     def head(cls) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -76,6 +76,15 @@ class Comparison(FindingsRecord):
     def exit_code(self) -> int:
         """Of the command line: 3 where leakage rose, 4 where the two cannot be compared, else 0."""
         return _EXIT_CODES.get(self.status, 0)
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        """Each metric before, after, and the difference with its limits."""
+        for one in self.changes:
+            own = {"name": one.name, "estimator": one.estimator}
+            for of, value in ((self.before, one.before), (self.after, one.after)):
+                yield {"kind": "metric", "score": of, "value": value, **own}
+            limits = {"value": one.value, "low": one.low, "high": one.high, "confidence": self.confidence}
+            yield {"kind": "difference", **own, **limits, "note": one.note}
 
 
 def compare(
@@ -284,6 +293,12 @@ class History(FindingsRecord):
     def exit_code(self) -> int:
         """That of the last comparison: 3 where leakage rose, 4 where the two cannot be compared."""
         return _EXIT_CODES.get(self.changes[-1].status, 0) if self.changes else 0
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        """The metric that is followed, of each audit."""
+        for one in self.audits:
+            limits = {"value": one.value, "low": one.low, "high": one.high}
+            yield {"kind": "metric", "score": one.name, "name": self.primary, **limits, "note": one.said}
 
 
 def history(audits: Sequence[tuple[str, Findings]], *, repeat: Mapping[str, Any] | None = None) -> History:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -160,6 +160,16 @@ class DisclosureFindings(FindingsRecord):
     source: str = ""
     target: str = ""
     repeat: Mapping[str, Any] = field(default_factory=dict)
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        """Leakage by each metric, accuracy, and what they gain and cost, of each thing that could be released."""
+        for one in self.options:
+            rest = {"accuracy": one.accuracy, "reduction": one.reduction, "cost": one.cost}
+            for name, limits in {**one.leakage, **rest}.items():
+                if limits is not None:
+                    kind = "metric" if name in one.leakage else name
+                    own = {"kind": kind, "score": one.name, "name": name, "confidence": self.confidence}
+                    yield {**own, **{key: getattr(limits, key) for key in ("value", "low", "high", "note")}}
 
     @property
     def exit_code(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -204,3 +204,11 @@ class ExtractionFindings(FindingsRecord):
     def exit_code(self) -> int:
         """0 no concern, 3 concern, 4 no answer."""
         return self.verdict.exit_code
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        """What comes out of members and of controls, in each way, and the difference."""
+        for way in self.ways:
+            for name, rate in (("members", way.members), ("controls", way.controls), ("difference", way.difference)):
+                limits = {"value": rate.value, "low": rate.low, "high": rate.high}
+                confidence = self.verdict.confidence
+                yield {"kind": "rate", "score": way.name, "name": name, **limits, "confidence": confidence}

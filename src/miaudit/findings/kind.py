@@ -5,25 +5,32 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
+from textwrap import shorten, wrap
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_type_hints
 
-from miaudit.errors import InputError, one_line
-from miaudit.io import atomic
+from miaudit.errors import InputError, OutputError, check_choice, nearest, one_line
+from miaudit.io import atomic, frames
+from miaudit.metrics.definition import written
 
 if TYPE_CHECKING:
+    import altair as alt
     from pydantic_core import ErrorDetails, SchemaValidator
 
 _LARGEST = 200_000_000
+WIDTH = 100  # characters of a line of text
+_COLUMNS = ("kind", "score", "name", "estimator", "value", "low", "high", "delta", "confidence", "note")
+_NUMBERS = ("value", "low", "high", "delta", "confidence")
+_MEANS = {0: "no concern", 3: "concern", 4: "no answer"}
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """What shows findings of any kind: as a page, and as a cell of a notebook.
+    """What shows findings of any kind: as a page, as a cell of a notebook, and as charts of Altair by name.
 
     The report stands above the findings, so it says so itself, by :func:`drawn_by`, when it is imported: at the latest
     when something is first drawn.
@@ -31,6 +38,7 @@ class Drawing:
 
     page: Callable[[FindingsRecord], str]
     cell: Callable[[FindingsRecord], str]
+    charts: Callable[[FindingsRecord], Mapping[str, alt.LayerChart]]
 
 
 _drawings: list[Drawing] = []
@@ -66,6 +74,10 @@ class FindingsRecord:
     repeat: Mapping[str, Any]
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
 
+    def __init_subclass__(cls) -> None:
+        """Keep the short repr: a dataclass makes one of all its fields otherwise."""
+        cls.__repr__ = FindingsRecord.__repr__  # type: ignore[method-assign]
+
     @property
     def exit_code(self) -> int:
         """Of the command line: 0 no concern, 3 concern, 4 no answer."""
@@ -94,10 +106,101 @@ class FindingsRecord:
         """Return findings.json as text: equal findings give equal bytes."""
         return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
-    def to_html(self, path: str | Path) -> None:
-        """Write the findings as one self-contained page."""
+    def to_html(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the findings as one self-contained page; folders on the way to it are made.
+
+        Raises
+        ------
+        InputError
+            If there is a folder of that name, or a file and ``overwrite`` is false.
+        OutputError
+            If it cannot be written.
+        """
+        place = Path(path)
+        if place.is_dir():
+            raise InputError("path", "a file", f"{path}, a folder", f"pass {str(place / 'report.html')!r}")
+        if place.exists() and not overwrite:
+            raise _there(path)
         page = _drawing().page(self)
-        atomic.write_text(Path(path), page)
+        try:
+            atomic.write_text(place, page, replace=overwrite)
+        except FileExistsError as error:  # where a folder should be, or since the page was begun
+            if place.exists():
+                raise _there(path) from error
+            raise OutputError(one_line(f"{path}: a file stands where its folder should be; name another")) from error
+        except OSError as error:
+            raise OutputError(one_line(f"{path}: cannot be written ({error.strerror or error})")) from error
+
+    def plot(self, name: str | None = None) -> alt.LayerChart:
+        """Return a chart of the page as one of Altair, to show, change or save.
+
+        Parameters
+        ----------
+        name : such as "roc", "distribution" or "bounds", or the first letters of one; default: the ROC curve on a
+            logarithmic axis where there is one, else the first chart of the page
+
+        Raises
+        ------
+        InputError
+            For a chart that these findings do not have; it names those that they have.
+        """
+        drawn = _drawing().charts(self)
+        if not drawn:
+            raise InputError("findings", "findings with a chart", f"{self.KIND} without any", "print(findings)")
+        wanted = name or next((one for one in drawn if one.startswith("roc")), next(iter(drawn)))
+        found = wanted if wanted in drawn else next((one for one in drawn if one.startswith(wanted)), None)
+        if found is None:
+            raise InputError("name", f"one of {', '.join(drawn)}", repr(name), nearest(wanted, drawn) or "choose one")
+        return drawn[found]
+
+    def _rows(self) -> Iterable[Mapping[str, Any]]:
+        """Yield what :meth:`to_frame` holds."""
+        return ()
+
+    def to_frame(self, library: Literal["polars", "pandas"] = "polars") -> Any:
+        """Return the numbers, with their intervals, as a data frame.
+
+        Parameters
+        ----------
+        library : "polars", which every installation has, or "pandas"
+
+        Returns
+        -------
+        polars.DataFrame or pandas.DataFrame
+            A row for each number: ``kind`` ("metric", "bound", "rate", "difference", ...), ``score`` (what it is of),
+            ``name``, ``estimator`` (of a bound its method), ``value``, ``low``, ``high``, ``delta`` (of a bound on
+            epsilon), ``confidence`` and ``note``; what a row does not have is missing. Findings that are words alone
+            (a verification) have no row.
+
+        Raises
+        ------
+        InputError
+            For another library, or pandas where it is not installed.
+        """
+        import polars as pl
+
+        check_choice("library", library, ("polars", "pandas"))
+        schema = {name: pl.Float64 if name in _NUMBERS else pl.String for name in _COLUMNS}
+        frame = pl.DataFrame([dict(row) for row in self._rows()], schema=schema)
+        return frame if library == "polars" else frames.to_pandas(frame, "library")
+
+    @property
+    def _said(self) -> str:
+        """The verdict, or what stands in its place."""
+        text = getattr(self, "text", None) or self.verdict.text  # type: ignore[attr-defined]
+        return text if isinstance(text, str) else " ".join(text)
+
+    def __repr__(self) -> str:
+        """One line: the kind, what the exit code means, and how the verdict begins."""
+        return (
+            f"{type(self).__name__}({_MEANS[self.exit_code]}: {shorten(one_line(self._said), 72, placeholder='...')})"
+        )
+
+    def __str__(self) -> str:
+        """Verdict and numbers on a screen: at most 24 lines of at most 100 characters."""
+        rows = [_line(row) for row in sorted(self._rows(), key=lambda row: row["kind"] != "difference")]
+        more = f"notes: {len(getattr(self, 'notes', ()))}; findings.to_html(path) writes all of it"
+        return "\n".join([*wrap(one_line(self._said), WIDTH, max_lines=6), *cut(rows, 16), more])
 
     def _repr_html_(self) -> str:
         """Show the findings in a notebook, all text escaped."""
@@ -302,6 +405,26 @@ class Pattern:
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         """Return what pydantic checks such a text by."""
         return handler(source) | {"pattern": self.regex}
+
+
+def cut(lines: list[str], most: int) -> list[str]:
+    """Return at most so many lines, none of them too long, with how many more there are."""
+    kept = lines if len(lines) <= most else [*lines[: most - 1], f"  and {len(lines) - most + 1} more"]
+    return [line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..." for line in kept]
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    """A row of the frame as a line of text."""
+    value = "-" if row.get("value") is None else f"{row['value']:.4g}"
+    low = "-" if row.get("low") is None else written(row["low"], ".4g", "down")
+    high = "-" if row.get("high") is None else written(row["high"], ".4g", "up")
+    limits = "" if (low, high) == ("-", "-") else f" ({low} to {high})"
+    name = " ".join(str(row[key]) for key in ("score", "name") if row.get(key))
+    return one_line(f"{shorten(name, 60)}: {value}{limits}").replace("", "  ", 1)
+
+
+def _there(path: str | Path) -> InputError:
+    return InputError("path", "a new file", f"{path}, which is there", "name another, or pass overwrite=True")
 
 
 def plain(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -169,6 +169,15 @@ class SynthesisFindings(FindingsRecord):
     notes: tuple[str, ...] = ()
     source: str = ""
     repeat: Mapping[str, Any] = field(default_factory=dict)
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        """The guarantee, and what the table keeps of each use."""
+        if self.guarantee is not None:
+            own = {"name": "epsilon", "estimator": self.guarantee.accountant, "delta": self.guarantee.delta}
+            yield {"kind": "guarantee", "value": self.guarantee.epsilon, **own}
+        for one in () if self.useful is None else self.useful.kept:
+            limits = {"value": one.share, "low": one.low, "high": one.high}
+            yield {"kind": "kept", "name": one.of, "estimator": one.measure, **limits}
 
     @property
     def status(self) -> Status:

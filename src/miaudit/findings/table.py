@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -146,6 +146,20 @@ class TableFindings(FindingsRecord):
         """3 where the attacks or the record-wise audit raise concern, else 4 where one has no answer, else 0."""
         codes = {self.verdict.exit_code, self.membership.exit_code}
         return next(code for code in (3, 4, 0) if code in codes)
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        """Each attack: its success on members, on control records, and their difference; then the record-wise audit."""
+        for one in self.attacks:
+            own = {"score": one.name, "confidence": self.verdict.confidence}
+            for name, rate in (("members", one.members), ("control", one.control)):
+                yield {"kind": "rate", "name": name, "value": rate.value, "low": rate.low, "high": rate.high, **own}
+            limits = {"value": one.difference, "low": one.difference_low, "high": one.difference_high}
+            yield {"kind": "difference", "name": "difference", "note": one.note, **limits, **own}
+        yield from self.membership._rows()
+
+    @property
+    def _said(self) -> str:
+        return self.leading().text
 
     def leading(self) -> Leading:
         """Return status and text of the one verdict that decides the exit code.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -103,6 +103,19 @@ class ChallengeFindings(FindingsRecord):
     findings: Annotated[Findings, Whole()] | None = None
     environment: tuple[str, ...] = ()
     repeat: Mapping[str, Any] = field(default_factory=dict)
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        """Metrics of the bundle and of the challenger, and the difference of the one that decided."""
+        for name, metrics in (
+            ("bundle", self.bundle),
+            ("challenger", () if self.findings is None else self.findings.metrics),
+        ):
+            for one in metrics:
+                limits = {key: getattr(one, key) for key in ("value", "low", "high", "confidence", "note")}
+                yield {"kind": "metric", "score": name, "name": one.name, "estimator": one.estimator, **limits}
+        if self.difference is not None:
+            limits = {key: self.difference.get(key) for key in ("value", "low", "high", "confidence")}
+            yield {"kind": "difference", "name": self.metric, **limits}
 
     @property
     def exit_code(self) -> int:

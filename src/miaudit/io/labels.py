@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,25 @@ def same_length(name: str, values: NDArray[Any], n: int) -> None:
     """Refuse values that are not one for each of n records."""
     if len(values) != n:
         raise InputError(name, f"{n} rows, as in the score", f"{len(values)}", "pass one value for each record")
+
+
+def same_index(columns: Mapping[str, Any]) -> None:
+    """Refuse columns of pandas whose indices name the same rows in different orders: rows are taken by position.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> one = pd.Series([1.0, 2.0], index=["a", "b"])
+    >>> same_index({"score": one, "member": one[::-1]})
+    Traceback (most recent call last):
+    miaudit.errors.InputError: member: expected the index of score, received the same rows in another order; pass ...
+    """
+    named = [(name, values.index) for name, values in columns.items() if hasattr(values, "iloc")]
+    for name, index in named[1:]:
+        first, known = named[0]
+        if len(index) == len(known) and not index.equals(known) and index.isin(known).all():
+            step = f"pass {name}.reindex({first}.index), or .to_numpy() of both if the positions are right"
+            raise InputError(name, f"the index of {first}", "the same rows in another order", step)
 
 
 def frozen(values: NDArray[Any]) -> NDArray[Any]:

@@ -173,7 +173,15 @@ def plain(values: ArrayLike, name: str) -> NDArray[Any]:
         array = np.asarray(values)
     except (ValueError, TypeError) as error:
         raise InputError(name, "an array", "rows of unequal length", "pass one value for each record") from error
-    if array.dtype.kind == "O":
+    if array.dtype.kind == "O":  # as pandas keeps texts, and numbers that may be missing
+        kinds = {type(value) for value in array.flat}
+        for one, kind in ((str, np.str_), (bool | np.bool_, np.bool_), (int | float | np.number, np.float64)):
+            if kinds and all(issubclass(each, one) for each in kinds):
+                return array.astype(kind)
+        gaps = [row for row, value in enumerate(array.flat) if str(value) in ("None", "<NA>", "nan", "NaT")]
+        if gaps:
+            received = f"{len(gaps):,} missing, the first in row {gaps[0]}"
+            raise InputError(name, "a value for each record", received, "fill them, or leave these records out")
         raise InputError(name, "numbers or text", "an array of Python objects", "convert it, e.g. values.astype(float)")
     return array
 

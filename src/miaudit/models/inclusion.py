@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miaudit.arrays import BoolArray, IndexArray
-from miaudit.errors import InputError
+from miaudit.errors import InputError, check_generator
 
 _BLOCK_BYTES = 1 << 26
 OUT, IN, NEITHER = 0, 1, -1  # of a model and a target: learned all but it, learned it too, is not about it
@@ -32,6 +32,7 @@ def coins(
     >>> coins(5, rng=np.random.default_rng(0)).tolist()
     [False, True, True, True, False]
     """
+    check_generator(rng)
     if unit is not None:
         names, codes = np.unique(np.asarray(unit), return_inverse=True)
         return coins(len(names), inclusion=inclusion, rng=rng)[codes]

@@ -289,4 +289,8 @@ def _cell(findings: FindingsRecord) -> str:
     return audit_page.cell(findings.as_written())  # type: ignore[arg-type]
 
 
-drawn_by(Drawing(_page, _cell))
+def _charts(findings: FindingsRecord) -> Mapping[str, alt.LayerChart]:
+    return KINDS[findings.KIND].charts(findings)
+
+
+drawn_by(Drawing(_page, _cell, _charts))

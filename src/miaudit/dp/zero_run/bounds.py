@@ -3,8 +3,8 @@
 Right guesses prove nothing while covariates alone could have given them. By default records are **thinned to fair
 coins** (Theorem Z): what remains is one-run evidence, and the one-run tests apply. For pure epsilon no coins are
 needed: the count of right guesses is tested against a Poisson-binomial. The published procedures, composition and
-conditional audits, stand beside them under their names. ``docs/zero_run.md`` has the theorem, its proof and what was
-measured.
+conditional audits, stand beside them under their names. ``docs/zero_run.md`` has the theorem and what was measured,
+``experiments/zero_run/theorem_z.md`` the proof.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from miaudit.dp.zero_run.independent_guesses import (
     too_few_rows,
     tossed,
 )
-from miaudit.errors import InputError, Offered, check_confidence, check_delta, nearest
+from miaudit.errors import InputError, Offered, check_confidence, check_delta, check_generator, nearest
 from miaudit.evidence import Evidence
 
 # -- the corrections by name ----------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ def stated(chosen: str | Correction, margin: float | None) -> Correction:
 
 def mu_lower_bound(
     ev: Evidence,
-    propensity: Propensity,
+    propensity: Propensity | ArrayLike,
     *,
     guesses: selection.Option | Sides | int | None = None,
     confidence: float = 0.95,
@@ -112,7 +112,7 @@ def mu_lower_bound(
     ev : Evidence of n records, design "zero-run", one score
         A unit with several records keeps one of them, drawn at random; where units differ in size and the propensity
         was learned from all records, large units are represented more often (``docs/zero_run.md``, Units).
-    propensity : Propensity of the same records
+    propensity : Propensity of the same records, or an array (n,) in (0, 1) of known ones
     guesses : int, Sides, or an option of :mod:`miaudit.dp.selection`
         None: chosen on a pilot of 20% of the records.
     confidence : in (0, 1), one-sided
@@ -158,7 +158,7 @@ def mu_lower_bound(
 
 def epsilon_lower_bound(
     ev: Evidence,
-    propensity: Propensity,
+    propensity: Propensity | ArrayLike,
     *,
     guesses: selection.Option | Sides | int | None = None,
     delta: float = 0.0,
@@ -206,7 +206,7 @@ def epsilon_lower_bound(
 
 def _audit(
     ev: Evidence,
-    propensity: Propensity,
+    propensity: Propensity | ArrayLike,
     parameter: Parameter,
     delta: float,
     guesses: selection.Option | Sides | int | None,
@@ -217,6 +217,8 @@ def _audit(
     rng: np.random.Generator,
 ) -> LowerBound:
     confidence = check_confidence(confidence)
+    check_generator(rng)
+    propensity = Propensity.of(propensity)
     records = AuditedRecords.of(ev, propensity, rng)
     drawn = None if replicates is None else check_replicates(replicates, ev.n)
     checked = zero_run_audit.check_centre(centre)
@@ -252,13 +254,15 @@ class Thinned:
         return np.asarray((self.guess > 0) == self.evidence.member)
 
 
-def thin(ev: Evidence, propensity: Propensity, half_width: Any = 0.0, *, rng: np.random.Generator) -> Thinned:
+def thin(
+    ev: Evidence, propensity: Propensity | ArrayLike, half_width: Any = 0.0, *, rng: np.random.Generator
+) -> Thinned:
     """Drop records at random so that membership of the kept ones is a fair coin given the covariates (Theorem Z).
 
     Parameters
     ----------
     ev : Evidence of n records, design "zero-run", one score
-    propensity : Propensity of the same records
+    propensity : Propensity of the same records, or an array (n,) in (0, 1) of known ones
     half_width : number, array (n,), ``StandardErrors(2)`` or ``Scheffe()``
         How far the log-odds may be off; 0 takes them as known, which learned ones are not.
     rng : the coins; record its seed
@@ -273,6 +277,8 @@ def thin(ev: Evidence, propensity: Propensity, half_width: Any = 0.0, *, rng: np
     >>> found.evidence.design, bool(abs(found.evidence.member.mean() - 0.5) < 0.03), round(found.effective)
     ('one-run', True, 1297)
     """
+    check_generator(rng)
+    propensity = Propensity.of(propensity)
     records = AuditedRecords.of(ev, propensity, rng)
     wide, _, _ = zero_run_audit.half_width_of(half_width, propensity, 0.05, None, records, ev)
     job = Job(ev, propensity, "mu", 0.0, 1, "median", 0.95, None, rng)
@@ -331,7 +337,7 @@ class Testability:
 
 def testability(
     ev: Evidence,
-    propensity: Propensity,
+    propensity: Propensity | ArrayLike,
     *,
     bounds_given: bool = False,
     replicates_given: bool = False,
@@ -354,6 +360,7 @@ def testability(
     >>> testability(ev, Propensity.given([0.4, 0.5, 0.6])).testable
     True
     """
+    propensity = Propensity.of(propensity)
     rows = rows_for_each(propensity, ev)
     reasons = [] if bounds_given else list(too_few_rows(propensity, ev))
     if not (bounds_given or replicates_given or is_given(propensity) or propensity.logistic):
@@ -383,7 +390,7 @@ testability.__test__ = False  # type: ignore[attr-defined]  # nor is this
 
 
 def shift_curve(
-    ev: Evidence, propensity: Propensity, *, confidence: float = 0.95, half_width: Any = None
+    ev: Evidence, propensity: Propensity | ArrayLike, *, confidence: float = 0.95, half_width: Any = None
 ) -> ShiftCurve:
     """Return delta_DS(epsilon) of the audited records (Proposition 2), when both classes are equally frequent.
 
@@ -399,7 +406,7 @@ def shift_curve(
     >>> shift_curve(ev, Propensity.given([0.5, 0.5, 0.1, 0.5])).delta[0].round(3).item()  # one of two: half of .883
     0.442
     """
-    pi = propensity.matched(ev)
+    pi = Propensity.of(propensity).matched(ev)
     wide, _, cost = zero_run_audit.half_width_of(half_width, pi, 1 - confidence, None, None, ev)
     logit = pi.logit - math.log(ev.n_members / ev.n_nonmembers)
     return composition.shift_curve(logit, ev.member, confidence=confidence + cost, half_width=wide)

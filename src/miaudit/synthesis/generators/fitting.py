@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miaudit.errors import InputError, check_choice
+from miaudit.errors import InputError, check_choice, check_generator
 from miaudit.synthesis.generators.generator import Generator, Method
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
 from miaudit.synthesis.generators.private_tables import over, records_of
@@ -144,6 +144,7 @@ def fit_many(
     list of Generator
         In the order of the tables or rows.
     """
+    check_generator(rng)
     base, own = records_of(tables, rows)
     records = privacy.records if isinstance(privacy, Privacy) else len(own[0])
     streams = (rng, rng) if config is not None or method == "tables" else rng.spawn(2)

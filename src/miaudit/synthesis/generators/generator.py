@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from miaudit.arrays import FloatArray
 from miaudit.dp.mechanism import Mechanism
 from miaudit.dp.verdict import Claim, UpperBound
-from miaudit.errors import InputError
+from miaudit.errors import InputError, check_generator
 from miaudit.io.tables import existing_file, require_suffix, write_atomically
 from miaudit.synthesis.generators.generator_config import Privacy, proved
 from miaudit.synthesis.graph import CausalGraph
@@ -97,6 +97,7 @@ class Generator(ABC):
         """
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
             raise InputError("n", "a whole number from 1 up", repr(n), "ask for at least one record")
+        check_generator(rng)
         return Table(self.schema, self._values(int(n), self._fixed(do or {}), rng))
 
     @abstractmethod

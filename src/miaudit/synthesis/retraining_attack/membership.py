@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from miaudit.errors import InputError, check_confidence, check_delta, is_whole
+from miaudit.errors import InputError, check_confidence, check_delta, check_generator, is_whole
 from miaudit.jobs import executor as execution
 from miaudit.metrics.classical import Estimate
 from miaudit.metrics.definition import at_least, at_most, percent, written
@@ -246,8 +246,7 @@ def membership_attack(
     check_confidence(confidence)
     check_delta(delta)
     how: Pooling = pooling or ("pooled" if protocol == "paper" else "per-target")
-    if not isinstance(rng, np.random.Generator):
-        raise InputError("rng", "a numpy.random.Generator", repr(rng), "pass rng=numpy.random.default_rng(seed)")
+    check_generator(rng)
     released = _released(
         source,
         {"targets": RandomTargets() if targets is None else targets, "fit": fit, "fit_many": fit_many}

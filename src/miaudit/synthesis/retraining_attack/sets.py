@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import BoolArray, Float32Array, FloatArray, IndexArray
-from miaudit.errors import InputError, is_whole
+from miaudit.errors import InputError, check_generator, is_whole
 from miaudit.io import tables
 from miaudit.jobs import executor as execution
 from miaudit.jobs import resumable
@@ -227,8 +227,7 @@ def train(
     JobsFailedError
         If models failed; it names them, after all others have finished.
     """
-    if not isinstance(rng, np.random.Generator):
-        raise InputError("rng", "a numpy.random.Generator", repr(rng), "pass rng=numpy.random.default_rng(seed)")
+    check_generator(rng)
     if (fit is None) == (fit_many is None):
         received = "neither" if fit is None else "both"
         raise InputError("fit", "fit or fit_many", received, "pass the function that trains a generator")

@@ -1,0 +1,117 @@
+"""Privacy in a test suite of pytest: ``assert_private``, a function, and a fixture once miaudit is installed.
+
+Nothing of the audit is loaded before it is called, so pytest starts as fast as without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from miaudit import Evidence, Findings, Plan
+
+__all__ = ["assert_private"]
+
+
+def assert_private(
+    audited: Evidence | Findings,
+    *,
+    threshold: float | None = None,
+    fpr: float | None = None,
+    design: str | None = None,
+    plan: Plan | None = None,
+    rng: np.random.Generator | int | None = 0,
+    on_no_answer: Literal["fail", "skip"] = "fail",
+    page: str | Path | None = None,
+) -> Findings:
+    """Fail a test where an audit raises concern, or has no answer: that is no pass.
+
+    Parameters
+    ----------
+    audited : Evidence, which is audited, or findings of any kind, which are taken as they are
+    threshold : of the primary metric, in its unit (0.05 of the members, an AUC of 0.6); default: that of the audit
+    fpr : the verdict is then about the share of members found at this false-positive rate, in (0, 1)
+    design : how membership came about, "one-run", "multi-run" or "zero-run", where the evidence does not say
+    plan : miaudit.Plan, optional
+        Every other option of the audit; ``threshold`` and ``fpr`` go before it.
+    rng : as of :func:`miaudit.audit`; the default is a fixed seed, so that the same evidence always passes or fails
+    on_no_answer : "fail", or "skip" the test, where an audit is inconclusive, not testable or refused
+    page : path, optional
+        Where the page goes, whatever the outcome; an earlier one is replaced.
+
+    Returns
+    -------
+    Findings
+        Of an audit without concern.
+
+    Raises
+    ------
+    InputError
+        For anything else to audit, and options for findings, which were decided before the audit.
+
+    Examples
+    --------
+    >>> import numpy as np, miaudit as ma
+    >>> rng = np.random.default_rng(0)
+    >>> member, noise = rng.random(4000) < 0.5, rng.normal(size=4000)
+    >>> assert_private(ma.Evidence(score=noise, member=member), fpr=0.1, threshold=0.2, design="one-run").exit_code
+    0
+    >>> assert_private(ma.Evidence(score=noise + 2 * member, member=member), fpr=0.1, threshold=0.2, design="one-run")
+    Traceback (most recent call last):
+    Failed: assert_private: concern
+    Concern: with 95% confidence, the share of members found at a false-positive rate of 10% is at least ...
+    """
+    __tracebackhide__ = True
+    import miaudit as ma
+
+    ma.errors.check_choice("on_no_answer", on_no_answer, ("fail", "skip"))
+    chosen = {"threshold": threshold, "fpr": fpr, "design": design, "plan": plan}
+    if isinstance(audited, ma.Evidence):
+        evidence = audited if design is None else audited.replace(design=design)
+        findings = ma.audit(evidence, plan=_planned(plan, threshold, fpr), rng=rng)
+    elif hasattr(audited, "exit_code") and hasattr(audited, "to_html"):
+        given = [name for name, value in chosen.items() if value is not None]
+        if given:
+            hint = "it was decided before the audit: pass the evidence to decide it here"
+            raise ma.errors.InputError(given[0], "none, for findings", repr(chosen[given[0]])[:60], hint)
+        findings = audited
+    else:
+        hint = "pass miaudit.Evidence(...), or what an audit returns"
+        raise ma.errors.InputError("audited", "Evidence or findings", type(audited).__name__, hint)
+    if page is not None:
+        findings.to_html(page, overwrite=True)
+    said = "" if page is None else f"\nPage: {page}"
+    if findings.exit_code == 3:
+        pytest.fail(f"assert_private: concern\n{findings}{said}", pytrace=False)
+    if findings.exit_code == 4:
+        if on_no_answer == "skip":
+            pytest.skip(f"assert_private: no answer: {str(findings).splitlines()[0]}{said}")
+        advice = 'on_no_answer="skip" lets it through'
+        pytest.fail(f"assert_private: no answer, which is no pass ({advice})\n{findings}{said}", pytrace=False)
+    return findings
+
+
+def _planned(plan: Plan | None, threshold: float | None, fpr: float | None) -> Plan:
+    """Put the threshold and the rate into a plan."""
+    from dataclasses import replace
+
+    import miaudit as ma
+
+    plan, changes = plan or ma.Plan(), dict[str, Any]()
+    if fpr is not None:
+        changes |= {"fpr_targets": tuple(sorted({*plan.fpr_targets, fpr})), "primary_metric": f"tpr_at_fpr_{fpr:g}"}
+    if threshold is not None:
+        changes["threshold_for_concern"] = threshold
+    return replace(plan, **changes)
+
+
+@pytest.fixture(name="assert_private")
+def _assert_private() -> Callable[..., Findings]:
+    """Fail the test where an audit of evidence raises concern or has no answer: miaudit.testing.assert_private."""
+    return assert_private
