@@ -5,6 +5,7 @@
 # make test-slow  statistical validity by simulation, clusters of Ray (hours on two cores)
 # make docs       the documentation as a site, warnings as errors
 # make bench      timings as ratios against the straightforward way
+# make look       a page of every kind in a browser: screenshots, and what is wrong with them
 # make peers      public tools beside ours (needs the network)
 # make experiments  the small form of the papers' tables and figures
 PYTHON ?= python3
@@ -14,7 +15,7 @@ PIP_FLAGS := --quiet --disable-pip-version-check --no-input
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 2
 
-.PHONY: audit test-fast test test-thorough test-slow docs bench peers experiments lint clean
+.PHONY: audit test-fast test test-thorough test-slow docs bench look peers experiments lint clean
 
 audit: $(VENV)/.installed
 	$(VENV)/bin/miaudit demo --overwrite
@@ -62,6 +63,9 @@ bench: $(DEV)/.installed
 	$(DEV)/bin/python benchmarks/synthesis.py
 	$(DEV)/bin/python benchmarks/step_audit.py
 	$(DEV)/bin/python benchmarks/collect_tokens.py
+
+look: $(DEV)/.installed
+	$(DEV)/bin/python tools/look.py results/look
 
 # needs the network: each tool goes into an environment of its own
 peers: $(DEV)/.installed

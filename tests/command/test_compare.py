@@ -51,3 +51,24 @@ def test_what_is_not_resolved_is_not_comparable(place: Path, run: Run) -> None:
         pytest.fail("the options of audit have changed")
     shutil.copytree(place / "r", place / "again")
     assert run("compare", "r", "again")[0] == 4
+
+
+@pytest.mark.long
+def test_a_folder_of_audits_has_a_page_that_every_audit_keeps_up_to_date(place: Path, run: Run) -> None:
+    index = place / "results" / "index.html"
+    run(*QUICK)
+    assert "./audit/report.html" in index.read_text()
+    run(*QUICK, "--out", "mine/a")
+    assert not (place / "mine" / "index.html").exists()
+    code, out, err = run("history", "mine")
+    assert (code, err) == (0, "") and out.startswith("1 audit:") and out.endswith("Index: mine/index.html\n")
+    run(*QUICK, "--out", "mine/b")
+    text = (place / "mine" / "index.html").read_text()
+    assert "./b/report.html" in text and 'data-chart="trend-1"' in text
+    listed = json.loads(run("history", "mine", "--json")[1])
+    assert {one["entry"]["name"] for one in listed} == {"a", "b"}
+    assert run("history", "mine", "--out", "x")[0] == 1 and not (place / "x").exists()
+    (place / "mine" / "index.html").write_text("<p>of somebody else")
+    code, out, err = run("history", "mine")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert (place / "mine" / "index.html").read_text() == "<p>of somebody else"

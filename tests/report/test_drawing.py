@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -104,3 +105,14 @@ def test_an_extreme_curve_can_be_drawn():
         evidence = ma.Evidence(score=score, member=member, design="one-run")
         for chart in charts_of(ma.audit(evidence, rng=np.random.default_rng(0)).to_dict()).values():
             assert "NaN" not in drawing.svg(chart.to_dict())
+
+
+@pytest.mark.long
+def test_a_figure_says_what_it_shows() -> None:
+    chart = charts_of(findings())["verdict"].to_dict()
+    root = ElementTree.fromstring(drawing.svg({**chart, "description": "a < b & c"}))
+    names = [(child.tag.rpartition("}")[2], child.text) for child in root][:2]
+    assert names == [("title", " ".join(chart["title"]["text"])), ("desc", "a < b & c")]
+    assert root.get("role") == "img"
+    bare = {key: part for key, part in chart.items() if key != "title"}
+    assert "<desc>" not in drawing.svg(bare)

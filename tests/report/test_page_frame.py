@@ -44,3 +44,12 @@ def test_a_long_axis_title_is_wrapped_on_a_phone_only(tmp_path, monkeypatch, wid
     assert (len(found) > 1) == (lines > 1)
     if lines > 1:
         assert max(map(len, found)) < 70
+
+
+def test_cells_are_labelled_by_their_columns_and_labels_stay_text():
+    rows = '<tr class="x"><th scope="row">a<small>b</small></th><td class="note">1</td>\n<td>–</td><td>2</td></tr>' * 2
+    found = str(page_frame.labelled(rows, ["Name", 'A "quoted"\n<b>', "None", "More"]))
+    assert found.count('data-label="A &#34;quoted&#34; &lt;b&gt;" class="note">1<') == 2
+    assert found.count('<td data-label="None" data-none>–</td>') == found.count('<td data-label="More">2<') == 2
+    assert found.count('<th data-label="Name" scope="row">a<') == 2
+    assert re.sub(r' data-(label="[^"]*"|none)', "", found) == rows

@@ -9,6 +9,7 @@ import typer
 
 from miaudit.command.options import Json, Out, Overwrite
 from miaudit.command.results import deliver, repeat
+from miaudit.command.terminal import say, say_json
 from miaudit.errors import InputError, one_line
 
 if TYPE_CHECKING:
@@ -45,13 +46,26 @@ def compare(
 
 def history(
     audits: Annotated[
-        list[Path], typer.Argument(help="Results folders, findings.json or bundles, oldest first.", show_default=False)
+        list[Path],
+        typer.Argument(
+            help="Results folders, findings.json or bundles, oldest first; or one folder that holds results folders.",
+            show_default=False,
+        ),
     ],
     out: Out = None,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Line up many audits of one model: a page with the primary metric over time, and each step compared."""
+    """Line up many audits of one model: a page with the primary metric over time, and each step compared.
+
+    Of one folder that holds results folders: its index.html lists all of them, with verdicts, dates, trends and links.
+    """
+    if len(audits) == 1 and audits[0].is_dir() and not (audits[0] / "findings.json").exists():
+        if out is not None or overwrite:
+            received = "--out" if out is not None else "--overwrite"
+            raise InputError(received, f"none: the page is {audits[0] / 'index.html'}", received, "leave it out")
+        _list(audits[0], json=json)
+        return
     from miaudit.findings.comparison import history as line_up
     from miaudit.report.comparison_page import VERDICTS
 
@@ -59,6 +73,26 @@ def history(
     steps = (one_line(f"{audit.name}: {audit.said} ({VERDICTS[audit.status]})") for audit in found.audits)
     lines = [one_line(found.text), "", *(f"  {step}" for step in steps)]
     deliver(found, lambda: "\n".join(lines), out, overwrite=overwrite, json=json)
+
+
+def _list(folder: Path, *, json: bool) -> None:
+    """Write the page over all audits of a folder, and tell what it lists."""
+    from dataclasses import asdict
+    from json import dumps
+
+    from miaudit.report import index_page
+
+    listing = index_page.write(folder)
+    if json:
+        say_json(dumps([asdict(one) for one in listing.audits], indent=1) + "\n")
+        return
+    lines = [listing.text, ""]
+    for one in listing.audits:
+        lines.append(
+            one_line(f"  {one.when[:10]}  {one.entry.name}: {one.entry.said} ({index_page.word(one).lower()})")
+        )
+    lines += [f"Note: not listed: {text}" for text in listing.unread]
+    say("\n".join([*lines, "", f"Index: {folder / index_page.INDEX}"]))
 
 
 def _findings(path: Path) -> Findings:

@@ -85,10 +85,11 @@ def deliver(
     the findings' own, ``release`` writes a synthetic table into the folder.
     """
     if out is not None:
-        from miaudit.report import kinds
+        from miaudit.report import index_page, kinds
 
         with progress("", meanwhile="page and figures"):
             undrawn = kinds.write(found, out, overwrite=overwrite, release=release)
+            index_page.refresh(out)
         if undrawn:
             complain(f"note: {undrawn}")
     if json:

@@ -325,12 +325,7 @@ def history(audits: Sequence[tuple[str, Findings]], *, repeat: Mapping[str, Any]
 
 
 def _row(name: str, audit: Findings, primary: str) -> Audited:
-    found = [m for m in audit.metrics if m.name == primary]
-    causal = [m for m in found if audit.design != _ZERO_RUN or m.estimator != "raw"]
-    said = "not measured"
-    if found:
-        said = causal[0].reading if causal else f"{found[0].reading}, {NOT_CAUSAL}"
-    limits: dict[str, Any] = {part: getattr(causal[0], part) if causal else None for part in ("value", "low", "high")}
+    said, limits = followed([m for m in audit.metrics if m.name == primary], audit.design)
     return Audited(
         name=name,
         status=audit.verdict.status,
@@ -340,6 +335,18 @@ def _row(name: str, audit: Findings, primary: str) -> Audited:
         design=audit.design or "not declared",
         digest=str(audit.evidence["digest"]),
     )
+
+
+def followed(estimates: Sequence[Metric], design: str | None) -> tuple[str, dict[str, Any]]:
+    """Return the metric that is followed over audits in words, and its value and limits where it is causal.
+
+    ``estimates`` are those of one metric in one audit: the first that the design makes causal counts.
+    """
+    causal = [m for m in estimates if design != _ZERO_RUN or m.estimator != "raw"]
+    said = "not measured"
+    if estimates:
+        said = causal[0].reading if causal else f"{estimates[0].reading}, {NOT_CAUSAL}"
+    return said, {part: getattr(causal[0], part) if causal else None for part in ("value", "low", "high")}
 
 
 def _course(rows: Sequence[Audited], steps: Sequence[Step], primary: str) -> str:

@@ -32,7 +32,7 @@ def _defined(name: Any, follows: Callable[[Any], str]) -> str:
 
 MetricName = Annotated[str, _Metric("^(auc|advantage|balanced_accuracy|ate|tpr_at_fpr_[0-9][0-9.e+-]*)$")]
 LEVEL_NAMES = ("low", "moderate", "elevated", "material")
-_EXIT_CODES: dict[Status, int] = {"clear": 0, "flagged": 3, "inconclusive": 4, "not-testable": 4, "refused": 4}
+_EXIT_CODES: dict[str, int] = {"clear": 0, "flagged": 3, "inconclusive": 4, "not-testable": 4, "refused": 4}
 TURN = (
     "if they are losses, --signal loss (signal: loss in a configuration file) turns them; any other score is turned by "
     "its sign"
@@ -49,6 +49,11 @@ DECLARE = (
     "Declare it: --design one-run or multi-run if inclusion was decided at random, --design zero-run if it was not "
     "(design: in a configuration file)."
 )
+
+
+def code_of(status: str) -> int | None:
+    """Return the exit code of a verdict with this status; None for a status that none has."""
+    return _EXIT_CODES.get(status)
 
 
 @dataclass(frozen=True)

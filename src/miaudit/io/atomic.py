@@ -262,7 +262,7 @@ def replace_folder(out: Path, owned: Sequence[str], make: Callable[[Path], None]
         make(made)
         for path in (*made.rglob("*"), made):
             sync(path)
-        with _turn(out.parent):
+        with turn(out.parent):
             check()
             if not os.path.lexists(out):
                 made.rename(out)
@@ -279,7 +279,7 @@ def recover(out: Path) -> None:
     """Undo what a killed process left unfinished in a folder, and remove its leftovers."""
     out = Path(os.path.realpath(out))
     if out.parent.is_dir():
-        with _turn(out.parent):
+        with turn(out.parent):
             for place in (out, out.parent):
                 sweep(place, _WORKSHOP, _finish)
 
@@ -298,7 +298,7 @@ def _workshop(place: Path, owned: Sequence[str]) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _turn(folder: Path) -> Iterator[None]:
+def turn(folder: Path) -> Iterator[None]:
     """Wait until no other process replaces files in a folder; without locks, go on at once."""
     until = time.monotonic() + _PATIENCE
     while True:

@@ -80,9 +80,10 @@ def _rows(findings: ChallengeFindings) -> list[dict[str, str]]:
     if not challenger:
         return []
     stated = {(m.name, m.estimator): m for m in findings.bundle}
+    raw = ", raw, not causal" if any(m.estimator != "raw" for m in challenger.metrics) else ""
     return [
         {
-            "name": f"{label(m.name)}, {m.estimator}" if m.estimator != "raw" else label(m.name),
+            "name": f"{label(m.name)}, {m.estimator}" if m.estimator != "raw" else f"{label(m.name)}{raw}",
             "bundle": _interval(stated.get((m.name, m.estimator))),
             "challenger": _interval(m),
         }

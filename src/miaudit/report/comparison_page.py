@@ -9,7 +9,7 @@ from miaudit.findings.comparison import Audited, Change, Comparison, History
 from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, chance, difference, difference_limits, label
 from miaudit.report import page_frame
-from miaudit.report.drawing import BLUE, GREY, INK, distinct, finished, over, tips, upright
+from miaudit.report.drawing import BLUE, GREY, INK, distinct, finished, in_rows, over, scaled, tips, upright
 
 if TYPE_CHECKING:
     import altair as alt
@@ -138,8 +138,8 @@ def intervals(
         {**row, "low": row["low"] if row["low"] is not None else row["high"]} for row in rows if row["high"] is not None
     ]
     names = [row["name"] for row in shown]
-    y = alt.Y("name:N", sort=names, title=None, axis=alt.Axis(labelLimit=190, grid=True, ticks=False, domain=False))
-    x: dict[str, Any] = {"title": axis, "scale": alt.Scale(zero=False, nice=True)}
+    y = in_rows("name", 190, sort=names)
+    x = scaled(axis, zero=False, tickCount=8)
     tip = tips(name="Audit or metric", text="Value")
     base = over(shown)
     layers = []

@@ -20,6 +20,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import cache, lru_cache
+from html import escape
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -227,6 +228,8 @@ class DrawingError(MiauditError):
 def svg(spec: Mapping[str, Any]) -> str:
     """Render a Vega-Lite specification (``chart.to_dict()``) as SVG text, offline; equal ones give equal text.
 
+    A chart with its title has it, and its text alternative, as ``<title>`` and ``<desc>``.
+
     Raises
     ------
     DrawingError
@@ -235,7 +238,13 @@ def svg(spec: Mapping[str, Any]) -> str:
     drawn = _asked("svg", json.dumps(spec)).decode()
     # The renderer numbers its clipping paths through the life of the process.
     numbers = {name: f"clip{i}" for i, name in enumerate(re.findall(r'<clipPath id="(clip\d+)"', drawn))}
-    return re.sub(r'(<clipPath id="|clip-path="url\(#)(clip\d+)', lambda m: m[1] + numbers.get(m[2], m[2]), drawn)
+    drawn = re.sub(r'(<clipPath id="|clip-path="url\(#)(clip\d+)', lambda m: m[1] + numbers.get(m[2], m[2]), drawn)
+    title = spec.get("title")
+    if not isinstance(title, Mapping) or "description" not in spec:  # inside a page, which says them itself
+        return drawn
+    text = title["text"] if isinstance(title["text"], str) else " ".join(title["text"])
+    words = (one_line(text), one_line(spec["description"]))
+    return drawn.replace(">", ' role="img"><title>{}</title><desc>{}</desc>'.format(*map(escape, words)), 1)
 
 
 def png(spec: Mapping[str, Any], scale: float = _SCALE) -> bytes:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.release import Graph, Group
 from miaudit.report.drawing import BLUE, GREY, INK, distinct, finished, over, tips
@@ -16,10 +17,12 @@ NAMES = ("graph",)
 # Groups in one generation up to which their names are drawn.
 _NAMED = 24
 _SWEEPS = 8
+_ACROSS, _UP = 0.35, 0.04  # room beside the outermost groups, in generations and in heights
+_HEAD = 9  # pixels of the head of an arrow
 
 
 def charts(graph: Graph) -> dict[str, alt.LayerChart]:
-    """Draw groups of columns as points, edges between them as lines; no line goes from right to left."""
+    """Draw groups of columns as points, edges between them as arrows; no arrow goes from right to left."""
     import altair as alt
 
     groups = graph.groups
@@ -27,31 +30,19 @@ def charts(graph: Graph) -> dict[str, alt.LayerChart]:
     drawn = distinct([group.name for group in groups], 18)
     most = max(Counter(group.generation for group in groups).values())
     generations = max(group.generation for group in groups) + 1
-    across = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-0.35, generations - 0.65], nice=False))
-    up = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[-0.04, 1.04], nice=False))
+    across = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-_ACROSS, generations - 1 + _ACROSS], nice=False))
+    up = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[-_UP, 1 + _UP], nice=False))
     nodes = [
         {
             "x": places[group.name][0],
             "y": places[group.name][1],
             "name": drawn[group.name],
             "columns": _columns(group.columns),
-            "size": 60 if len(group.columns) == 1 else 160,
+            "size": _size(group),
         }
         for group in groups
     ]
-    lines = [
-        {"edge": i, "at": at, "x": x, "y": y}
-        for i, (cause, effect) in enumerate(graph.edges)
-        for at, (x, y) in enumerate(_path(places[cause], places[effect]))
-    ]
-    opacity = max(0.12, min(0.7, 60 / max(1, len(graph.edges))))
-    layers = []
-    if lines:
-        layers.append(
-            over(lines)
-            .mark_line(color=GREY, strokeWidth=1.2, opacity=opacity)
-            .encode(x=across, y=up, detail="edge:N", order="at:Q")
-        )
+    layers = [layer.encode(x=across, y=up) for layer in _arrows(graph, places, generations)]
     layers.append(
         over(nodes)
         .mark_point(filled=True, color=BLUE, opacity=1)
@@ -63,20 +54,18 @@ def charts(graph: Graph) -> dict[str, alt.LayerChart]:
         )
     )
     if most <= _NAMED:
-        layers.append(
-            over(nodes)
-            .mark_text(dy=-11, fontSize=11, color=INK, stroke="white", strokeWidth=0)
-            .encode(x=across, y=up, text="name:N")
-        )
+        named = over(nodes).encode(x=across, y=up, text="name:N")
+        layers.append(named.mark_text(dy=-11, fontSize=11, stroke="white", strokeWidth=3))  # arrows pass behind a name
+        layers.append(named.mark_text(dy=-11, fontSize=11, color=INK))
     said = [
-        "Causes stand to the left of their effects. The latent variable is a cause of every group and is not drawn."
+        "Arrows go from cause to effect, left to right. The latent variable is a cause of every group and is not drawn."
     ]
     if most > _NAMED:
         said.append("Names show under the pointer.")
     title = f"{_several(len(groups), 'group')} of columns, {_several(len(graph.edges), 'edge')}"
     if graph.full:
         title = f"{_several(len(groups), 'column')}, {_several(len(graph.edges), 'edge')}"
-    height = max(180, min(640, 46 + 34 * min(most, 18)))
+    height = max(180 if generations > 2 else 120, min(640, 46 + 34 * min(most, 18)))
     return {"graph": finished(layers, title, said, _described(groups, graph.edges), height)}
 
 
@@ -120,6 +109,47 @@ def _path(start: tuple[float, float], end: tuple[float, float]) -> list[tuple[fl
         bow = -bow
     parts = [i / 16 for i in range(17)]
     return [(start[0] + t * span, start[1] + t * (end[1] - start[1]) + 4 * bow * t * (1 - t)) for t in parts]
+
+
+def _arrows(graph: Graph, places: Mapping[str, tuple[float, float]], generations: int) -> list[alt.Chart]:
+    """Lines from causes to effects, and their heads; none where there is no edge."""
+    if not graph.edges:
+        return []
+    paths = [_path(places[cause], places[effect]) for cause, effect in graph.edges]
+    lines = [{"edge": i, "at": at, "x": x, "y": y} for i, path in enumerate(paths) for at, (x, y) in enumerate(path)]
+    opacity = max(0.12, min(0.7, 60 / len(paths)))
+    shafts: alt.Chart = over(lines).mark_line(color=GREY, strokeWidth=1.2, opacity=opacity)
+    radius = {group.name: math.sqrt(_size(group) / math.pi) for group in graph.groups}
+    ends = [_end(path, radius[effect]) for path, (_, effect) in zip(paths, graph.edges, strict=True)]
+    return [shafts.encode(detail="edge:N", order="at:Q"), _heads(ends, generations, max(opacity, 0.45))]
+
+
+def _end(path: Sequence[tuple[float, float]], radius: float) -> dict[str, float]:
+    """Where an edge ends, the way it comes from there, and the pixels that its group takes."""
+    (x0, y0), (x, y) = path[-2:]
+    return {"x": x, "y": y, "dx": x - x0, "dy": y - y0, "radius": radius}
+
+
+def _heads(ends: Sequence[Mapping[str, float]], generations: int, opacity: float) -> alt.Chart:
+    """Heads of arrows that touch the groups they point to, at whatever width the chart is drawn."""
+    import altair as alt
+
+    right = f"datum.dx * width / {generations - 1 + 2 * _ACROSS}"
+    down = f"-datum.dy * height / {1 + 2 * _UP}"
+    way, back = f"atan2({down}, {right})", f"-(datum.radius + {_HEAD / 2 + 1})"
+    look: dict[str, Any] = {
+        "angle": alt.expr(f"180 / PI * {way}"),
+        "xOffset": alt.expr(f"{back} * cos({way})"),
+        "yOffset": alt.expr(f"{back} * sin({way})"),
+    }
+    heads: alt.Chart = over(ends).mark_point(
+        shape="triangle-right", filled=True, color=GREY, size=_HEAD**2, opacity=opacity, **look
+    )
+    return heads
+
+
+def _size(group: Group) -> int:
+    return 60 if len(group.columns) == 1 else 160
 
 
 def _columns(names: Sequence[str]) -> str:

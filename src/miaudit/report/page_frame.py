@@ -6,6 +6,7 @@ import base64
 import copy
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -60,7 +61,7 @@ def render(
         specs = {name: chart.to_dict(validate=False) for name, chart in charts.items()}
         drawing.draw_ahead({key: part for key, part in spec.items() if key != "title"} for spec in specs.values())
         drawn = {name: _figure(spec) for name, spec in specs.items()}
-        scripts = [drawing.program(), _text("frame.js")]
+        scripts = [drawing.program(), _text("frame.js")] if drawn else []
     except drawing.DrawingError as error:
         undrawn, drawn, scripts = str(error), {}, []
     return (
@@ -93,6 +94,26 @@ def data(value: Any) -> Any:
     return markupsafe.Markup(text)  # noqa: S704 - escaped for its place just above
 
 
+def labelled(rows: str, names: Sequence[str]) -> Any:
+    """Write the name of its column into each cell of a table's rows: on a phone a row is a card, without a header.
+
+    A cell with a dash alone is marked, too: a card leaves it out.
+
+    Examples
+    --------
+    >>> str(labelled('<tr><th scope="row">AUC</th><td>0.6</td></tr>', ["Metric", "Value"]))
+    '<tr><th data-label="Metric" scope="row">AUC</th><td data-label="Value">0.6</td></tr>'
+    """
+    import markupsafe
+
+    def row(found: re.Match[str]) -> str:
+        columns = (markupsafe.escape(" ".join(name.split())) for name in names)
+        return re.sub(r"<t[dh]\b", lambda cell: f'{cell[0]} data-label="{next(columns, "")}"', found[0])
+
+    rows = re.sub(r"<tr\b.*?</tr>", row, rows, flags=re.DOTALL).replace(">–</td>", " data-none>–</td>")
+    return markupsafe.Markup(rows)  # noqa: S704 - was escaped before
+
+
 def _figure(spec: dict[str, Any]) -> dict[str, Any]:
     """A chart as a caption, a still picture, and a specification that follows the width of the page."""
     title = spec.pop("title")
@@ -123,6 +144,7 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters["digest"] = digest
     environment.filters["data"] = data
+    environment.filters["labelled"] = labelled
     return environment
 
 

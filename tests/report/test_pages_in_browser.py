@@ -1,0 +1,73 @@
+"""Pages of every kind in a browser: axe-core, widths, keyboard, no scripts, print; and that each of these can fail."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+
+import look
+
+pytestmark = [pytest.mark.long, pytest.mark.skipif(bool(look.missing()), reason=look.missing() or "can be looked at")]
+FEW = ("zero-run-refused", look.INDEX)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with look.opened() as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=[] if kind in FEW else pytest.mark.thorough) for kind in (*look.KINDS, look.INDEX)],
+)
+def test_nothing_is_wrong_with_it(browser: Any, tmp_path: Path, kind: str) -> None:
+    for seen in look.look(browser, kind, tmp_path):
+        assert seen.faults == {}, f"{kind} at {seen.width}"
+        assert seen.minor == []
+        assert (tmp_path / f"{kind}-{seen.width}.png").stat().st_size > 5000
+    assert (tmp_path / f"{kind}.pdf").read_bytes().startswith(b"%PDF")
+
+
+SPOILT = {
+    "axe": '<p style="color:#ccc;background:#fff">Too pale to be read</p>',
+    "wide": '<div style="width:3000px">wide</div>',
+    "keyboard": '<a href="#x" style="outline:0">no focus</a>',
+    "bare": '<input type="range" aria-label="dead">',
+    "paper": '<div class="scroll" style="max-height:20px;overflow:auto!important"><p style="height:99px">x</p></div>',
+    "console": '<img alt="" src="nowhere.png">',
+}
+
+
+def spoil(monkeypatch: pytest.MonkeyPatch, old: str, new: str, said: str = "") -> None:
+    honest = look.draw
+
+    def spoilt(name: str, out: Path) -> tuple[Path, str]:
+        page, sentence = honest(name, out)
+        page.write_text(page.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+        return page, said or sentence
+
+    monkeypatch.setattr(look, "draw", spoilt)
+
+
+def test_each_check_can_fail(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spoil(monkeypatch, "</main>", f"{''.join(SPOILT.values())}</main>")
+    (seen,) = look.look(browser, "zero-run-refused", tmp_path, [look.WIDE])
+    assert set(seen.faults) == set(SPOILT)
+    assert "color-contrast" in seen.axe[0] and "dead control" in seen.bare[0]
+    assert any("clipped" in fault for fault in seen.paper) and "page of" in seen.wide[0]
+
+
+def test_a_page_without_its_sentence_or_charts_is_seen(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoil(monkeypatch, "data:image/svg", "data:text/svg", said="what no page says")
+    (seen,) = look.look(browser, "zero-run-refused", tmp_path, [look.PHONE])
+    assert seen.bare[0].startswith("not said")
+    assert any(fault.startswith("no picture of ") for fault in seen.bare)

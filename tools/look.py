@@ -1,0 +1,345 @@
+"""Look at one real page of every kind in a browser: ``python tools/look.py OUT [KIND ...]`` (or ``make look``).
+
+Each page is drawn from findings that users hold (``tests/frozen/files``) or from a small audit made here, and opened in
+the Chromium of the system at 1,280 and at 390 pixels. OUT gets ``KIND-1280.png``, ``KIND-390.png`` and
+``KIND-print.png``; a table says what axe-core finds, what is wider than its place, where the keyboard does not reach,
+and what is missing without scripts and in print. The exit code is 1 where there is any of it. Nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import gzip
+import importlib.util
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import miaudit as ma
+from miaudit.bundle import read as read_bundle
+from miaudit.collect.extraction import audit_extraction
+from miaudit.findings.kind import FindingsRecord
+from miaudit.report import index_page, kinds
+
+FROZEN = Path(__file__).parents[1] / "tests" / "frozen" / "files"
+WIDE, PHONE, PAPER = 1280, 390, 720
+SIZES = (WIDE, PHONE)
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+# -- a page of every kind ----------------------------------------------------------------------------------------------
+
+
+def _frozen(name: str) -> Callable[[], FindingsRecord]:
+    def made() -> FindingsRecord:
+        return kinds.from_dict(json.loads(gzip.decompress((FROZEN / "findings" / f"{name}.json.gz").read_bytes())))
+
+    return made
+
+
+def _clear() -> FindingsRecord:
+    rng = np.random.default_rng(0)
+    held = ma.Evidence(score=rng.normal(size=4000), member=np.arange(4000) % 2 == 0, design="one-run")
+    return ma.audit(held, plan=ma.Plan(fpr_targets=(0.01, 0.1), primary_metric="tpr_at_fpr_0.1", bounds=None), rng=0)
+
+
+def _several_runs() -> FindingsRecord:
+    rng = np.random.default_rng(0)
+    coins = rng.random((3, 600)) < 0.5
+    runs = [ma.Evidence(score=rng.normal(2.0 * coin), member=coin, design="one-run") for coin in coins]
+    return ma.audit(ma.Evidence.of_runs(runs), rng=0)
+
+
+def _long_names() -> FindingsRecord:
+    rng, name = np.random.default_rng(0), "a_score_whose_name_nobody_ever_meant_to_be_read_by_a_human_being_" * 3
+    member = np.arange(600) % 2 == 0
+    groups = np.array(["region: north-east, rural, without a hospital within fifty kilometres", "Wörter" * 20, "x"])
+    held = ma.Evidence(
+        score={name: rng.normal(0.6 * member), "loss": rng.normal(0.3 * member)},
+        member=member,
+        design="one-run",
+        group=groups[np.arange(600) % 3],
+    )
+    return dataclasses.replace(ma.audit(held, rng=0), notes=("https://example.org/" + "path/" * 60,))
+
+
+def _coins() -> FindingsRecord:
+    return read_bundle(FROZEN / "coins" / "two-runs.zip").findings
+
+
+def _extraction() -> FindingsRecord:
+    from miaudit.auditing.extraction import ExtractionPlan
+
+    plan = ExtractionPlan(prefix=2, suffix=3, queries=100)
+    return audit_extraction(FROZEN / "inputs" / "tokens.jsonl", plan, design="one-run", names=True)
+
+
+KINDS: dict[str, Callable[[], FindingsRecord]] = {
+    "audit-flagged": _frozen("one-run"),
+    "audit-clear": _clear,
+    "audit-inconclusive": _frozen("pair"),
+    "audit-undeclared": _frozen("undeclared"),
+    "audit-claim": _frozen("mechanism"),
+    "audit-scores": _frozen("logits"),
+    "audit-groups": _frozen("groups"),
+    "audit-bootstrap": _frozen("bootstrap"),
+    "audit-vulnerability": _frozen("run-tree"),
+    "audit-sealed-coins": _coins,
+    "audit-several-runs": _several_runs,
+    "audit-long-names": _long_names,
+    "zero-run-answered": _frozen("zero-run-stack"),
+    "zero-run-claim": _frozen("zero-run"),
+    "zero-run-refused": _frozen("refused"),
+    "zero-run-raw-only": _frozen("raw-only"),
+    "table": _frozen("table"),
+    "synthesis": _frozen("synthesis"),
+    "synthesis-private": _frozen("synthesis-private"),
+    "disclosure": _frozen("disclosure"),
+    "extraction": _extraction,
+    "comparison": _frozen("comparison"),
+    "history": _frozen("history"),
+    "verification": _frozen("verification"),
+    "verification-failed": _frozen("verification-failed"),
+    "challenge": _frozen("challenge-propensity"),
+}
+INDEX = "index"
+
+
+def draw(name: str, out: Path) -> tuple[Path, str]:
+    """Write the page of a kind into a folder; return it and a sentence that has to be readable on it."""
+    page = out / f"{name}.html"
+    if name == INDEX:
+        results = out / "audits"
+        for one in ("audit-flagged", "audit-clear", "audit-claim", "zero-run-refused", "table", "comparison"):
+            (results / one).mkdir(parents=True, exist_ok=True)
+            (results / one / kinds.FINDINGS).write_text(KINDS[one]().to_json(), encoding="utf-8")
+        listed = index_page.listed(results)
+        page.write_text(index_page.page(listed), encoding="utf-8")
+        return page, "6 audits"
+    found = KINDS[name]()
+    page.write_text(kinds.KINDS[found.KIND].page(found), encoding="utf-8")
+    verdict: Any = getattr(found, "verdict", None)
+    said: Any = getattr(found, "text", "") or getattr(verdict, "text", "")
+    said = " ".join((said if isinstance(said, str) else said[0]).split())
+    return page, said.rpartition(": ")[2] or said  # its word stands above it
+
+
+# -- what is looked at -------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Seen:
+    """What is wrong with a page, by check; each an empty list where nothing is."""
+
+    kind: str
+    width: int
+    axe: list[str] = field(default_factory=list)
+    minor: list[str] = field(default_factory=list)
+    wide: list[str] = field(default_factory=list)
+    keyboard: list[str] = field(default_factory=list)
+    bare: list[str] = field(default_factory=list)
+    paper: list[str] = field(default_factory=list)
+    console: list[str] = field(default_factory=list)
+
+    @property
+    def faults(self) -> dict[str, list[str]]:
+        """What must not be: everything but what axe-core calls minor or moderate."""
+        checks = {name: value for name, value in vars(self).items() if name not in ("kind", "width", "minor")}
+        return {name: value for name, value in checks.items() if value}
+
+
+def missing() -> str:
+    """Say what this machine lacks to look at pages; nothing where it can."""
+    if importlib.util.find_spec("playwright") is None:
+        return "playwright is not installed"
+    if importlib.util.find_spec("axe_playwright_python") is None:
+        return "axe-playwright-python, which holds axe-core, is not installed"
+    return "" if _browser() else f"no Chromium on this machine ({', '.join(BROWSERS)})"
+
+
+def _browser() -> str | None:
+    return next((path for name in BROWSERS if (path := shutil.which(name))), None)
+
+
+@contextmanager
+def opened() -> Iterator[Any]:
+    """A browser that asks nothing of a network."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=_browser(), args=["--no-sandbox", "--disable-gpu"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def look(browser: Any, kind: str, out: Path, widths: Sequence[int] = SIZES) -> list[Seen]:
+    """Draw a kind, open it at each width, and say what is wrong; screenshots go beside the page."""
+    page, said = draw(kind, out)
+    return [_look(browser, kind, page, said, width) for width in widths]
+
+
+def _look(browser: Any, kind: str, page: Path, said: str, width: int) -> Seen:
+    seen = Seen(kind, width)
+    context = browser.new_context(viewport={"width": width, "height": 900}, bypass_csp=True)
+    tab = context.new_page()
+    tab.on("console", lambda message: seen.console.append(message.text))
+    tab.on("pageerror", lambda error: seen.console.append(str(error)))
+    tab.goto(page.as_uri())
+    tab.wait_for_function(
+        "document.querySelectorAll('.live:not([hidden])').length === 0 || "
+        "document.querySelectorAll('.drawn').length === document.querySelectorAll('[data-chart]').length"
+    )
+    tab.screenshot(path=page.with_name(f"{kind}-{width}.png"), full_page=True)
+    seen.wide = tab.evaluate(_WIDE)
+    seen.keyboard = _tabbed(tab)
+    _axe(tab, seen)
+    if width == WIDE:
+        tab.set_viewport_size({"width": PAPER, "height": 1000})
+        tab.evaluate("document.activeElement.blur()")
+        tab.emulate_media(media="print")
+        tab.screenshot(path=page.with_name(f"{kind}-print.png"), full_page=True)
+        seen.paper = tab.evaluate(_PAPER)
+        tab.pdf(path=page.with_name(f"{kind}.pdf"), format="A4")
+    context.close()
+    bare = browser.new_context(viewport={"width": width, "height": 900}, java_script_enabled=False)
+    tab = bare.new_page()
+    tab.goto(page.as_uri())
+    seen.bare = tab.evaluate(_BARE, said)
+    bare.close()
+    return seen
+
+
+def _axe(tab: Any, seen: Seen) -> None:
+    """Run axe-core in the page and sort what it finds by whether it counts."""
+    import axe_playwright_python
+
+    tab.evaluate((Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
+    for found in tab.evaluate("async () => (await axe.run(document, {resultTypes: ['violations']})).violations"):
+        places = [node["target"][0] for node in found["nodes"]]
+        line = f"{found['impact']} {found['id']} ({len(places)}): {places[0]}"
+        (seen.axe if found["impact"] in ("serious", "critical") else seen.minor).append(line)
+
+
+def _tabbed(tab: Any) -> list[str]:
+    """Press Tab through the page: everything that can be used is reached, in its order, and shows it."""
+    names = tab.evaluate(_STOPS)
+    faults = []
+    for i, name in enumerate(names):
+        tab.keyboard.press("Tab")
+        at, shown = tab.evaluate(_FOCUS)
+        if at != i:
+            return [*faults, f"Tab reaches {at} instead of {i}, {name}"]
+        if not shown:
+            faults.append(f"no visible focus on {name}")
+    return faults
+
+
+_NAMED = """function named(e) {
+  var text = e.getAttribute('aria-label') || e.textContent;
+  return e.tagName.toLowerCase() + (e.id ? '#' + e.id : '') + ' ' + text.trim().slice(0, 40); }
+function shown(e) { return e.checkVisibility({visibilityProperty: true}) && e.getClientRects().length > 0; }
+"""
+_WIDE = (
+    "() => {"
+    + _NAMED
+    + """
+  var faults = [], page = document.documentElement;
+  if (page.scrollWidth > innerWidth) faults.push('page of ' + page.scrollWidth + ' px');
+  document.querySelectorAll('main *, header *').forEach(function (e) {
+    if (!shown(e) || e.closest('svg')) return;
+    var box = e.getBoundingClientRect(), inside = e.closest('.scroll, pre');
+    if (!inside && box.right > innerWidth + 1) faults.push('off the page: ' + named(e));
+    if (e.matches('.scroll') && e.scrollWidth > e.clientWidth + 1)
+      faults.push('table of ' + e.scrollWidth + ' in ' + e.clientWidth + ' px: ' + named(e));
+  });
+  return faults; }"""
+)
+_STOPS = (
+    "() => {"
+    + _NAMED
+    + """
+  var all = Array.from(document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex]'));
+  window.stops = all.filter(function (e) { return e.tabIndex >= 0 && !e.disabled && shown(e); });
+  document.activeElement.blur(); window.scrollTo(0, 0);
+  return window.stops.map(named); }"""
+)
+_FOCUS = """() => { var e = document.activeElement, look = getComputedStyle(e), box = e.getBoundingClientRect();
+  var seen = look.outlineStyle !== 'none' && parseFloat(look.outlineWidth) >= 2 && box.right > 0;
+  return [window.stops.indexOf(e), seen]; }"""
+_PAPER = (
+    "() => {"
+    + _NAMED
+    + """
+  var faults = [];
+  document.querySelectorAll('input, button, select, .control, .live').forEach(function (e) {
+    if (shown(e)) faults.push('control: ' + named(e)); });
+  document.querySelectorAll('main *').forEach(function (e) {
+    if (!shown(e) || e.closest('svg')) return;
+    if (e.getBoundingClientRect().right > innerWidth + 1) faults.push('cut: ' + named(e));
+    if (e.matches('.scroll') && (e.scrollHeight > e.clientHeight + 2 || getComputedStyle(e).overflowY !== 'visible'))
+      faults.push('clipped: ' + named(e));
+    if (e.matches('figure') && getComputedStyle(e).breakInside === 'auto') faults.push('may be split: ' + named(e)); });
+  return faults; }"""
+)
+_BARE = (
+    "(said) => {"
+    + _NAMED
+    + """
+  var faults = [], text = document.body.innerText.replace(/\\s+/g, ' ');
+  if (!text.toLowerCase().includes(said.toLowerCase())) faults.push('not said: ' + said.slice(0, 60));
+  if (!/[0-9]/.test(document.querySelector('#verdict, #h-audits').parentElement.innerText)) faults.push('no number');
+  document.querySelectorAll('[data-chart]').forEach(function (e) {
+    var still = e.querySelector('img.still');
+    if (!still || !shown(still) || still.naturalWidth === 0) faults.push('no picture of ' + e.dataset.chart);
+    if (!e.querySelector('[role=img]').getAttribute('aria-label')) faults.push('no words for ' + e.dataset.chart); });
+  document.querySelectorAll('input, button, select').forEach(function (e) {
+    if (shown(e)) faults.push('dead control: ' + named(e)); });
+  return faults; }"""
+)
+
+
+# -- what is told ------------------------------------------------------------------------------------------------------
+
+
+def _told(seen: Sequence[Seen]) -> str:
+    checks = ("axe", "minor", "wide", "keyboard", "bare", "paper", "console")
+    widest = max(len(one.kind) for one in seen)
+    lines = [f"{'kind':<{widest}} width  " + " ".join(f"{name:>8}" for name in checks)]
+    for one in seen:
+        counts = " ".join(f"{len(getattr(one, name)) or '·':>8}" for name in checks)
+        lines.append(f"{one.kind:<{widest}} {one.width:>5}  {counts}")
+    for one in seen:
+        found = {**one.faults, **({"minor": one.minor} if one.minor else {})}
+        lines += [f"{one.kind} at {one.width}: {name}: {text}" for name, texts in found.items() for text in texts]
+    return "\n".join(lines)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Look at pages of every kind, or of those that are named."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, metavar="OUT", help="folder for pages and screenshots")
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join((*KINDS, INDEX))}; default: all")
+    given = parser.parse_args(words)
+    unknown = sorted(set(given.kinds) - {*KINDS, INDEX})
+    if unknown or missing():
+        print(f"look: {f'no kind {unknown[0]}' if unknown else missing()}", file=sys.stderr)
+        return 2
+    given.out.mkdir(parents=True, exist_ok=True)
+    with opened() as browser:
+        seen = [one for kind in given.kinds or (*KINDS, INDEX) for one in look(browser, kind, given.out)]
+    print(_told(seen))
+    return int(any(one.faults for one in seen))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
