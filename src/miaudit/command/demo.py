@@ -42,4 +42,6 @@ def demo(
     files = demo_files.contents(collected.evidence)
     demo_files.leave(files, target / "data", overwrite=overwrite)
     findings = computed(collected, demonstration.PLAN, rng, seed)
-    deliver(findings, lambda: summary(findings), target, overwrite=overwrite, json=json, exit_code=0)
+    data = target / "data"
+    besides = f"To go on with: {data}, as in miaudit disclosure {data / 'disclosure.yaml'}\n"
+    deliver(findings, lambda: summary(findings), target, overwrite=overwrite, json=json, besides=besides, exit_code=0)
