@@ -4,13 +4,12 @@ import shlex
 from dataclasses import replace
 
 import pytest
-import typer
-from miaudit.cli import app
 
 from findings.test_plain_words import PRIMARY, found, judged
+from miaudit.command import program
 from miaudit.findings.next_steps import Made
 
-COMMANDS = typer.main.get_command(app).commands
+COMMANDS = {name: program.loaded(name) for name in program.COMMANDS}
 MADE = (
     "",
     "miaudit audit scores.npz --score loss --member m --out results/one",

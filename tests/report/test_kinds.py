@@ -32,6 +32,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(audit_charts, "charts", drawn)
     monkeypatch.setattr(drawing, "png", lambda spec: b"\x89PNG" + spec["description"].encode())
     monkeypatch.setattr(drawing, "svg", lambda spec: f"<svg>{spec['description']}</svg>")
+    monkeypatch.setattr(drawing, "draw_ahead", lambda specs, **_: None)
     monkeypatch.setattr(audit_page, "page", lambda content: f"<html>{content.verdict.text}")
 
 

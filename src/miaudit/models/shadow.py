@@ -492,7 +492,7 @@ def estimate(
     >>> cost = estimate(
     ...     SklearnTarget(GaussianNB()), x, y, inclusion(1000, 64, rng=rng), seed=0, seconds_per_fit=9.0, workers=2)
     >>> print(cost)
-    64 fits, 5 min, 0.5 MB on disk; at the stated 9 s a fit and 2 at a time
+    64 fits, 4.8 minutes, 0.5 MB on disk; at the stated 9 seconds a fit and 2 at a time
     """
     target, where = placed(target, execution.chosen(executor, workers))
     workers, threads = where.workers, where.each.threads
