@@ -48,7 +48,7 @@ def test_a_second_audit_has_the_next_number(place: Path, run: Run) -> None:
         assert out.splitlines()[-1].endswith(f"results/{name}/report.html")
     before = (place / "results/audit-2/findings.json").stat().st_mtime_ns
     assert run(*AUDIT, "--overwrite")[0] == 3
-    assert sorted(path.name for path in (place / "results").iterdir()) == ["audit", "audit-2"]
+    assert sorted(path.name for path in (place / "results").iterdir()) == ["audit", "audit-2", "index.html"]
     assert (place / "results/audit-2/findings.json").stat().st_mtime_ns == before
     code, _, err = run(*AUDIT, "--out", "results/audit")
     assert code == 1 and "holds an earlier audit" in err

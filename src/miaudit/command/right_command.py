@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 from miaudit.errors import InputError
+from miaudit.io import tables
 
 __all__ = ["DATA", "check"]
 
@@ -62,7 +63,7 @@ def _found(path: Path, command: str) -> tuple[str, str] | None:
         return None
     if ending in (".yaml", ".yml"):
         return None if command == "run" else _configuration(path, name)
-    if ending in DATA:
+    if ending in (*DATA, *tables.FORMATS):
         step = f"miaudit audit {name} audits it, and miaudit init {name} drafts a configuration"
         return ("which is data", step) if command == "run" else None
     if ending == ".json":
