@@ -78,8 +78,7 @@ def test_more_records_are_counted():
 def test_each_answer_about_the_design_has_its_command():
     one, many, none, nobody = steps("not-testable", MADE[1], None)
     for step, design in ((one, "one-run"), (many, "multi-run"), (none, "zero-run")):
-        assert step.command.startswith(f"{MADE[1]} --design {design}")
-        assert parsed(step.command)["overwrite"] is True
+        assert step.command.startswith(f"miaudit audit scores.npz --score loss --member m --design {design}")
     assert parsed(none.command)["covariates"] == ["COLUMNS"]
     assert nobody.command == ""
     texts = [step.text for step in steps("not-testable", MADE[4], None)]
@@ -107,3 +106,9 @@ def test_only_our_own_commands_are_repeated():
     assert Made.by(MADE[7]).words == ()
     assert Made.by(None).words == ()
     assert Made.by("miaudit audit 'a; rm -rf /.npz' --member m").again().startswith("miaudit audit 'a; rm -rf /.npz'")
+
+
+def test_a_repeated_command_touches_no_earlier_results():
+    made = Made.by("miaudit audit b.csv --out=x --overwrite --bundle b.zip --seal --member m --out y --share hashes")
+    assert made.again() == "miaudit audit b.csv --member m"
+    assert Made.by("miaudit audit b.csv --signal score").again("--signal", "loss") == "miaudit audit b.csv --signal loss"

@@ -23,6 +23,8 @@ _OF_PLAN = (  # options of miaudit audit that miaudit plan has too, for records 
     *("--propensity-model", "--member-covariates", "--nonmember-covariates", "--member-texts", "--nonmember-texts"),
     *("--member-units", "--nonmember-units"),
 )
+_PLACES = ("--out", "--overwrite", "--bundle", "--share", "--seal")
+_SWITCHES = ("--overwrite", "--seal")
 _USUAL_CONFIDENCE = 0.95
 
 
@@ -132,11 +134,24 @@ class Made:
         return next((word for word in self.words[2:] if word.endswith((".yaml", ".yml"))), "")
 
     def again(self, *more: str) -> str:
-        """Return the command with more options, in place of earlier findings; empty where it is not known."""
+        """Return the command with more options; empty where it is not known.
+
+        It says nothing of where earlier results or bundles went, which it would replace; an option that is given anew
+        stands in place of its earlier values.
+        """
         if self.words[1:2] != ("audit",):
             return ""
-        added = [*more, *(["--overwrite"] if not {"--overwrite", "--json"} & set(self.words) else [])]
-        return shlex.join([*self.words, *added])
+        return shlex.join([*self._without(*_PLACES, *(word for word in more if word.startswith("--"))), *more])
+
+    def _without(self, *options: str) -> Iterator[str]:
+        """The words without some options and their values."""
+        skipped = False
+        for word in self.words:
+            name, given, _ = word.partition("=")
+            if skipped or name in options:
+                skipped = not skipped and not given and name not in _SWITCHES
+            else:
+                yield word
 
     @property
     def folder(self) -> str:
@@ -255,7 +270,7 @@ def _declare(made: Made) -> Iterator[Step]:
 
 
 def _turn(made: Made) -> Iterator[Step]:
-    if made.option("--signal"):
+    if made.option("--signal") not in ("", "score"):
         yield Step("Turn the scores round, so that they are higher for records of the training data, and audit again.")
     else:
         yield Step("If the scores are losses, say so; turn any others round.", made.again("--signal", "loss"))
