@@ -462,3 +462,28 @@ def test_a_category_of_text_is_corrected_for(place: Path, run: Run) -> None:
     auc = {m["estimator"]: m for m in json.loads(out)["metrics"] if m["name"] == "auc"}
     assert auc["hajek"]["low"] < 0.5 < auc["hajek"]["high"]
     assert auc["raw"]["low"] > 0.5  # control: the shift between the sites
+
+
+def test_a_recorded_command_holds_what_was_assumed(place: Path, run: Run) -> None:
+    rng = np.random.default_rng(0)
+    member = rng.random(200) < 0.5
+    losses = rng.normal(size=200) ** 2 * np.where(member, 0.1, 1)
+    np.savez("s.npz", score=losses, in_train=member)
+    np.savez("both.npz", train_loss=losses[member], test_loss=losses[~member])
+
+    def command(*options: str) -> str:
+        return str(json.loads(run("audit", *options, "--no-bounds", "--json")[1])["repeat"]["command"])
+
+    again = command("s.npz", "--signal", "loss")
+    assert again.endswith("--signal loss --no-bounds --json --member in_train --score score")
+    code, out, err = run(*again.split()[1:])
+    assert code == 4 and not err and json.loads(out)["repeat"]["command"] == again
+    again = command("both.npz")
+    assert again.startswith("miaudit audit --no-bounds --json --members both.npz --nonmembers both.npz")
+    assert run(*again.split()[1:])[2] == ""
+
+
+def test_naming_the_score_leaves_membership_assumed(place: Path, run: Run) -> None:
+    save(place / "t.npz", 1.0)
+    code, _, err = run("audit", "t.npz", "--score", "score", "--design", "one-run", "--no-bounds", "--json")
+    assert code in (0, 3, 4) and err == "miaudit: assumed: --member member; give it to change that\n"

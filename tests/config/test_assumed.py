@@ -142,3 +142,11 @@ def test_outputs_of_two_files_ask_for_labels(tmp_path: Path) -> None:
 def test_a_name_cannot_forge_a_line() -> None:
     made = Assumed({"member": "m\nmiaudit: all is well\x1b[2J"})
     assert made.sentence.isprintable() and made.note.isprintable()
+
+
+def test_a_signal_that_is_given_outweighs_the_name_of_its_column(tmp_path: Path) -> None:
+    made = assume_file([table(tmp_path, member=MEMBER, score=LOSS)], {"signal": "loss"})
+    assert made.options == {"member": "member", "score": "score"}
+    several = table(tmp_path, member=MEMBER, loss=LOSS, nll=LOSS)
+    with pytest.raises(InputError, match="--score loss"):
+        assume_file([several], {"signal": "loss"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -90,7 +91,8 @@ def audit(
         complain(made.sentence)
         collected = replace(collected, notes=(*collected.notes, made.note))
     collected = settings.with_sample(collected, Path())
-    findings = computed(collected, plan, rng, seed, model=settings.model, bundle=wish)
+    words = None if made is None else _repeated(made, file, files or [])
+    findings = computed(collected, plan, rng, seed, model=settings.model, bundle=wish, words=words)
     auc = next((m for m in findings.metrics if (m.name, m.estimator) == ("auc", "raw")), None)
     note = outputs.looks_like_losses(collected.evidence, None if auc is None else auc.high)
     if note and signal == "score":
@@ -132,14 +134,22 @@ def _seen(files: list[Path], typed: dict[str, Any]) -> tuple[list[Path | None], 
     else:
         names = [] if files[0].suffix.lower() == ".npy" else tables.column_names(files[0])
         scores = typed.get("signal", "score") == "score" and any(re.match(r"score($|\.)", name) for name in names)
-        if (scores or "score" in typed) and ("member" in typed or "member" in names):
+        # evidence is read by its own names, as long as none is given
+        if "member" in typed if "score" in typed else scores and {"member"} & {*typed, *names}:
             return read, typed, None
         named = {name: str(value) for name, value in typed.items()}
         made = columns.assume_file(files, {"score": "score", **named} if scores else named)
-    seen: dict[str, Any] = {name: value for name, value in made.options.items() if name not in typed}
+    made = replace(made, options={name: value for name, value in made.options.items() if name not in typed})
+    seen: dict[str, Any] = dict(made.options)
     if "score" in seen:
         seen["score"] = [seen["score"]]
     return [None] if "members" in seen else read, {**seen, **typed}, made
+
+
+def _repeated(made: Assumed, read: Path | None, files: list[Path]) -> list[str]:
+    """The command line with what was assumed; one file of both classes is named twice then, as that of each."""
+    both = files if read is None else []
+    return [*(word for word in sys.argv[1:] if Path(word) not in both), *made.words]
 
 
 def _source(file: Path | None, given: dict[str, Any], signal: str) -> Source:

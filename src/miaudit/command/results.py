@@ -54,9 +54,12 @@ def forecast(user_code: str) -> list[str]:
 # -- what is written ---------------------------------------------------------------------------------------------------
 
 
-def repeat(**more: Any) -> dict[str, Any]:
-    """Return what repeats the command that is running: version, command line, and whatever else it takes."""
-    return {"miaudit": __version__, "command": shlex.join(["miaudit", *sys.argv[1:]]), **more}
+def repeat(words: Sequence[str] | None = None, **more: Any) -> dict[str, Any]:
+    """Return what repeats the command that is running: version, command line, and whatever else it takes.
+
+    ``words`` stand in for those that were typed, where some of what they mean was assumed.
+    """
+    return {"miaudit": __version__, "command": shlex.join(["miaudit", *(words or sys.argv[1:])]), **more}
 
 
 def check_free(out: Path | None, *, overwrite: bool, released: bool = False) -> None:
@@ -172,8 +175,9 @@ def computed(
     seed: int,
     model: dict[str, Any] | None = None,
     bundle: BundleWish | None = None,
+    words: Sequence[str] | None = None,
 ) -> Findings:
-    """Audit what was collected, with the command line that repeats it written into the findings."""
+    """Audit what was collected, with the command line, or ``words``, that repeats it written into the findings."""
     from dataclasses import replace
 
     chosen = plan if collected.headline is None else replace(plan, headline=collected.headline)
@@ -191,7 +195,7 @@ def computed(
             "nuisance": own,
             "rng": rng,
             "notes": collected.notes,
-            "repeat": repeat(seed=seed, **({"model": model} if model else {})),
+            "repeat": repeat(words, seed=seed, **({"model": model} if model else {})),
             "vulnerability": collected.vulnerability,
             "stability": collected.stability,
             "progress": told,

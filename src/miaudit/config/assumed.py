@@ -21,7 +21,7 @@ ANSWERS = (
     ("no; then covariates are needed, what was known of each record before", "zero-run"),
 )
 _SHOWN = 6
-_WIDE = ("logits", "probabilities")
+_WIDE, _NARROW = ("logits", "probabilities"), ("score", "loss")
 _NO_WORD = "no word of its name says what it is"
 Choices = tuple[str, ...]
 Signals = tuple[Signal, ...]
@@ -55,9 +55,15 @@ class Assumed:
     columns: Choices = ()
 
     @property
+    def words(self) -> Choices:
+        """What was assumed, as words of a command line."""
+        pairs = [(_flag(name), value) for name, value in self.options.items()]
+        return tuple(w for name, value in pairs for w in ([f"{name}={value}"] if value[:1] == "-" else [name, value]))
+
+    @property
     def typed(self) -> str:
         """What was assumed, as options."""
-        return one_line(" ".join(f"{_flag(name)} {shlex.quote(value)}" for name, value in self.options.items()))
+        return one_line(shlex.join(self.words))
 
     @property
     def sentence(self) -> str:
@@ -100,7 +106,7 @@ class Assumed:
             raise InputError("signal", "columns that say what they are", received, f"choose {hint}, {look}")
 
     def _of_signal(self, name: str) -> str:
-        return f" --signal {self.options['signal']}" if name == "score" else ""
+        return f" --signal {self.options['signal']}" if name == "score" and "signal" in self.options else ""
 
 
 def assume(path: str | Path, given: Mapping[str, str]) -> tuple[Assumed, Roles]:
@@ -233,6 +239,8 @@ def _fitting(found: Roles, signal: str | None, rows: int | None) -> tuple[Signal
     """Signals with as many rows as membership has, known kinds first, and other numbers, which may be scores."""
     numbers = [Signal((name,), "", _NO_WORD, found.lengths.get(name)) for name in found.numbers]
     fitting, numbers = ([one for one in some if one.rows == rows or not rows] for some in (found.signals, numbers))
+    if signal in _NARROW and all(one.kind != signal for one in fitting):  # whoever says what it is knows better
+        fitting = [replace(one, kind=signal) if one.kind in _NARROW and len(one.columns) == 1 else one for one in fitting]
     fitting = [one for one in fitting if signal in (None, one.kind) or not one.kind]
     return tuple(sorted(fitting, key=lambda one: not one.kind)), tuple(numbers)
 
