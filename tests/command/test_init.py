@@ -82,7 +82,8 @@ def test_the_question_is_asked_in_words_with_an_option_for_each_answer(place: Pa
     assert err.count("\n") == 1 and "--score loss --signal loss --unit person" in err
     assert "Were members drawn at random?" in out
     for design in ("one-run", "multi-run", "zero-run"):
-        assert f"--design {design}\n" in out
+        assert f"--design {design}" in out
+    assert "Next:" not in out and "--design zero-run --covariates age\n" in out
     assert "Were members" not in run("audit", "losses.csv", "--design", "one-run", "--out", "o")[1]
     assert run("init", "losses.csv")[0] == 0
     _, out, _ = run("run", "losses.yaml")

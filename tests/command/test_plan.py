@@ -152,3 +152,16 @@ def test_bad_covariates_are_one_line(
     assert code == 1
     assert said in err
     assert len(err.splitlines()) == 1
+
+
+def test_a_table_says_what_was_assumed_and_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{i % 2},{20 + i % 7},{'north' if i % 3 else 'south'}\n" for i in range(40))
+    Path("t.csv").write_text(f"in_train,age,region\n{rows}")
+    assert "assumed: --member in_train;" in run("plan", "t.csv", "--covariates", "age")[2]
+    err = run("plan", "t.csv")[2]
+    assert "--covariates NAMES" in err and "--member NAME" in err and err.count("\n") == 1
+    assert "(--categories region)" in run("plan", "t.csv", "--covariates", "age,region")[2]
+    assert "--covariates age,region" in run("plan", "t.csv", "--covariates", "age", "--categories", "region")[2]

@@ -145,3 +145,12 @@ def test_tokens_are_drafted(tmp_path: Path) -> None:
     made = audit_draft.of_tokens(tmp_path / "t.jsonl", tmp_path)
     found = yaml.safe_load(made.config)
     assert found["target"] == {"kind": "token-logprobs"} and found["data"] == {"path": "t.jsonl"}
+
+
+def test_scores_that_are_losses_take_the_attack_of_losses_from_the_draft(tmp_path: Path) -> None:
+    made = drafted(tmp_path, member=MEMBER, score=TABLE["loss"])
+    assert "attack" not in yaml.safe_load(made.config)  # which scores refuse
+    text = made.config.replace("# attack: {type: [loss]}", "attack: {type: [loss]}")
+    (tmp_path / "draft.yaml").write_text(text.replace("signal: score", "signal: loss"))
+    found = configuration.read(tmp_path / "draft.yaml")
+    assert isinstance(found, AuditConfig) and found.attack_options().names == ("loss",)

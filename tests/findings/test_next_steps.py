@@ -111,4 +111,6 @@ def test_only_our_own_commands_are_repeated():
 def test_a_repeated_command_touches_no_earlier_results():
     made = Made.by("miaudit audit b.csv --out=x --overwrite --bundle b.zip --seal --member m --out y --share hashes")
     assert made.again() == "miaudit audit b.csv --member m"
-    assert Made.by("miaudit audit b.csv --signal score").again("--signal", "loss") == "miaudit audit b.csv --signal loss"
+    assert (
+        Made.by("miaudit audit b.csv --signal score").again("--signal", "loss") == "miaudit audit b.csv --signal loss"
+    )

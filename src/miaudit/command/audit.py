@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -97,17 +98,21 @@ def audit(
     note = outputs.looks_like_losses(collected.evidence, None if auc is None else auc.high)
     if note and signal == "score":
         complain(f"note: {note}")
-    asked = "" if findings.design else question(typed=True)
+    asked = "" if findings.design else question(typed=True, besides=_proposed(file, given))
     deliver(findings, lambda: f"{summary(findings)}{asked}", target, overwrite=overwrite, json=json)
 
 
-def question(*, typed: bool) -> str:
-    """Ask in words how membership came about, with the option, or the key of a file, for each answer."""
+def question(*, typed: bool, besides: str = "") -> str:
+    """Ask in words how membership came about, with the option, or the key of a file, for each answer.
+
+    ``besides`` goes with zero-run.
+    """
     from miaudit.config.assumed import ANSWERS, QUESTION
 
     said = "--design {}" if typed else "evaluation.design: {}"
     width = max(len(answer) for answer, _ in ANSWERS)
-    lines = [f"  {answer:<{width}}  {said.format(design)}" for answer, design in ANSWERS]
+    more = {"zero-run": besides}
+    lines = [f"  {answer:<{width}}  {said.format(design)}{more.get(design, '')}" for answer, design in ANSWERS]
     unknown = f"  {'nobody knows':<{width}}  leave it out: numbers stay raw"
     return "\n".join(["", "", QUESTION, *lines, unknown])
 
@@ -144,6 +149,19 @@ def _seen(files: list[Path], typed: dict[str, Any]) -> tuple[list[Path | None], 
     if "score" in seen:
         seen["score"] = [seen["score"]]
     return [None] if "members" in seen else read, {**seen, **typed}, made
+
+
+def _proposed(file: Path | None, given: dict[str, Any]) -> str:
+    """Covariates that may be named with zero-run, as options: columns of a table that are nothing else."""
+    from miaudit.config import assumed
+
+    if {"covariates", "text", "member_covariates", "member_texts"} & given.keys() or given.get("signal") == TOKENS:
+        return ""
+    if file is None:
+        return " --member-covariates FILE.npy --nonmember-covariates FILE.npy"
+    columns, categories = assumed.covariates(file, given)
+    options = {"--covariates": columns or ["COLUMNS"], "--categories": categories}
+    return "".join(f" {name} {shlex.quote(','.join(named))}" for name, named in options.items() if named)
 
 
 def _repeated(made: Assumed, read: Path | None, files: list[Path]) -> list[str]:

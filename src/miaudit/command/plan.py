@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import shlex
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -11,7 +13,7 @@ import typer
 from miaudit.command import keys, options
 from miaudit.command.keys import taken, takes
 from miaudit.command.options import OUTPUT, ZERO_RUN, Seed, flag
-from miaudit.command.terminal import progress, say
+from miaudit.command.terminal import complain, progress, say
 from miaudit.config.audit import Options
 from miaudit.errors import InputError
 from miaudit.metrics.definition import amount, percent, written
@@ -98,6 +100,7 @@ def _zero_run(file: Path | None, given: dict[str, Any], asked: dict[str, Any], s
             raise typer.BadParameter(f"{flag(name)} would not be used {where}")
     known = {name: value for name, value in given.items() if name in (*_LEARNED, "fpr", "confidence")}
     audited = keys.validated(keys.content(known), Options).plan()
+    assumed = ""
     if file is None:
         sides = (
             {kind: given[f"{side}_{kind}"] for kind in ("covariates", "texts", "units") if f"{side}_{kind}" in given}
@@ -105,12 +108,40 @@ def _zero_run(file: Path | None, given: dict[str, Any], asked: dict[str, Any], s
         )
         evidence = outputs.unscored(None, members=next(sides), nonmembers=next(sides))
     else:
-        columns = keys.content({name: given[name] for name in _OF_TABLE if name in given}).get("evaluation", {})
+        columns, assumed = _columns(file, given, audited.categories)
         evidence = outputs.unscored(file, **columns, categories=audited.categories)
     with progress("", meanwhile="propensity, overlap, what would be seen"):
         found = outlook.of(evidence, audited, **asked, rng=np.random.default_rng(seed))
+    if assumed:
+        complain(assumed)
     say(encoder.dumps(asdict(found), indent=1) if json else "\n".join(_outlook_text(found)))
     raise typer.Exit(0 if found.answered else 4)
+
+
+def _columns(file: Path, given: dict[str, Any], categories: Collection[str]) -> tuple[dict[str, Any], str]:
+    """Columns of a table, membership assumed where its name tells it, and what was assumed; refusals with the cure."""
+    from miaudit.config import assumed
+    from miaudit.io import roles, tables
+
+    named = {name: given[name] for name in _OF_TABLE if name in given}
+    columns: dict[str, Any] = keys.content(named).get("evaluation", {})
+    names = tables.column_names(file) if file.suffix.lower() in roles.TABLES else []
+    saved = any(re.match(r"covariates$|covariate\.", name) for name in names)
+    if names and not ({"covariates", "text"} & given.keys() or saved):
+        beside = "" if {"member"} & {*given, *names} else ", and --member NAME where no name tells it"
+        allowed = f"names of columns (--covariates NAMES), or a text (--text NAME){beside}"
+        raise InputError("covariates", allowed, "none", "add it")
+    asked = columns.get("covariates", ())
+    chosen = [asked] if isinstance(asked, str) else list(asked)
+    beyond = [name for name in categories if name in names and name not in chosen]
+    if chosen and beyond:
+        hint = f"add {'it' if len(beyond) == 1 else 'them'}: --covariates {shlex.quote(','.join([*chosen, *beyond]))}"
+        raise InputError("categories", f"names of covariates ({', '.join(chosen)})", ", ".join(beyond), hint)
+    if "member" in given or not names or (saved and "member" in names):
+        return columns, ""
+    made, found = assumed.assume(file, {"score": ""})
+    made.check(file, found)
+    return {**columns, "member": made.options["member"]}, made.sentence
 
 
 def _outlook_text(found: Outlook) -> Iterator[str]:

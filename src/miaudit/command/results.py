@@ -54,7 +54,7 @@ def forecast(user_code: str) -> list[str]:
 # -- what is written ---------------------------------------------------------------------------------------------------
 
 
-def repeat(words: Sequence[str] | None = None, **more: Any) -> dict[str, Any]:
+def repeat(words: Sequence[str] | None = None, /, **more: Any) -> dict[str, Any]:
     """Return what repeats the command that is running: version, command line, and whatever else it takes.
 
     ``words`` stand in for those that were typed, where some of what they mean was assumed.
@@ -283,7 +283,8 @@ def summary(findings: Findings) -> str:
 
 
 def _next(steps: Sequence[Step]) -> list[str]:
-    """The first thing to do, and the first that there is a command for."""
+    """The first thing to do, and the first that there is a command for; a question is asked with all its answers."""
+    steps = [step for step in steps if not step.asks]
     shown = dict.fromkeys([*steps[:1], *[step for step in steps if step.command][:1]])
     lines = [[f"Next: {one_line(step.text)}", *([f"  {step.command}"] if step.command else [])] for step in shown]
     return ["", *(line for part in lines for line in part)] if lines else []

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from miaudit.errors import InputError, one_line
 from miaudit.io import roles, sides
-from miaudit.io.roles import Roles, Signal
+from miaudit.io.roles import Kind, Roles, Signal
 
-__all__ = ["ANSWERS", "QUESTION", "Assumed", "assume", "assume_file", "assume_pair", "assume_sides"]
+__all__ = ["ANSWERS", "QUESTION", "Assumed", "assume", "assume_file", "assume_pair", "assume_sides", "covariates"]
 
 # How membership came about, which no file shows: each answer with the design that it means.
 QUESTION = "Were members drawn at random?"
@@ -235,12 +235,30 @@ def assume_pair(members: str | Path, nonmembers: str | Path) -> Assumed:
     return Assumed(options, {"signal": found.why}, unclear=() if found.kind else (found.why,))
 
 
+def covariates(path: str | Path, given: Mapping[str, object]) -> tuple[list[str], list[str]]:
+    """Columns of a table that could be covariates, beside those that are given to be something else; and its texts.
+
+    Which of them were known before the training, no file shows.
+    """
+    try:
+        found = roles.find(path)
+    except InputError:  # an audit may read what nothing is to be guessed of
+        return [], []
+    values = [value for name, value in given.items() if name != "categories"]
+    used = {name for value in values for name in (value if isinstance(value, list) else [str(value)])}
+    rows = found.lengths.get(str(given.get("member", "member")))
+    fitting = [n for n in found.covariates if n not in used and "," not in n and found.lengths.get(n) in (None, rows)]
+    return fitting, [name for name in found.categories if name in fitting and "categories" not in given]
+
+
 def _fitting(found: Roles, signal: str | None, rows: int | None) -> tuple[Signals, Signals]:
     """Signals with as many rows as membership has, known kinds first, and other numbers, which may be scores."""
     numbers = [Signal((name,), "", _NO_WORD, found.lengths.get(name)) for name in found.numbers]
     fitting, numbers = ([one for one in some if one.rows == rows or not rows] for some in (found.signals, numbers))
     if signal in _NARROW and all(one.kind != signal for one in fitting):  # whoever says what it is knows better
-        fitting = [replace(one, kind=signal) if one.kind in _NARROW and len(one.columns) == 1 else one for one in fitting]
+        fitting = [
+            replace(one, kind=signal) if one.kind in _NARROW and len(one.columns) == 1 else one for one in fitting
+        ]
     fitting = [one for one in fitting if signal in (None, one.kind) or not one.kind]
     return tuple(sorted(fitting, key=lambda one: not one.kind)), tuple(numbers)
 

@@ -20,6 +20,7 @@ __all__ = ["AuditDraft", "of_pair", "of_table", "of_tokens"]
 _WIDTH = 118
 _FILES = {"loss": "losses", "score": "scores", "logits": "logits", "probabilities": "probabilities"}
 _ATTACK = "attack:\n  type: [loss]  # or gaussian_lira, and others: docs/attacks.md\n"
+_WITH_LOSS = "# attack: {{type: [loss]}}  # delete the # before it where {} is said below\n"
 _DIRECTIONS = {
     "loss": "lower for members",
     "score": "higher for members",
@@ -92,7 +93,9 @@ def of_table(table: Path, folder: Path) -> AuditDraft | None:
         for name, others in made.others.items()
     )
     missing = tuple(f"{name}: no column could be told to be it" for name in made.missing)
-    head = "" if made.options.get("signal", "score") == "score" else _ATTACK
+    head = _ATTACK
+    if made.options.get("signal", "score") == "score":
+        head = _WITH_LOSS.format("signal: loss") if len(made.columns) == 1 and not written else ""
     return AuditDraft(
         _text(one_line(table.name), lines, made.missing, _covariates(made, found, fitting), head),
         assumed,
@@ -134,7 +137,8 @@ def of_pair(members: Path, nonmembers: Path, folder: Path, *, told: bool) -> Aud
     assumed = (f"members: {one_line(members.name)}", f"non-members: {one_line(nonmembers.name)}", f"signal: {kind}")
     named = " and ".join(dict.fromkeys((one_line(members.name), one_line(nonmembers.name))))
     beside = ("member_covariates_path: FILE.npy", "nonmember_covariates_path: FILE.npy")
-    text = _text(named, lines, fill_in, beside, "" if kind == "score" else _ATTACK)
+    head = _WITH_LOSS.format("losses_path") if kind == "score" else _ATTACK
+    text = _text(named, lines, fill_in, beside, head)
     return AuditDraft(text, assumed, tuple(open_), fill_in)
 
 
@@ -177,7 +181,9 @@ def _lines_of(name: str, made: Assumed) -> list[str]:
     columns = made.columns if name == "score" else [value]
     said = scalar(value) if len(columns) == 1 else f"[{', '.join(map(scalar, columns))}]"
     if name == "signal":
-        return [f"signal: {said}" + _comment("not told by the file: check it" if made.unclear else _DIRECTIONS[value])]
+        about = "not told by the file: check it" if made.unclear else _DIRECTIONS[value]
+        about += "; where they are lower: loss, and the line attack above" if value == "score" else ""
+        return [f"signal: {said}" + _comment(about)]
     return [
         (wrapped(f"{name}: [", [*map(scalar, columns)], "]", "    ") if len(columns) > 1 else f"{name}: {said}")
         + _comment(made.why[name]),

@@ -30,10 +30,11 @@ _USUAL_CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to do: in words, and the command for it, or an empty text."""
+    """One thing to do: in words, and the command for it, or an empty text; ``asks`` where it answers a question."""
 
     text: str
     command: str = ""
+    asks: bool = False
 
 
 class Audited(Protocol):
@@ -265,8 +266,8 @@ def _declare(made: Made) -> Iterator[Step]:
             how = f"design: {design}, under evaluation: in {PurePath(made.config).name}"
         covariates = ["--covariates", "COLUMNS"] if besides and not named else []
         command = made.again("--design", design, *covariates)
-        yield Step(f"{question} Then declare {design if command else how}.{besides}", command)
-    yield Step("Does nobody know? Then there is no answer, and none should be given.")
+        yield Step(f"{question} Then declare {design if command else how}.{besides}", command, asks=True)
+    yield Step("Does nobody know? Then there is no answer, and none should be given.", asks=True)
 
 
 def _turn(made: Made) -> Iterator[Step]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -188,5 +189,6 @@ def plain(values: ArrayLike, name: str) -> NDArray[Any]:
 
 def _refused(name: str) -> InputError:
     """Say what to do about a text that is neither a category nor a date."""
-    step = "name it in categories too, convert it to numbers, or choose another column"
+    named = f"name it in categories too (--categories {shlex.quote(name)})"
+    step = f"{named}, convert it to numbers, or choose another column"
     return InputError(name, "numbers or dates like 2024-02-29", "text", step)
