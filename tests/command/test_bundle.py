@@ -269,3 +269,9 @@ def test_killed_half_way_it_leaves_nothing(place: Path) -> None:
         process.send_signal(how)
         process.wait(timeout=60)
         assert names(place) == before
+
+
+def test_a_verification_says_what_the_audit_says(place: Path, run: Run, bundle: Path) -> None:
+    _, out, _ = run("verify", str(bundle))
+    assert f"The audit says: {read(bundle).findings.verdict.text}\n  design: one-run\n" in out
+    assert f"miaudit challenge {bundle} --scores FILE" in out

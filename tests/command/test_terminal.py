@@ -14,7 +14,7 @@ import pytest
 from command import test_silent_acceptances
 from command.test_audit import save
 from command.test_silent_acceptances import DESIGN, audit
-from miaudit.command.terminal import progress
+from miaudit.command.terminal import interruption, keeping, progress
 
 pytestmark = pytest.mark.long
 
@@ -156,3 +156,11 @@ def test_a_bar_tells_what_is_counted_and_what_is_not(monkeypatch: pytest.MonkeyP
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+def test_an_interruption_says_what_a_store_keeps():
+    assert interruption() == "interrupted; no results were written"
+    with keeping("models"):
+        assert interruption().endswith("; finished models are kept in models; the same command goes on from there")
+    with keeping(None):
+        assert interruption().endswith("written")

@@ -150,3 +150,11 @@ def test_a_signal_that_is_given_outweighs_the_name_of_its_column(tmp_path: Path)
     several = table(tmp_path, member=MEMBER, loss=LOSS, nll=LOSS)
     with pytest.raises(InputError, match="--score loss"):
         assume_file([several], {"signal": "loss"})
+
+
+def test_a_table_of_each_class_is_no_audit(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("members.csv", "nonmembers.csv")]
+    for file in files:
+        pl.DataFrame({"loss": LOSS}).write_csv(file)
+    with pytest.raises(InputError, match=r"members\.csv; put both into one table with a column member"):
+        assume_file(files, {})

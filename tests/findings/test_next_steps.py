@@ -58,7 +58,11 @@ def steps(status, command="", design="one-run", **more):
 
 
 def test_a_concern_of_a_configuration_leads_to_the_measures():
-    first, second = steps("flagged", MADE[4])
+    first, second, third = steps("flagged", MADE[4])
+    assert "reporting" in first.text and third.command == ""
+    handed = steps("flagged", MADE[1])[2].command
+    assert handed == "miaudit audit scores.npz --score loss --member m --bundle audit.zip"
+    assert steps("flagged", handed)[2].command == "miaudit verify audit.zip"
     assert first.command == "miaudit disclosure conf/measures.yaml"
     assert "audit.yaml" in first.text
     assert second.command == "miaudit compare BEFORE AFTER"

@@ -92,7 +92,7 @@ def audit(
         complain(made.sentence)
         collected = replace(collected, notes=(*collected.notes, made.note))
     collected = settings.with_sample(collected, Path())
-    words = None if made is None else _repeated(made, file, files or [])
+    words = _repeated(made, file, files or [])
     findings = computed(collected, plan, rng, seed, model=settings.model, bundle=wish, words=words)
     auc = next((m for m in findings.metrics if (m.name, m.estimator) == ("auc", "raw")), None)
     note = outputs.looks_like_losses(collected.evidence, None if auc is None else auc.high)
@@ -127,6 +127,8 @@ def _seen(files: list[Path], typed: dict[str, Any]) -> tuple[list[Path | None], 
 
     for one in files:
         right_command.check(one, "audit")
+    if "synthetic" not in typed:
+        columns.check_tables(*(typed[name] for name in ("members", "nonmembers") if name in typed))
     paired, read = {"members", "nonmembers"} & typed.keys(), list[Path | None](files) or [None]
     if "synthetic" in typed or typed.get("signal") == TOKENS or (paired and (files or "signal" in typed)):
         return read, typed, None
@@ -164,8 +166,10 @@ def _proposed(file: Path | None, given: dict[str, Any]) -> str:
     return "".join(f" {name} {shlex.quote(','.join(named))}" for name, named in options.items() if named)
 
 
-def _repeated(made: Assumed, read: Path | None, files: list[Path]) -> list[str]:
+def _repeated(made: Assumed | None, read: Path | None, files: list[Path]) -> list[str] | None:
     """The command line with what was assumed; one file of both classes is named twice then, as that of each."""
+    if made is None:
+        return None
     both = files if read is None else []
     return [*(word for word in sys.argv[1:] if Path(word) not in both), *made.words]
 

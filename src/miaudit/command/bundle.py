@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -52,7 +53,7 @@ def verify(
     with progress("bootstrap", meanwhile="recomputing the findings") as told:
         found = check(bundle, keys=_keys(key), commitment=published, progress=told)
     content = replace(found, repeat=repeat())
-    deliver(content, lambda: _lines(content), out, overwrite=overwrite, json=json)
+    deliver(content, lambda: "\n".join([_lines(content), *_said(bundle, content)]), out, overwrite=overwrite, json=json)
 
 
 def challenge(
@@ -143,6 +144,21 @@ def _keys(path: Path | None) -> Opening | None:
     from miaudit.bundle import sealing
 
     return None if path is None else sealing.read(path)
+
+
+def _said(path: Path, found: VerificationFindings) -> list[str]:
+    """What the audit in a bundle says, unless the bundle does not hold, and how to contest it."""
+    from miaudit.bundle import read
+
+    if found.status == "failed":
+        return []
+    audit = read(path).findings
+    contest = f"  {shlex.join(['miaudit', 'challenge', str(path), '--scores', 'FILE'])}"
+    return [
+        f"The audit says: {one_line(audit.verdict.text)}",
+        f"  design: {one_line(audit.design or 'not declared')}",
+        *("", "Next: contest it with a stronger attack on the same records.", contest),
+    ]
 
 
 def _lines(found: VerificationFindings | ChallengeFindings) -> str:

@@ -19,7 +19,7 @@ import typer
 from miaudit import __version__
 from miaudit.command import folders
 from miaudit.command.options import Command, Group, ending
-from miaudit.command.terminal import complain
+from miaudit.command.terminal import complain, interruption
 from miaudit.errors import MiauditError, one_line
 
 EXIT_CODES = (
@@ -300,7 +300,7 @@ def main() -> None:
 
 def _interrupted(number: int, _frame: object) -> None:
     """Stop as the shell expects, but with a line that says what became of the results."""
-    complain("interrupted; no results were written")
+    complain(interruption())
     sys.exit(128 + number)
 
 

@@ -256,7 +256,7 @@ def summary(findings: Findings) -> str:
         " ".join(text for text in (findings.verdict.text, findings.verdict.besides) if text),
         *([one_line(claim.text)] if claim is not None else []),
         "",
-        *(one_line(text) for text in (words.said, words.meaning) if text),
+        *(one_line(text) for text in (_once(words.said, findings), words.meaning) if text),
         "",
         f"{counts.members:,} members and {counts.nonmembers:,} non-members ({counts.of})",
         f"design: {findings.design or 'not declared'}",
@@ -280,6 +280,12 @@ def summary(findings: Findings) -> str:
     others = [_row(findings, m) for m in findings.metrics if not definition.of(m.name).bounded]
     lines += ["In units of the score:", *table(others, columns())] if others else []
     return "\n".join([*lines, *_next(words.steps)])
+
+
+def _once(said: str, findings: Findings) -> str:
+    """The finding in plain words without the condition that the verdict above it has said."""
+    condition = f" This holds {findings.verdict.condition}."
+    return said.replace(condition, "") if condition in findings.verdict.text else said
 
 
 def _next(steps: Sequence[Step]) -> list[str]:

@@ -22,7 +22,7 @@ from miaudit.command.results import (
     write_evidence,
 )
 from miaudit.command.synthetic_table import audit_table
-from miaudit.command.terminal import progress, say
+from miaudit.command.terminal import keeping, progress, say
 from miaudit.errors import InputError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def run(
     # The bundle says where this generator stands: sealed memberships and models must not follow from it.
     sealed = wish is not None and wish.seal and isinstance(settings, configuration.CampaignConfig)
     drawing = np.random.default_rng() if sealed else rng
-    collected = _collected(settings, config, drawing)
+    collected = _collected(settings, config, drawing, goes_on=not sealed)
     collected, model = settings.with_sample(collected, config.parent), settings.model
     findings = computed(collected, settings.plan(), rng, settings.seed, model=model, bundle=wish)
     findings = replace(findings, about=settings.stated)
@@ -139,8 +139,11 @@ def _tokens(settings: AnyConfig, config: Path, out: Path, *, overwrite: bool) ->
     say("\n".join([f"{campaign.records.n:,} texts, asked of {campaign.target.name}", *notes, f"\nTokens: {out}"]))
 
 
-def _collected(settings: AnyConfig, config: Path, rng: Any) -> Collected:
-    """Evidence of what a configuration describes; code that it names is said before it runs."""
+def _collected(settings: AnyConfig, config: Path, rng: Any, *, goes_on: bool = True) -> Collected:
+    """Evidence of what a configuration describes; code that it names is said before it runs.
+
+    ``goes_on``: whether the same command would train the same models again.
+    """
     from miaudit.config.audit import AuditConfig, TableConfig
     from miaudit.config.unread import unread
 
@@ -153,7 +156,8 @@ def _collected(settings: AnyConfig, config: Path, rng: Any) -> Collected:
             raise InputError(key, f"none, {why}", "one", place)
         return collected
     announce(settings.user_code, config)
-    with progress("models") as told:
+    store = None if settings.shadow.store is None else config.parent / settings.shadow.store
+    with keeping(store, goes_on=goes_on), progress("models") as told:
         return settings.collect(config.parent, rng=rng, progress=told)
 
 

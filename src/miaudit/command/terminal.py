@@ -47,6 +47,25 @@ def progress(stage: str, *, meanwhile: str = "") -> Iterator[Callable[[int, int]
         yield told
 
 
+_kept: list[str] = []
+
+
+@contextmanager
+def keeping(store: object, *, goes_on: bool = True) -> Iterator[None]:
+    """While work goes on whose finished models a store keeps, an interruption says so; ``store`` is None for none."""
+    more = "; the same command goes on from there" if goes_on else ""
+    _kept[:] = [] if store is None else [f"finished models are kept in {store}{more}"]
+    try:
+        yield
+    finally:
+        _kept.clear()
+
+
+def interruption() -> str:
+    """What became of the results where a command is interrupted now."""
+    return "; ".join(["interrupted; no results were written", *_kept])
+
+
 def complain(text: str) -> None:
     """Write one line to standard error."""
     if sys.stderr is not None:

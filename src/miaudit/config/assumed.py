@@ -11,7 +11,17 @@ from miaudit.errors import InputError, one_line
 from miaudit.io import roles, sides
 from miaudit.io.roles import Kind, Roles, Signal
 
-__all__ = ["ANSWERS", "QUESTION", "Assumed", "assume", "assume_file", "assume_pair", "assume_sides", "covariates"]
+__all__ = [
+    "ANSWERS",
+    "QUESTION",
+    "Assumed",
+    "assume",
+    "assume_file",
+    "assume_pair",
+    "assume_sides",
+    "check_tables",
+    "covariates",
+]
 
 # How membership came about, which no file shows: each answer with the design that it means.
 QUESTION = "Were members drawn at random?"
@@ -196,8 +206,25 @@ def assume_file(files: Sequence[Path], given: Mapping[str, str]) -> Assumed:
         made = replace(pair, options={**both, **pair.options}, unclear=() if "signal" in given else pair.unclear)
         made.check(first)
         return made
+    if "member" in made.missing and len(files) == 2 and first.suffix.lower() in roles.TABLES:
+        check_tables(*files)
     made.check(first, found)
     return made
+
+
+def check_tables(*files: str | Path) -> None:
+    """Refuse tables of members and of non-members, one each, which are read as one.
+
+    Raises
+    ------
+    InputError
+        If one of the files is a .csv or .parquet.
+    """
+    named = [Path(file).name for file in files if Path(file).suffix.lower() in roles.TABLES]
+    if named:
+        allowed = "one table with a column of membership, or an array (.npy, .npz) of each class"
+        hint = "put both into one table with a column member: 1 for members, 0 for others"
+        raise InputError("file", allowed, " and ".join(named), hint)
 
 
 def assume_sides(members: str | Path, nonmembers: str | Path, given: Collection[str]) -> Assumed:
@@ -255,10 +282,9 @@ def _fitting(found: Roles, signal: str | None, rows: int | None) -> tuple[Signal
     """Signals with as many rows as membership has, known kinds first, and other numbers, which may be scores."""
     numbers = [Signal((name,), "", _NO_WORD, found.lengths.get(name)) for name in found.numbers]
     fitting, numbers = ([one for one in some if one.rows == rows or not rows] for some in (found.signals, numbers))
-    if signal in _NARROW and all(one.kind != signal for one in fitting):  # whoever says what it is knows better
-        fitting = [
-            replace(one, kind=signal) if one.kind in _NARROW and len(one.columns) == 1 else one for one in fitting
-        ]
+    kind: Kind = "loss" if signal == "loss" else "score"
+    if signal == kind and all(one.kind != kind for one in fitting):  # whoever says what it is knows better
+        fitting = [replace(one, kind=kind) if one.kind in _NARROW else one for one in fitting]
     fitting = [one for one in fitting if signal in (None, one.kind) or not one.kind]
     return tuple(sorted(fitting, key=lambda one: not one.kind)), tuple(numbers)
 

@@ -234,7 +234,8 @@ def _cautions(before: Findings, after: Findings) -> list[str]:
     scores = [audit.scores[0].score if audit.scores else None for audit in (before, after)]
     if scores[0] != scores[1]:
         said.append(
-            f"The headline scores differ ({scores[0]} and {scores[1]}): another attack, not only another model."
+            f"The headline scores differ ({scores[0]} and {scores[1]}): another attack, not only another model. Two "
+            "attacks on the same records are compared by miaudit challenge, or by one audit with both (--score A,B)."
         )
     if before.evidence["digest"] == after.evidence["digest"]:
         said.append("Both audits are of the same evidence: any difference comes from their plans.")

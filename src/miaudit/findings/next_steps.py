@@ -195,7 +195,7 @@ def _weaken(made: Made) -> Iterator[Step]:
         measures = str(PurePath(made.config).with_name("measures.yaml"))
         yield Step(
             f"See which measures weaken the attack on this model, and what each costs: if {name} trains a classifier, "
-            "copy its sections target, data and shadow to measures.yaml beside it.",
+            "copy its sections target, data, shadow and reporting (its threshold) to measures.yaml beside it.",
             shlex.join(["miaudit", "disclosure", measures]),
         )
     else:
@@ -208,6 +208,12 @@ def _weaken(made: Made) -> Iterator[Step]:
         "Or train with fewer epochs, more regularisation or differential privacy, audit that model in the same way, "
         "and compare.",
         made.comparison,
+    )
+    bundle = made.option("--bundle")
+    yield Step(
+        "Without the training code, hand the page to whoever trains the model, with a bundle, by which they repeat the "
+        "audit.",
+        shlex.join(["miaudit", "verify", bundle]) if bundle else made.again("--bundle", "audit.zip"),
     )
 
 
