@@ -8,12 +8,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from command import test_silent_acceptances
 from command.test_audit import save
 from command.test_silent_acceptances import DESIGN, audit
+from miaudit.command import results
 from miaudit.command.terminal import interruption, keeping, progress
 
 pytestmark = pytest.mark.long
@@ -164,3 +166,10 @@ def test_an_interruption_says_what_a_store_keeps():
         assert interruption().endswith("; finished models are kept in models; the same command goes on from there")
     with keeping(None):
         assert interruption().endswith("written")
+
+
+def test_a_condition_of_the_verdict_is_said_once():
+    one = SimpleNamespace(verdict=SimpleNamespace(condition="if x", text="Concern: y. This holds if x."))
+    assert results._once("Of 1,000 z. This holds if x.", one) == "Of 1,000 z."
+    one.verdict.text = "No answer."
+    assert results._once("Of 1,000 z. This holds if x.", one).endswith("This holds if x.")

@@ -79,6 +79,7 @@ def test_cautions():
     scores = (replace(b.scores[0], score="other"), *b.scores[1:])
     b = replace(b, design=None, scores=scores, verdict=replace(b.verdict, status="refused"))
     assert len(compare(a, b).cautions) == 3
+    assert any("miaudit challenge" in text for text in compare(a, b).cautions)
 
 
 def test_a_score_that_was_turned_round_is_no_fall_of_leakage():
