@@ -92,8 +92,7 @@ def audit(
         complain(made.sentence)
         collected = replace(collected, notes=(*collected.notes, made.note))
     collected = settings.with_sample(collected, Path())
-    words = _repeated(made, file, files or [])
-    findings = computed(collected, plan, rng, seed, model=settings.model, bundle=wish, words=words)
+    findings = computed(collected, plan, rng, seed, settings.model, bundle=wish, words=_repeated(made, file, files))
     auc = next((m for m in findings.metrics if (m.name, m.estimator) == ("auc", "raw")), None)
     note = outputs.looks_like_losses(collected.evidence, None if auc is None else auc.high)
     if note and signal == "score":
@@ -166,11 +165,11 @@ def _proposed(file: Path | None, given: dict[str, Any]) -> str:
     return "".join(f" {name} {shlex.quote(','.join(named))}" for name, named in options.items() if named)
 
 
-def _repeated(made: Assumed | None, read: Path | None, files: list[Path]) -> list[str] | None:
+def _repeated(made: Assumed | None, read: Path | None, files: list[Path] | None) -> list[str] | None:
     """The command line with what was assumed; one file of both classes is named twice then, as that of each."""
     if made is None:
         return None
-    both = files if read is None else []
+    both = (files or []) if read is None else []
     return [*(word for word in sys.argv[1:] if Path(word) not in both), *made.words]
 
 
