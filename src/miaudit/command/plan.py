@@ -11,7 +11,7 @@ import typer
 from miaudit.command import keys, options
 from miaudit.command.keys import taken, takes
 from miaudit.command.options import OUTPUT, ZERO_RUN, Seed, flag
-from miaudit.command.terminal import progress, say
+from miaudit.command.terminal import complain, progress, say
 from miaudit.config.audit import Options
 from miaudit.errors import InputError
 from miaudit.metrics.definition import amount, percent, written
@@ -83,7 +83,7 @@ def _zero_run(file: Path | None, given: dict[str, Any], asked: dict[str, Any], s
     import numpy as np
 
     from miaudit.auditing import outlook
-    from miaudit.collect import outputs
+    from miaudit.collect import known_before, outputs
 
     beside, where = (
         (_OF_TABLE, "without a FILE; give files of both classes")
@@ -107,6 +107,8 @@ def _zero_run(file: Path | None, given: dict[str, Any], asked: dict[str, Any], s
     else:
         columns = keys.content({name: given[name] for name in _OF_TABLE if name in given}).get("evaluation", {})
         evidence = outputs.unscored(file, **columns, categories=audited.categories)
+        for doubt in known_before.doubts(file, columns.get("covariates")):
+            complain(doubt)
     with progress("", meanwhile="propensity, overlap, what would be seen"):
         found = outlook.of(evidence, audited, **asked, rng=np.random.default_rng(seed))
     say(encoder.dumps(asdict(found), indent=1) if json else "\n".join(_outlook_text(found)))
