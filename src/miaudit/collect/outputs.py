@@ -569,6 +569,8 @@ def _join(inside: str | Path, outside: str | Path, kind: str) -> tuple[NDArray[A
         raise InputError(
             kind, "arrays of one shape but for the rows", f"{first.shape} and {second.shape}", "check the files"
         )
+    if kind in ("score", "loss"):
+        sides.check_no_mask(first, second, kind, (Path(inside).name, Path(outside).name))
     if first.dtype.kind != second.dtype.kind and "U" in (first.dtype.kind, second.dtype.kind):
         raise InputError(kind, "two arrays of one type", f"{first.dtype} and {second.dtype}", "check the files")
     return np.concatenate([first, second]), (len(first), len(second))
