@@ -476,6 +476,7 @@ class CampaignConfig(Options):
     def refused(self) -> Iterator[str]:
         """Say also that nothing is trained where log-probabilities are there."""
         yield from super().refused()
+        yield from self.data.unnamed(self.target)
         if self.stability and self.target.kind == outputs.TOKENS:
             yield f"stability: expected a target that is trained here, received {self.target.kind}; leave it out"
         if self.canaries is not None and self.target.kind == outputs.TOKENS:
