@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.errors import InputError, nearest
-from miaudit.io import numeric, tables
+from miaudit.io import numeric, sides, tables
 from miaudit.io.labels import MEMBER_WORDS, checked_labels, checked_texts, frozen, same_index, same_length
 from miaudit.io.secret_names import looks_secret
 
@@ -376,11 +376,8 @@ class Evidence:
         >>> Evidence.from_pair([2.0, 3.0], [1.0])
         Evidence(2 members, 1 non-members, score: score, design: None)
         """
-        inside = numeric.finite(members, "members", 1)
-        outside = numeric.finite(nonmembers, "nonmembers", 1)
-        for name, values in (("members", inside), ("nonmembers", outside)):
-            if not len(values):
-                raise InputError(name, "at least one score", "none", "both classes are needed")
+        inside, outside = numeric.finite(members, "members", 1), numeric.finite(nonmembers, "nonmembers", 1)
+        sides.check_no_mask(np.asarray(members), np.asarray(nonmembers), "scores", ("members", "nonmembers"))
         member = np.r_[np.ones(len(inside), bool), np.zeros(len(outside), bool)]
         return cls(score=np.concatenate([inside, outside]), member=member, design=design, source=source)
 

@@ -12,12 +12,13 @@ N = 600
 RNG = np.random.default_rng(0)
 MEMBER = RNG.random(N) < 0.5
 NOISE = RNG.normal(size=N)
+SCORE = RNG.normal(size=N)
 
 
 def evidence(**columns: np.ndarray) -> Evidence:
     x = np.column_stack(list(columns.values()))
     return Evidence(
-        score=NOISE, member=MEMBER, covariates=x, covariate_names=list(columns), design="zero-run", source="t"
+        score=SCORE, member=MEMBER, covariates=x, covariate_names=list(columns), design="zero-run", source="t"
     )
 
 
@@ -60,3 +61,11 @@ def test_constant_covariates_are_named_and_left_out() -> None:
     given = evidence(age=NOISE, k=np.ones(N))
     found = audit(given, plan=Plan(bounds=None, classifier="naive-bayes"), rng=np.random.default_rng(0))
     assert found.overlap is not None and "k has one value only and was left out." in found.overlap.warnings
+
+
+@pytest.mark.parametrize("turned", [SCORE, -SCORE, np.exp(SCORE)])
+def test_a_covariate_that_determines_the_score_is_refused(turned: np.ndarray) -> None:
+    found = audit(evidence(age=NOISE, told=turned), rng=np.random.default_rng(0))
+    assert found.verdict.status == "not-testable"
+    assert "the covariate told orders the records as the score" in found.verdict.text
+    assert separation.of_scores(evidence(near=SCORE + 1e-3 * RNG.normal(size=N), k=np.ones(N))) == ""

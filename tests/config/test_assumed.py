@@ -121,6 +121,9 @@ def test_one_array_is_half_of_an_audit(tmp_path: Path) -> None:
         assume_file([tmp_path / "a.npy"], {})
     with pytest.raises(InputError, match=r"--members \S*a\.npy --nonmembers \S*b\.npy"):
         assume_file([tmp_path / "a.npy", tmp_path / "b.npy"], {})
+    np.save(tmp_path / "b.npy", np.arange(len(LOSS)) % 2 == 0)
+    with pytest.raises(InputError, match=r"b\.npy, which holds true and false"):
+        assume_file([tmp_path / "a.npy", tmp_path / "b.npy"], {})
 
 
 def test_the_default_signal_of_two_files_stays_the_score(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from miaudit.config import audit, disclosure
 from miaudit.config.audit import CampaignConfig
 from miaudit.config.section import keys_of, missing, problems
 from miaudit.config.target import (
@@ -22,7 +24,7 @@ from miaudit.config.target import (
     TargetSection,
     register,
 )
-from miaudit.errors import InputError
+from miaudit.errors import ConfigError, InputError
 from miaudit.jobs.executor import Local, Ray
 from miaudit.jobs.resources import Resources
 from miaudit.models.targets import Precomputed
@@ -232,3 +234,19 @@ def test_a_kind_of_somebody_else_is_registered_and_refused_in_the_same_words(tmp
     finally:
         del _BUILT_IN["constant"]
         register(SklearnSection)  # forgets the kinds as they were
+
+
+@pytest.mark.parametrize("read", [audit.read, disclosure.read])
+def test_a_model_of_columns_is_not_trained_on_row_numbers(read: Any, tmp_path: Path) -> None:
+    tree = {"kind": "sklearn", "estimator": "sklearn.tree:DecisionTreeClassifier"}
+    (tmp_path / "people.csv").write_text("age,city,income,defaulted\n30,0,1.5,1\n40,1,2.5,0\n")
+    data = {"path": "people.csv", "y": "defaulted", "group": "city"}
+    (tmp_path / "c.yaml").write_text(json.dumps({"target": tree, "data": data}))
+    with pytest.raises(ConfigError, match=r"data\.x: expected the columns that the model reads, received none"):
+        read(tmp_path / "c.yaml")
+    (tmp_path / "c.yaml").write_text(json.dumps({"target": tree, "data": {**data, "x": "*"}}))
+    told = read(tmp_path / "c.yaml").data.features(tmp_path)
+    assert told == "the model reads age, income; not city, defaulted, named as something else"
+    many = DataSection(path="people.csv", x=[f"x{i}" for i in range(11)])
+    assert many.features(tmp_path).endswith("x6, x7 and 3 more")
+    assert DataSection(path="people.csv", text="note").features(tmp_path) == ""

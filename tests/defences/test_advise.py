@@ -103,6 +103,21 @@ def test_a_price_that_is_not_known_is_not_bearable(found: DefenceComparison) -> 
     assert "less fitted" in advise(replace(found, costs=tuple(costs)), tolerance=0.05).recommended
 
 
+@pytest.mark.parametrize(("size", "empty", "said"), [(3.85, 0.0, False), (3.7, 0.0, True), (0.1, 0.96, False)])
+def test_sets_that_are_nearly_all_full_or_empty_are_not_recommended(
+    found: DefenceComparison, size: float, empty: float, said: bool
+) -> None:
+    measured = list(found.measured)
+    place = [one.option.name for one in measured].index("conformal")
+    assert measured[place].option.models.classes == 4
+    held = replace(measured[place].size, value=size, low=size, high=size)
+    measured[place] = replace(measured[place], size=held, empty=empty, full=0.9)
+    advice = advise(replace(found, measured=tuple(measured)))
+    assert ("conformal" in advice.recommended) is said
+    text = next(text for text in advice.parts if "set" in text)
+    assert (f"{size:.2f} of 4 labels in a set" in text) is said
+
+
 @pytest.mark.long
 def test_those_that_the_data_do_not_tell_apart_are_named_together() -> None:
     models = disclosing.models(effect=1.0)

@@ -15,7 +15,7 @@ from miaudit.collect.campaign import Shadows
 from miaudit.collect.records import Records
 from miaudit.defences import findings
 from miaudit.defences.outputs import LabelOnly
-from miaudit.defences.trial import AS_IT_IS, Trial, cost, measure
+from miaudit.defences.trial import AS_IT_IS, Trial, _units_of, cost, measure
 from miaudit.errors import InputError
 from miaudit.models.targets import Precomputed, SklearnTarget
 
@@ -98,10 +98,24 @@ def test_members_as_calibration_records() -> None:
     assert "members" in " ".join(findings.findings(found).rests_on)
 
 
-def test_units_travel(tmp_path: Path) -> None:
-    unit = np.arange(300) // 2
-    found = measure(trial(records=records(unit=unit)), rng=np.random.default_rng(0))
-    assert found.measured[0].option.models.units is not None
+@pytest.mark.parametrize("given", [False, True])
+def test_units_go_in_together_and_none_stands_on_two_sides(given: bool) -> None:
+    unit = np.random.default_rng(4).permutation(np.arange(300) // 3)
+    member = unit % 2 == 0 if given else None
+    found = measure(trial(records=records(unit=unit, member=member)), rng=np.random.default_rng(0))
+    models = found.measured[0].option.models
+    assert models.units is not None and len(models.calibration) == (30 if given else 60)
+    assert not set(unit[models.calibration]) & set(unit[models.rows])
+    for learned in models.included:
+        assert not set(unit[learned]) & set(unit[models.rows][~learned[models.rows]])
+
+
+def test_a_calibration_set_of_whole_units_leaves_records_to_audit() -> None:
+    unit = np.arange(300) // 30
+    with pytest.raises(InputError, match="units of 5 records at most, received a unit of 30 records"):
+        _units_of(unit, 4, 5, np.random.default_rng(0))
+    assert len(_units_of(unit, 31, 59, np.random.default_rng(0))) == 1
+    assert len(_units_of(unit, 31, 60, np.random.default_rng(0))) == 2
 
 
 @pytest.mark.parametrize(

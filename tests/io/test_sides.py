@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from miaudit.errors import InputError
+from miaudit.evidence import Evidence
 from miaudit.io import sides
 
 RNG = np.random.default_rng(0)
@@ -92,3 +93,15 @@ def test_labels_and_both_sides_are_found(tmp_path: Path) -> None:
     np.savez(tmp_path / "data.npz", x_train=np.zeros((9, 3)), y_train=np.zeros(9), x_test=np.zeros((9, 3)))
     assert [sides.both(tmp_path / name) for name in ("a.npz", "b.npz", "data.npz")] == [True, False, False]
     assert sides.has_labels(tmp_path / "b.npz", "member") and not sides.has_labels(tmp_path / "a.npz", "member")
+
+
+@pytest.mark.parametrize("mask", [np.arange(6) % 2 == 0, np.arange(6) % 2, np.arange(4) > 1])
+def test_membership_is_no_side(mask: np.ndarray) -> None:
+    scores, names = np.linspace(-1, 1, 6), ("s.npy", "m.npy")
+    for pair, own in (((scores, mask), names), ((mask, scores), names[::-1])):
+        with pytest.raises(InputError, match=r'm.npy, which holds .* numpy.savez\("e.npz", score'):
+            sides.check_no_mask(*pair, "file", own)
+        with pytest.raises(InputError, match="as membership does"):
+            Evidence.from_pair(*pair)
+    sides.check_no_mask(mask, mask, "file", names)  # whether each guess was right
+    sides.check_no_mask(scores, np.arange(4) % 2, "file", names)

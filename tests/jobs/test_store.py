@@ -125,3 +125,14 @@ def test_digests_tell_all_that_differs_apart() -> None:
     assert digest(big) != digest(other)
     with pytest.raises(InputError, match="Python objects"):
         digest(np.array([object()]))
+
+
+def test_a_store_that_failed_before_its_first_array_holds_nobody_up(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), Store.alone(tmp_path, DECIDES, "model"):
+        raise RuntimeError
+    other = {**DECIDES, "seed": "another"}
+    with pytest.raises(RuntimeError), Store.alone(tmp_path, other, "model") as store:
+        store.keep(0, np.zeros(2))
+        raise RuntimeError
+    with pytest.raises(InputError, match="made with another"):
+        opened(tmp_path, DECIDES)

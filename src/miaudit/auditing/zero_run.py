@@ -158,6 +158,8 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
     """
     if evidence.covariates is None and evidence.text is None and nuisance.propensity is None:
         return "there are no covariates to correct the difference between members and non-members with"
+    if follows := separation.of_scores(evidence):
+        return follows
     encoding = encoding_of(evidence, plan, nuisance)
     coded = encoding.columns if isinstance(encoding, covariates.Categories) else ()
     if plan.propensity_model == "stack" and nuisance.outcome is None:

@@ -1,4 +1,4 @@
-"""Covariates that tell members from non-members by themselves, and those that say nothing."""
+"""Covariates that tell members from non-members, or a score, by themselves, and those that say nothing."""
 
 from __future__ import annotations
 
@@ -60,6 +60,36 @@ def in_words(evidence: Evidence, blind: float | None, categories: Sequence[str] 
         f"By the AUC of a covariate alone: {told}{more}. Leave it out if it was made from membership or after "
         "training; if it says when or where records come from, add non-members with the members' values of it.",
     )
+
+
+def of_scores(evidence: Evidence) -> str:
+    """Say which covariate determines a score, record by record; empty where none does.
+
+    Such a column was no more known before training than the score, and all that the score tells would pass for shift.
+
+    Examples
+    --------
+    >>> x = np.c_[np.arange(40) % 5, np.exp(-np.arange(40))]
+    >>> evidence = Evidence(score=range(40), member=np.arange(40) % 2, covariates=x, covariate_names=["day", "loss"])
+    >>> of_scores(evidence)[:43]
+    'the covariate loss orders the records as th'
+    >>> of_scores(evidence.replace(score=np.zeros(40)))
+    ''
+    """
+    x = evidence.covariates
+    if x is None:
+        return ""
+    names = evidence.covariate_names or [f"{i}" for i in range(x.shape[1])]
+    ranks = {score: np.unique(values, return_inverse=True)[1] for score, values in evidence.scores.items()}
+    for i, name in enumerate(names):
+        own = np.unique(x[:, i], return_inverse=True)[1]
+        for score, rank in ranks.items():
+            if rank.max() and (np.array_equal(own, rank) or np.array_equal(own, rank.max() - rank)):
+                return (
+                    f"the covariate {name} orders the records as the score {score} does, or as its opposite: a "
+                    "covariate is what was known before training, so leave it out"
+                )
+    return ""
 
 
 def constant(names: Sequence[str]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from miaudit.attacks.likelihood import GaussianLira
 from miaudit.auditing import propensities
 from miaudit.auditing.extraction import in_both
 from miaudit.auditing.plan import Declared, Headline
+from miaudit.collect import known_before
 from miaudit.collect.stability import Stability
 from miaudit.errors import InputError, Option, check_generator, nearest
 from miaudit.evidence import Evidence
@@ -326,6 +327,8 @@ def from_table(
     rng : generator of folds
     """
     check_signal(signal, attack)
+    for known in (covariates, text):
+        known_before.check(known, {"score" if signal == "score" else f"score ({signal})": score, "membership": member})
     given = tables.read_columns(path, [propensity] if propensity else [])
     columns: dict[str, Any] = {"covariates": covariates, "text": text, "unit": unit, "group": group}
     columns |= {"run": run, "design": design}
@@ -487,6 +490,8 @@ def unscored(
         covariates = [name for name in tables.column_names(path) if re.match(r"covariates$|covariate\.", name)]
         if not covariates:
             raise InputError("covariates", "names of columns", "none", "name them (--covariates), or a text (--text)")
+    for known in (covariates, columns.get("text")):
+        known_before.check(known, {"membership": member})
     # The column of membership stands in for the score, so that all columns pass the door of evidence.
     rest = Evidence.load(path, score=member, member=member, covariates=covariates, design="zero-run", **columns)
     return rest.replace(score=np.zeros(rest.n))
@@ -564,6 +569,8 @@ def _join(inside: str | Path, outside: str | Path, kind: str) -> tuple[NDArray[A
         raise InputError(
             kind, "arrays of one shape but for the rows", f"{first.shape} and {second.shape}", "check the files"
         )
+    if kind in ("score", "loss"):
+        sides.check_no_mask(first, second, kind, (Path(inside).name, Path(outside).name))
     if first.dtype.kind != second.dtype.kind and "U" in (first.dtype.kind, second.dtype.kind):
         raise InputError(kind, "two arrays of one type", f"{first.dtype} and {second.dtype}", "check the files")
     return np.concatenate([first, second]), (len(first), len(second))

@@ -116,7 +116,8 @@ def _forecast(settings: DisclosureConfig, config: Path, rng: Any) -> str:
     whole = reduce(lambda cost, more: cost.beside(more, ""), costs.values())
     place = "in memory" if trial.shadows.store is None else "on disk"
     lines.append(f"{whole.said} {place}; {len(trial.names())} options are compared")
-    return "\n".join([*lines, kept(trial.shadows.store), *forecast(settings.user_code)])
+    lines += [kept(trial.shadows.store), *([read] if (read := settings.data.features(config.parent)) else [])]
+    return "\n".join([*lines, *forecast(settings.user_code)])
 
 
 def _summary(findings: DisclosureFindings) -> str:

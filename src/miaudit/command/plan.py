@@ -85,7 +85,7 @@ def _zero_run(file: Path | None, given: dict[str, Any], asked: dict[str, Any], s
     import numpy as np
 
     from miaudit.auditing import outlook
-    from miaudit.collect import outputs
+    from miaudit.collect import known_before, outputs
 
     beside, where = (
         (_OF_TABLE, "without a FILE; give files of both classes")
@@ -110,6 +110,8 @@ def _zero_run(file: Path | None, given: dict[str, Any], asked: dict[str, Any], s
     else:
         columns, assumed = _columns(file, given, audited.categories)
         evidence = outputs.unscored(file, **columns, categories=audited.categories)
+        for doubt in known_before.doubts(file, columns.get("covariates")):
+            complain(doubt)
     with progress("", meanwhile="propensity, overlap, what would be seen"):
         found = outlook.of(evidence, audited, **asked, rng=np.random.default_rng(seed))
     if assumed:

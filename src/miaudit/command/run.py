@@ -180,4 +180,5 @@ def _forecast(settings: AnyConfig, config: Path, rng: Any) -> str:
         place = "in memory" if store is None else "on disk"
         lines.append(f"{found.said} {place}; {found.how}")
         lines.append(kept(store))
+    lines += [read] if (read := settings.data.features(config.parent)) else []
     return "\n".join([*lines, *forecast(settings.user_code)])

@@ -194,6 +194,8 @@ def assume_file(files: Sequence[Path], given: Mapping[str, str]) -> Assumed:
     """
     first = files[0]
     if first.suffix.lower() == ".npy":
+        if len(files) == 2 and files[1].suffix.lower() == ".npy" and first.is_file() and files[1].is_file():
+            sides.check_classes(first, files[1])
         names = (
             " --nonmembers ".join(shlex.quote(str(file)) for file in files) if len(files) == 2 else "M --nonmembers N"
         )

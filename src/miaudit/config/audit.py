@@ -14,7 +14,7 @@ from pydantic import Field
 from miaudit.attacks.likelihood import GaussianLira, GaussianStatistics
 from miaudit.auditing.plan import Bounds, Headline, Plan
 from miaudit.auditing.reference import SHADOW_MODELS, Reference
-from miaudit.collect import kept_notes, outputs, propensity_sample, run_campaign
+from miaudit.collect import kept_notes, known_before, outputs, propensity_sample, run_campaign
 from miaudit.collect.campaign import Campaign, known
 from miaudit.collect.outputs import SIDE_FILES, Attack, Collected, SignalKind, from_table, with_headline
 from miaudit.config.about import ABOUT, about_of
@@ -375,6 +375,8 @@ class AuditConfig(Options):
             columns = {name: self.evaluation[name] for name in _TABLE_ARGUMENTS if name in self.evaluation}
             table = from_table(base / self.evaluation["table_path"], **columns, **options)
             said = kept_notes.read(base / self.evaluation["table_path"])
+            if table.evidence.design == "zero-run":
+                said = (*said, *known_before.doubts(base / self.evaluation["table_path"], columns.get("covariates")))
             table = replace(table, notes=(*said, *table.notes))
             return replace(with_headline(table, self.headline()), coins=coins)
         signal, *sides = self.pair()
@@ -474,6 +476,7 @@ class CampaignConfig(Options):
     def refused(self) -> Iterator[str]:
         """Say also that nothing is trained where log-probabilities are there."""
         yield from super().refused()
+        yield from self.data.unnamed(self.target)
         if self.stability and self.target.kind == outputs.TOKENS:
             yield f"stability: expected a target that is trained here, received {self.target.kind}; leave it out"
         if self.canaries is not None and self.target.kind == outputs.TOKENS:

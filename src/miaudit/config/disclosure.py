@@ -241,6 +241,11 @@ class DisclosureConfig(File):
                 raise ValueError(f"in disclosure.trainings.{name}: {problem}") from None
         return self
 
+    def refused(self) -> Iterator[str]:
+        """Say that the model would be given row numbers."""
+        yield from super().refused()
+        yield from self.data.unnamed(self.target)
+
     def extras(self) -> Iterator[str]:
         """Name those of the target, of a cluster and of measures that train networks."""
         yield from (*self.target.extras, *self.shadow.extras)

@@ -6,7 +6,7 @@ import functools
 import inspect
 import operator
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from miaudit.collect.campaign import Shadows
-from miaudit.collect.records import Records
+from miaudit.collect.records import EVERY, Records, every_other
 from miaudit.config.section import FilePath, FolderPath, Keys, Refused, Section, Text, Word, keys_of
 from miaudit.errors import InputError, Offered, Option, missing_modules, one_line, pip_line
 from miaudit.io import tables
@@ -80,6 +80,7 @@ class TargetSection(Section):
     """
 
     classifies: ClassVar[bool] = True  # whether it gives probabilities of classes
+    reads_columns: ClassVar[bool] = False  # whether row numbers, in the place of data.x, would mean nothing to it
     extras: ClassVar[tuple[str, ...]] = ()  # of the installation, that it needs
     kind: str
     name: Text | None = None
@@ -118,6 +119,7 @@ class TargetSection(Section):
 class SklearnSection(TargetSection):
     """A scikit-learn estimator, which is trained here."""
 
+    reads_columns = True
     kind: Literal["sklearn"]
     estimator: Text
     options: dict[str, Any] = Field(default_factory=dict)
@@ -135,6 +137,7 @@ class SklearnSection(TargetSection):
 class NetworkSection(TargetSection):
     """What the kinds with a PyTorch network have in common: the function that builds it."""
 
+    reads_columns = True
     extras = ("torch",)
     factory: Text
     options: dict[str, Any] = Field(default_factory=dict)
@@ -206,6 +209,7 @@ class OutputsSection(TargetSection):
 class OnnxSection(TargetSection):
     """A fitted model in an ONNX file, audited as it is."""
 
+    reads_columns = True
     extras = ("onnx",)
     kind: Literal["onnx"]
     path: FilePath
@@ -404,6 +408,10 @@ for _section in (*_KINDS, CommandSection, OwnSection, TokenSection):
     register(_section)
 
 
+_NOT_READ = ("y", "text", "member", "unit", "group", "ids", "covariates", "canary", "times")  # by a model, of "*"
+_MOST_SHOWN = 8
+
+
 class DataSection(Section):
     """The records, and which columns are what."""
 
@@ -422,6 +430,21 @@ class DataSection(Section):
     categories: tuple[Text, ...] = ()
     canary: Text | None = None
     times: Text | None = None
+
+    def unnamed(self, target: TargetSection) -> Iterator[str]:
+        """Say that no column is named that a model learns from, or is asked about: it would get row numbers."""
+        if self.x is None and self.text is None and target.reads_columns:
+            yield 'data.x: expected the columns that the model reads, received none; name them, or write x: "*" for all'
+
+    def features(self, base: Path) -> str:
+        """Say for a dry run which columns a model reads, and which ones "*" leaves out; empty where none is named."""
+        named = {one for name in _NOT_READ for one in _names(getattr(self, name))}
+        read = every_other(base / self.path, named) if self.x == EVERY else _names(self.x)
+        if not read:
+            return ""
+        left = [name for name in every_other(base / self.path, []) if name in named] if self.x == EVERY else []
+        beside = f"; not {_shown(left)}, named as something else" if left else ""
+        return f"the model reads {_shown(read)}{beside}"
 
     def load(self, base: Path, categories: str | Sequence[str] = (), path: str | None = None) -> Records:
         """Read the records, or others from a file with the same columns; covariates that are categories may be text."""
@@ -507,6 +530,16 @@ class ShadowSection(Section):
         each = self.model_dump(include={"threads", "cpus", "gpus", "memory", "timeout", "retries"})
         options = {**self.model_dump(include=same), **more}
         return Shadows.run_by(self.executor, self.address or "", base.absolute(), each, **options)
+
+
+def _names(value: str | Sequence[str] | None) -> list[str]:
+    return [value] if isinstance(value, str) else list(value or ())
+
+
+def _shown(names: Sequence[str]) -> str:
+    """Names of columns, the first ones of many."""
+    more = f" and {len(names) - _MOST_SHOWN:,} more" if len(names) > _MOST_SHOWN else ""
+    return one_line(", ".join(names[:_MOST_SHOWN])) + more
 
 
 def _estimator(where: str, options: dict[str, Any]) -> Any:

@@ -17,6 +17,7 @@ from miaudit.metrics.definition import in_points, percent
 
 Effect = Literal["helps", "harms", "not shown"]
 Price = Literal["none", "bearable", "too high", "not shown"]
+_NEARLY = 0.05  # share of all labels below which sets leave out next to nothing; share of sets that are not empty
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ def _part(
         names = _list([comparison.measured[i].option.called for i in helping])
         one = len(helping) == 1
         price = f"{'is not' if one else 'none of them is'} shown to cost at most {percent(tolerance)} of accuracy"
-        empty = f"{'its' if one else 'their'} sets are all full or all empty"
+        empty = f"{'its' if one else 'their'} sets are all, or nearly all, full or empty"
         return f"{use}: {names} {'is' if one else 'are'} shown to help, but {empty if sets else price}.", []
     best = _not_worse(comparison, affordable)
     told = _list([_told(comparison, i) for i in best])
@@ -169,7 +170,10 @@ def _part(
 
 
 def _says_something(one: MeasuredOption) -> bool:
-    return one.empty < 1 and one.full < 1
+    """Whether it is no set, or sets that are neither empty nor leave next to no label out."""
+    size = one.option.models.classes if one.size is None or one.size.value is None else one.size.value
+    most = one.option.models.classes * (1 - _NEARLY)
+    return one.size is None or (one.empty < 1 - _NEARLY and size < most)
 
 
 def _not_worse(comparison: DefenceComparison, places: list[int]) -> list[int]:
@@ -192,7 +196,8 @@ def _told(comparison: DefenceComparison, i: int) -> str:
     low, high = in_points(gain.low, "down", sign=False), in_points(gain.high, "up", sign=False)
     said = [f"takes {low} to {high} points off the AUC"]
     if one.coverage is not None and one.size is not None:
-        said.append(f"{one.size.value:.2f} labels in a set, which holds the true one in {percent(_value(one))}")
+        held = f"{one.size.value:.2f} of {one.option.models.classes} labels in a set"
+        said.append(f"{held}, which holds the true one in {percent(_value(one))}")
     elif cost is None:
         said.append("the label stays as it is")
     else:

@@ -34,12 +34,13 @@ class Trial:
     Attributes
     ----------
     target : what is audited
-    records : with ``member``, or without: then memberships are drawn here, a fair coin for each audited record
+    records : with ``member``, or without: then memberships are drawn here, a fair coin for each audited
+        record, or unit
     shadows : as of :class:`miaudit.collect.campaign.Shadows`; each training keeps its models in a folder of its own
     defences : measures on outputs by name
     trainings : other targets by name, trained on the same records with the same memberships
     given : targets that stand as they are, by name: outputs of this model through a defence that somebody else applied
-    calibration : records that are set aside for what defences learn; by default a fifth
+    calibration : records that are set aside for what defences learn, of whole units; by default a fifth
     source : "held-out", or "training": each model's own members instead, a defect that is then measured
     queries : how often an attacker asks for each record
     """
@@ -157,8 +158,9 @@ class _Drawn:
         whole = Evidence(score=np.zeros(n), member=member, unit=unit, design="one-run")
         _check(trial)
         calibration, rows = _set_aside(trial, whole, coins)
-        inside = inclusion.coins(len(rows), rng=coins) if given is None else whole.member[rows]
-        included = inclusion.audited_and_shadows(n, rows, inside, trial.shadows.models, rng=halves)
+        several = None if whole.unit_codes is None else whole.unit_codes[rows]  # whose records go in together
+        inside = inclusion.coins(len(rows), unit=several, rng=coins) if given is None else whole.member[rows]
+        included = inclusion.audited_and_shadows(n, rows, inside, trial.shadows.models, unit=several, rng=halves)
         return cls(rows, calibration, included, y, whole.unit_codes, int(seeds.integers(2**31)), measuring)
 
 
@@ -193,19 +195,38 @@ def _check(trial: Trial) -> None:
 
 
 def _set_aside(trial: Trial, whole: Evidence, rng: np.random.Generator) -> tuple[IndexArray, IndexArray]:
-    """Records for what defences learn, and those that are audited."""
+    """Records for what defences learn, and those that are audited; no unit has records among both."""
     n, drawn = whole.n, trial.records.member is None
     if trial.source == "training":
         count = trial.calibration or n // _CALIBRATION_SHARE
         return np.arange(count), np.arange(n)
-    possible = np.arange(n) if drawn else np.flatnonzero(~whole.member)
+    free, codes = np.ones(n, dtype=np.bool_) if drawn else ~whole.member, whole.unit_codes
+    if codes is not None:  # of a unit with a member all are audited
+        free = free & (np.bincount(codes, weights=~free)[codes] == 0)
+    possible = np.flatnonzero(free)
     count = trial.calibration or len(possible) // _CALIBRATION_SHARE
     most = len(possible) - 40
     if not 0 < count <= most:
         allowed = f"1 to {max(most, 0)}, of records that no model learns"
         raise InputError("calibration.records", allowed, str(count), "set fewer aside, or audit more records")
-    chosen = np.sort(rng.permutation(possible)[:count])
+    if codes is None:
+        chosen = np.sort(rng.permutation(possible)[:count])
+    else:
+        chosen = np.flatnonzero(np.isin(codes, _units_of(codes[possible], count, most, rng)))
     return chosen, np.setdiff1d(np.arange(n), chosen)
+
+
+def _units_of(codes: IntArray, count: int, most: int, rng: np.random.Generator) -> IntArray:
+    """Draw units that have ``count`` records together, or the next number that whole units give up to ``most``."""
+    units, sizes = np.unique(codes, return_counts=True)
+    order = rng.permutation(len(units))
+    taken = sizes[order].cumsum()
+    enough = int(np.searchsorted(taken, count)) + 1
+    enough -= int(taken[enough - 1] > most)
+    if enough == 0:
+        received = f"a unit of {sizes[order[0]]:,} records"
+        raise InputError("calibration.records", f"units of {most:,} records at most", received, "audit more units")
+    return units[order[:enough]]
 
 
 # -- what is trained and asked ---------------------------------------------------------------------------------------

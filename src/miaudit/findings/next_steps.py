@@ -97,7 +97,7 @@ def of(found: Audited, primary: Measured | None, auc: Measured | None) -> Iterat
     elif reason(found, auc) == "no correction":
         yield Step(
             "Name what was known of each record before training: then the difference can be corrected for.",
-            made.again("--covariates", "COLUMNS"),
+            "" if made.option("--covariates") else made.again("--covariates", "COLUMNS"),  # else: those are none
         )
         yield _DRAW
     elif reason(found, auc) == "wrong way":

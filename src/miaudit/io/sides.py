@@ -14,7 +14,7 @@ from miaudit.io.array_heads import array_heads
 from miaudit.io.roles import NUMBERS, Seen, Signal, signal_of
 from miaudit.io.secret_names import words
 
-__all__ = ["array_of", "both", "check_classes", "has_labels", "side_of", "signal_of_pair"]
+__all__ = ["array_of", "both", "check_classes", "check_no_mask", "has_labels", "side_of", "signal_of_pair"]
 
 Side = Literal["member", "nonmember", ""]
 _INSIDE = {"member", "members", "train", "training", "trained", "in", "seen"}
@@ -116,12 +116,46 @@ def check_classes(first: Path, second: Path) -> None:
     heads = [array_heads(path, NUMBERS) for path in (first, second)]
     if first == second or any(len(head) != 1 for head in heads):
         return
-    (one, other) = (next(iter(head.values())) for head in heads)
-    for path, (rows, values), (length, _) in ((first, one, other), (second, other, one)):
-        if rows == length and values is not None and values.ndim == 1 and set(np.unique(values).tolist()) == {0, 1}:
-            received = f"{path.name}, which holds 0 and 1 for as many rows, as membership does"
-            hint = "put both into one .npz: numpy.savez(FILE, loss=..., member=...)"
-            raise InputError("file", "a file of members and one of non-members", received, hint)
+    (rows, one), (length, other) = (next(iter(head.values())) for head in heads)
+    if one is not None and other is not None and (len(one), len(other)) == (rows, length):
+        check_no_mask(one, other, "file", (first.name, second.name))
+
+
+def check_no_mask(members: NDArray[Any], nonmembers: NDArray[Any], argument: str, names: tuple[str, str]) -> None:
+    """Refuse scores, or losses, of two sides of which one says who is a member.
+
+    Two sides of zeros and ones are scores: whether a guess was right.
+
+    Parameters
+    ----------
+    argument, names : what a refusal is about, and what it calls each array
+
+    Raises
+    ------
+    InputError
+        If one holds true and false, or as many zeros and ones as the other one has rows, and the other one does not.
+
+    Examples
+    --------
+    >>> check_no_mask(np.array([0.3, 1.2]), np.array([True, False]), "file", ("s.npy", "m.npy"))
+    Traceback (most recent call last):
+    miaudit.errors.InputError: file: expected a file of members and one of non-members, received m.npy, which holds true
+    and false, as membership does; put both into one .npz: numpy.savez("e.npz", score=..., member=...)
+    """
+    coded = [_coded(values) for values in (members, nonmembers)]
+    if all(coded) or not any(coded):
+        return
+    if len(members) == len(nonmembers) or coded[0] == "true and false" or coded[1] == "true and false":
+        received = f"{names[0] if coded[0] else names[1]}, which holds {coded[0] or coded[1]}, as membership does"
+        hint = 'put both into one .npz: numpy.savez("e.npz", score=..., member=...)'
+        raise InputError(argument, "a file of members and one of non-members", received, hint)
+
+
+def _coded(values: NDArray[Any]) -> str:
+    """What an array of two values holds that may be membership, else nothing."""
+    if values.ndim != 1 or values.dtype.kind not in "biuf" or set(np.unique(values).tolist()) != {0, 1}:
+        return "true and false" if values.ndim == 1 and values.dtype.kind == "b" else ""
+    return "true and false" if values.dtype.kind == "b" else "0 and 1"
 
 
 def _of_side(path: str | Path, side: Side) -> Signal | None:

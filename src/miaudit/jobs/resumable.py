@@ -272,7 +272,12 @@ class Store:
                 decided |= {"columns": list(columns)} if columns else {}
                 text = json.dumps(decided, indent=1) + "\n"
                 opened._write("about.json", lambda path: path.write_text(text, encoding="utf-8"))
-            yield opened
+            try:
+                yield opened
+            except BaseException:
+                if known is None and all(path.name == "about.json" or path.name[0] == "." for path in place.iterdir()):
+                    (place / "about.json").unlink(missing_ok=True)  # nothing to go on with: another attempt may differ
+                raise
 
     @classmethod
     def found(
