@@ -348,8 +348,9 @@ def test_what_cannot_be_made_is_refused_in_one_line(folder: Path, sections: dict
 def test_a_value_that_was_not_declared_names_its_column(folder: Path) -> None:
     path = folder / "patients.csv"
     path.write_text(path.read_text().replace("harbour", "airport"))
-    with pytest.raises(InputError, match="district: expected one of north, south, harbour, received 'airport'"):
+    with pytest.raises(InputError, match="expected one of north, south, harbour, received 1 other") as caught:
         published(folder)
+    assert "airport" not in str(caught.value)
 
 
 def test_files_that_are_no_configuration_are_refused(tmp_path: Path) -> None:
