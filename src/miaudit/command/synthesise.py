@@ -11,7 +11,7 @@ import typer
 from miaudit.command.options import Json, Overwrite
 from miaudit.command.results import check_free, deliver, repeat
 from miaudit.command.terminal import progress, say
-from miaudit.errors import one_line
+from miaudit.errors import missing_modules, one_line, pip_line
 from miaudit.metrics.definition import at_most
 
 if TYPE_CHECKING:
@@ -143,6 +143,8 @@ def draft(table: Path, out: Path | None, public: Path | None, *, overwrite: bool
         (f'Decide in {config}, and delete its "unchecked: true":', made.decisions),
     ):
         lines += ["", head, *(f"  {line}" for line in found)] if found else []
+    if missing_modules(["synthesis"]):
+        lines += ["", f"The release needs what is not installed yet: {pip_line('synthesis')}"]
     lines += [
         "",
         "Nothing was written." if dry_run else f"Then: miaudit synthesise {shlex.quote(str(config))} --dry-run",
