@@ -50,13 +50,13 @@ def page(findings: SynthesisFindings) -> str:
 
 
 def _overall(findings: SynthesisFindings) -> dict[str, str]:
-    """Word and tone of the box, and its first sentence: both verdicts, that of privacy and that of use."""
+    """Word and tone of the box, and where not all is well its first sentence: of privacy and of use together."""
     found, useful, word = findings.guarantee, findings.useful, findings.word
-    said = "" if useful is None else useful.text
-    if found is not None and useful is not None and useful.status != "useful":
-        said = f"{word}, with epsilon {rounded_up(found.epsilon, 6)}. {said}"
-    whole = found is not None and (useful is None or useful.status == "useful")
-    return {"word": word, "tone": "clear" if whole else "inconclusive", "said": said}
+    if found is not None and (useful is None or useful.status == "useful"):
+        return {"word": word, "tone": "clear", "said": ""}
+    at = "" if found is None else f", with epsilon {rounded_up(found.epsilon, 6)}"
+    said = "" if useful is None else f"{word}{at}. {useful.text}"
+    return {"word": word, "tone": "inconclusive", "said": said}
 
 
 def _steps(findings: SynthesisFindings) -> list[Step]:
