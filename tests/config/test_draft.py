@@ -234,6 +234,14 @@ def test_what_epsilon_is_said_to_promise_is_what_it_does(tmp_path: Path) -> None
         assert exact <= share < exact + 0.1
 
 
+def test_a_draft_says_what_the_release_will_need(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from miaudit.command import synthesise
+
+    assert "not installed" not in run(str(table), "--dry-run")[1]
+    monkeypatch.setattr(synthesise, "missing_modules", lambda _: ["opendp"])
+    assert "needs what is not installed yet: pip install '" in run(str(table), "--dry-run")[1]
+
+
 def test_earlier_files_stay_unless_they_may_go(table: Path, tmp_path: Path) -> None:
     assert run(str(table), "--dry-run")[0] == 4 and not (tmp_path / "mixed").exists()
     table.chmod(0o640)
@@ -241,8 +249,12 @@ def test_earlier_files_stay_unless_they_may_go(table: Path, tmp_path: Path) -> N
     graph = tmp_path / "mixed" / "graph.yaml"
     assert stat.S_IMODE(graph.stat().st_mode) == 0o640  # for those who may read the table
     graph.write_text("decided")
+    with pytest.raises(
+        InputError, match=r"no draft in .* yet, received its graph.yaml; go on with it: miaudit syn.*run"
+    ):
+        run(str(table))
     (tmp_path / "mixed" / "synthesise.yaml").unlink()
-    with pytest.raises(InputError, match=r"--out: expected a folder without graph.yaml"):
+    with pytest.raises(InputError, match=r"received its graph.yaml; name another --out, or add --overwrite, which"):
         run(str(table))
     assert graph.read_text() == "decided" and not (tmp_path / "mixed" / "synthesise.yaml").exists()
     assert run(str(table), "--overwrite")[0] == 4 and "decided" not in graph.read_text()

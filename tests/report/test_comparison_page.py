@@ -41,6 +41,21 @@ def test_the_pages_are_written_and_checked(tmp_path, kind):
             kinds.from_dict({name: value for name, value in back.items() if name != key})
 
 
+@pytest.mark.parametrize(
+    ("primary", "said"),
+    [("auc", "pairs of a member and a non-member the attack"), ("tpr_at_fpr_0.1", "Accusing 100 of 1,000 non-members")],
+)
+def test_the_first_screen_has_a_plain_sentence_and_steps(primary, said):
+    a, b = findings(0.3), findings(1.2)
+    rose = replace(compare(a, b, names=("old", "new")), primary=primary)
+    words = Page(comparison_page.page(rose)).words
+    assert said in words and words.index(said) < words.index("What to do next") < words.index("Metric by metric")
+    fell = Page(comparison_page.page(history([("old", b), ("new", a)]))).words
+    assert "Hold back new" in words and "Keep new as the one to beat" in fell and "a guess, 50" in fell
+    silent = replace(rose, status="not-comparable")
+    assert comparison_page._plain(silent) == "" and "compare again" in comparison_page._steps(silent)[0].text
+
+
 def test_hostile_names_stay_text():
     a, b = findings(0.3), findings(1.2)
     for found in (compare(a, b, names=(EVIL, EVIL + "2")), history([(EVIL, a), (EVIL + "2", b)])):

@@ -49,6 +49,21 @@ def shown(content: DisclosureFindings) -> str:
     return html.unescape(text)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("status", "step"),
+    [("flagged", "Do not release"), ("clear", "Release it as it was"), ("not-testable", "Bring audit")],
+)
+def test_the_first_screen_has_a_plain_sentence_and_steps(content: DisclosureFindings, status: str, step: str) -> None:
+    options = tuple(replace(one, recommended=False) for one in content.options)
+    found = replace(content, options=options, verdict=replace(content.verdict, status=status))  # type: ignore[arg-type]
+    text = shown(found)
+    assert text.index(step) > text.index("What to do next") and text.index(step) < text.index("Key numbers")
+    assert ("Of 100 pairs of a member and a non-member" in text) == (status != "not-testable")
+    better = replace(found, options=(*options[:-1], replace(options[-1], recommended=True)))
+    assert "in place of" in disclosure_page._steps(better)[0].text or status == "not-testable"
+
+
 @pytest.mark.thorough
 @pytest.mark.long
 def test_it_says_what_was_found(content: DisclosureFindings) -> None:

@@ -48,6 +48,17 @@ def test_the_page_stands_alone_and_escapes(content: TableFindings) -> None:
     assert table_page.page(content) == page
 
 
+def test_the_first_screen_has_a_plain_sentence_and_steps(content: TableFindings) -> None:
+    page = html.unescape(table_page.page(content))
+    assert "Of 1,000 tries on members the attack 'copies' is right in 333, on others in 0" in page
+    assert page.index("Of 1,000 tries") < page.index("Do not hand on this table") < page.index("h-attacks")
+    silent = replace(content, verdict=replace(content.verdict, status="not-testable"))
+    assert table_page._plain(silent) == ""
+    undeclared = replace(silent, membership=replace(content.membership, design=None), repeat={"command": "miaudit x"})
+    told = [step.command for step in table_page._steps(undeclared)]
+    assert told == ["miaudit x --design one-run", "miaudit draw --help"] or undeclared.leading().status == "flagged"
+
+
 @pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("design", ["one-run", None, "zero-run"])

@@ -73,7 +73,7 @@ def test_released_values_are_rounded_within_the_range() -> None:
 def test_values_outside_the_public_range_are_refused_or_moved() -> None:
     schema = Schema((Column("x", "continuous", low=0, high=1),))
     frame = pl.DataFrame({"x": [0.5, 7.0]})
-    with pytest.raises(InputError, match="numbers from 0 to 1, received 7"):
+    with pytest.raises(InputError, match="numbers from 0 to 1, received 1 other value, the first in row 1;"):
         Table.from_frame(frame, schema)
     assert Table.from_frame(frame, schema, outside="clip").values.tolist() == [[0.5], [1.0]]
     with pytest.raises(InputError, match="x: expected finite numbers, received inf in row 1"):
@@ -127,8 +127,8 @@ def test_names_must_differ_and_a_schema_needs_columns() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (pl.lit("C").alias("blood"), "declare every category in the schema"),
-        (pl.lit(4).alias("stage"), "one of 1, 2, 3, received 4"),
+        (pl.lit("C").alias("blood"), "declare every category that is publicly known"),
+        (pl.lit(4).alias("stage"), "one of 1, 2, 3, received 1 other value in 3 rows, the first in row 0"),
         (pl.lit(None, dtype=pl.Int64).alias("smokes"), "3 missing of 3"),
         (pl.lit("old").alias("age"), "expected numbers"),
         (pl.lit(1.5).alias("answer"), "text, as its categories are"),
@@ -137,6 +137,18 @@ def test_names_must_differ_and_a_schema_needs_columns() -> None:
 def test_bad_values_of_a_frame_are_refused(change: pl.Expr, message: str) -> None:
     with pytest.raises(InputError, match=message):
         Table.from_frame(FRAME.with_columns(change), MIXED)
+
+
+def test_no_value_of_the_table_is_in_a_message(tmp_path: Path) -> None:
+    """It may be a private one, and messages land in logs."""
+    schema = Schema((Column("what", "categorical", ("flu", "cold")), Column("age", "continuous", low=0, high=99)))
+    for what, age in (("creutzfeldt", 40), ("flu", 123)):
+        with pytest.raises(InputError) as caught:
+            Table.from_frame(pl.DataFrame({"what": ["flu", what], "age": [40, age]}), schema)
+        assert "creutzfeldt" not in str(caught.value) and "123" not in str(caught.value)
+    (tmp_path / "t.csv").write_text("what,age\nflu,40\ncreutzfeldt,x\n")
+    with pytest.raises(InputError, match="what: expected one of flu, cold, received 1 other value in 1 row, the first"):
+        read_table(tmp_path / "t.csv", schema)
 
 
 def test_a_column_that_the_table_lacks_is_named() -> None:

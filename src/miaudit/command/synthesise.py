@@ -11,7 +11,7 @@ import typer
 from miaudit.command.options import Json, Overwrite
 from miaudit.command.results import check_free, deliver, repeat
 from miaudit.command.terminal import progress, say
-from miaudit.errors import one_line
+from miaudit.errors import missing_modules, one_line, pip_line
 from miaudit.metrics.definition import at_most
 
 if TYPE_CHECKING:
@@ -71,8 +71,10 @@ def synthesise(
             rng = np.random.default_rng(settings.seed)
             recipe = plan.settled(table, rng=rng, progress=told)
         private, _ = publication.set_aside(table, plan, rng)
-        publication.check(private, plan, recipe)
+        ledger = publication.check(private, plan, recipe)
         say(_forecast(recipe, len(private), recipe.mechanism(table.schema, plan.graph, len(private))))
+        if ledger is not None and plan.privacy is not None:
+            say(publication.share(ledger))
         return
     target = out if out is not None else config.parent / settings.output_dir
     file = target / f"{_STEM}.{settings.release.format}"
@@ -97,7 +99,9 @@ def synthesise(
 
 def text(findings: SynthesisFindings) -> str:
     """The privacy statement and what it rests on, as lines of text."""
-    lines = [*findings.text, ""]
+    useful = findings.useful
+    first = [] if useful is None or useful.status == "useful" else [f"{findings.word}."]
+    lines = [*first, *findings.text, ""]
     lines.append(f"{findings.release.records:,} synthetic records of {len(findings.columns):,} columns")
     found = findings.guarantee
     if found is not None:
@@ -105,7 +109,6 @@ def text(findings: SynthesisFindings) -> str:
             f"Proved: epsilon = {at_most(found.proved, 4)} at delta = {at_most(found.delta, 4)}, by {found.accountant}"
         )
         lines.append(f"Mechanism: {found.mechanism}")
-    useful = findings.useful
     if useful is not None:
         lines.append(f"{useful.text} Judged by {useful.records:,} {useful.on}.")
         lines += [f"To change: {one_line(what)}" for what in useful.advice]
@@ -140,6 +143,8 @@ def draft(table: Path, out: Path | None, public: Path | None, *, overwrite: bool
         (f'Decide in {config}, and delete its "unchecked: true":', made.decisions),
     ):
         lines += ["", head, *(f"  {line}" for line in found)] if found else []
+    if missing_modules(["synthesis"]):
+        lines += ["", f"The release needs what is not installed yet: {pip_line('synthesis')}"]
     lines += [
         "",
         "Nothing was written." if dry_run else f"Then: miaudit synthesise {shlex.quote(str(config))} --dry-run",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -94,7 +95,9 @@ ledger:
   file: ledger.json
   table: $name
   label: first release
-  epsilon: 1  # the budget of all releases together; this one uses it up
+  # The budget of all releases together, fixed with the first. At 1 that takes it all, and no second can follow. If you
+  # may need one, decide on a larger budget now, before a result is seen: 2 leaves room for one more at epsilon 1.
+  epsilon: 1
   delta: $delta
 $fidelity
 output_dir: results
@@ -156,8 +159,10 @@ def check_free(folder: Path, *, overwrite: bool) -> None:
     """Refuse a folder that has one of a draft's files already, which may hold what somebody decided."""
     for name in (GRAPH, CONFIG):
         if os.path.lexists(folder / name) and not overwrite:
-            hint = "name another folder, or add --overwrite"
-            raise InputError("--out", f"a folder without {name}", f"{folder}, which has one", hint)
+            hint = "name another --out, or add --overwrite, which starts again and loses what was changed in it"
+            if (folder / CONFIG).is_file():
+                hint = f"go on with it: miaudit synthesise {shlex.quote(str(folder / CONFIG))} --dry-run; or {hint}"
+            raise InputError("table", f"no draft in {folder} yet", f"its {name}", hint)
 
 
 @dataclass(frozen=True)
@@ -350,7 +355,8 @@ class _Budget:
         return (
             f"records: {self.records:,} follows from the table; state a number that anyone may know",
             f"epsilon: 1 promises that {promise} (at 2: {self.limit(2)}, at 8: {self.limit(8)})",
-            "ledger: all releases of this table together stay below its epsilon, so keep one ledger for the table",
+            "ledger: all releases of this table together stay below its epsilon, so keep one ledger for the table; "
+            "at 1 the first takes it all, so decide on more now if a second may be needed",
         )
 
 

@@ -66,6 +66,12 @@ class Kept:
     synthetic: float
     nothing: float
 
+    @property
+    def shown(self) -> str:
+        """The share as it is shown, with a word where it lies outside."""
+        said = f"{max(0.0, min(self.share, 1.0)):.0%}"
+        return f"{said} (or less)" if self.share < -0.005 else f"{said} (or more)" if self.share > 1.005 else said
+
 
 @dataclass(frozen=True)
 class Usefulness:
@@ -183,6 +189,15 @@ class SynthesisFindings(FindingsRecord):
     def status(self) -> Status:
         """Say "proved" where differential privacy is claimed and accounted for, else "unproved"."""
         return "unproved" if self.guarantee is None else "proved"
+
+    @property
+    def word(self) -> str:
+        """Both verdicts in a few words: of privacy, and of use where it is less than full."""
+        if self.guarantee is None:
+            return "No guarantee"
+        besides = {"not": "not useful", "partly": "only partly useful", "unjudged": "its use was not judged"}
+        found = None if self.useful is None else besides.get(self.useful.status)
+        return "Differentially private" if found is None else f"Private, but {found}"
 
     @property
     def exit_code(self) -> int:

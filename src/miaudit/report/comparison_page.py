@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.comparison import Audited, Change, Comparison, History
+from miaudit.findings.next_steps import Step
 from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, chance, difference, difference_limits, label
 from miaudit.report import page_frame
@@ -56,8 +57,59 @@ def page(findings: Comparison | History) -> str:
         findings,
         charts(findings),
         verdict={"status": tone, "word": word, "what": what},
+        plain=_plain(findings),
+        next=_steps(findings),
         **shown,
     )
+
+
+def _plain(findings: Comparison | History) -> str:
+    """Say the metric that decides in numbers that anybody knows; nothing where nothing is shown of it."""
+    metric, before, after = definition.of(findings.primary), None, None
+    if isinstance(findings, Comparison):
+        of = (findings.before, findings.after)
+        changes = [c for c in findings.changes if c.name == findings.primary and not _is_not_causal(c)]
+        if findings.status != "not-comparable" and changes:
+            before, after = changes[0].before, changes[0].after
+    else:
+        of = (findings.audits[-2].name, findings.audits[-1].name) if len(findings.audits) > 1 else ("", "")
+        if findings.changes and findings.changes[-1].status != "not-comparable":
+            before, after = (audit.value for audit in findings.audits[-2:])
+    if before is None or after is None:
+        return ""
+    if metric.name == "auc":
+        counts = f"{100 * before:.0f} in {of[0]}, and {100 * after:.0f} in {of[1]}"
+        return f"Of 100 pairs of a member and a non-member the attack tells apart {counts}; a guess, 50."
+    if metric.fpr is not None:
+        wrong = f"{1000 * metric.fpr:g} of 1,000 non-members wrongly"
+        counts = f"{1000 * before:,.0f} of 1,000 members in {of[0]}, and {1000 * after:,.0f} in {of[1]}"
+        return f"Accusing {wrong}, the attack finds {counts}."
+    return ""
+
+
+def _steps(findings: Comparison | History) -> list[Step]:
+    """What to do next, by the last comparison."""
+    if isinstance(findings, Comparison):
+        status, last = findings.status, findings.after
+    else:
+        status, last = findings.changes[-1].status, findings.audits[-1].name
+    if status == "rose":
+        return [
+            Step(f"Hold back {last}, and look for what changed: data, number of epochs, regularisation, noise."),
+            Step("See which measures weaken the attack, and what each costs.", "miaudit disclosure CONFIG.yaml"),
+        ]
+    if status == "not-comparable":
+        return [
+            Step(
+                "Audit both in the same way, with a declared design, and compare again.", "miaudit compare BEFORE AFTER"
+            )
+        ]
+    if status == "no-difference":
+        return [Step("Audit more records if a smaller rise would matter: four times as many about halve the interval.")]
+    return [
+        Step(f"Keep {last} as the one to beat, and compare the next version with it."),
+        Step("What is left is said by its own audit: less leakage is not none."),
+    ]
 
 
 def _row(change: Change) -> dict[str, str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.disclosure import Compared, DisclosureFindings, Driver, Limits
+from miaudit.findings.next_steps import Step
 from miaudit.metrics import definition
 from miaudit.metrics.definition import Rounding, amount, between, chance, in_points, label, percent, written
 from miaudit.report import defence_charts, disclosure_charts, page_frame
@@ -48,6 +49,8 @@ def page(findings: DisclosureFindings) -> str:
         findings,
         drawn,
         verdict=_verdict(findings),
+        plain=_in_pairs(findings),
+        steps=_steps(findings),
         cards=_cards(findings),
         rates=[label(name) for name in _rates(findings)],
         rows=[_row(findings, i, one) for i, one in enumerate(findings.options)],
@@ -78,6 +81,40 @@ def _verdict(findings: DisclosureFindings) -> dict[str, Any]:
         "asked": f"{label(verdict.metric)} against a threshold of {amount(verdict.metric, verdict.threshold)}",
         "release": _released(findings).words,
     }
+
+
+def _in_pairs(findings: DisclosureFindings) -> str:
+    """Say how well the attack on the release does in a number that anybody knows."""
+    auc = _released(findings).leakage["auc"]
+    if auc.value is None or findings.verdict.status == "not-testable":
+        return ""
+    limits = f"{written(100 * auc.low, '.0f', 'down')} to {written(100 * auc.high, '.0f', 'up')}"
+    told = f"the attack tells {100 * auc.value:.0f} apart ({limits}); a guess, 50"
+    return f"Of 100 pairs of a member and a non-member {told}."
+
+
+def _steps(findings: DisclosureFindings) -> list[Step]:
+    """What to do next: take what is recommended, or look for something else."""
+    again = Step("Then audit it anew, with what is released.", _repeated(findings))
+    status, better = findings.verdict.status, [one for one in findings.options if one.recommended]
+    if status == "not-testable":
+        return [Step("Bring audited records whose membership chance decided, or more of them.", _repeated(findings))]
+    if better and not any(one.name == findings.release for one in better):
+        names = " or ".join(f"{findings.options.index(one)} {one.words}" for one in better[:3])
+        return [Step(f"Release {names} in place of {_released(findings).words}."), again]
+    if status == "flagged":
+        return [
+            Step("Do not release it as it is; nothing that was compared is recommended in its place."),
+            Step("Train with fewer epochs, more regularisation or differential privacy. " + again.text, again.command),
+        ]
+    if status == "inconclusive":
+        return [Step("Audit more records: four times as many about halve the intervals.", _repeated(findings))]
+    return [Step("Release it as it was audited; another training, or more outputs, is another audit.")]
+
+
+def _repeated(findings: DisclosureFindings) -> str:
+    command = findings.repeat.get("command", "")
+    return command if isinstance(command, str) and command.startswith("miaudit ") else ""
 
 
 def _cards(findings: DisclosureFindings) -> list[tuple[str, str, str]]:

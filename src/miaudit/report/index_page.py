@@ -29,6 +29,7 @@ MARK = '<meta name="generator" content="miaudit index">'
 _LARGEST = 20_000_000
 _MOST_TRENDS, _MOST_DRAWN = 4, 30
 _TONES = {0: "clear", 3: "flagged", 4: "inconclusive"}
+_NO_AUDITS = ("comparison", "history", "synthesis", "verification", "challenge")  # what else stands in such a folder
 _NAMES = {0: "without concern", 3: "with concern", 4: "without an answer"}
 
 
@@ -61,10 +62,12 @@ class Listing:
     @property
     def text(self) -> str:
         """How many audits there are and what they came to, in a sentence."""
-        codes = Counter(one.entry.exit_code for one in self.audits)
+        audits = [one for one in self.audits if one.entry.kind not in _NO_AUDITS]
+        codes = Counter(one.entry.exit_code for one in audits)
         parts = [f"{codes[code]:,} {words}" for code, words in _NAMES.items() if codes[code]]
-        count = len(self.audits)
-        return f"{count:,} {'audit' if count == 1 else 'audits'}" + (f": {', '.join(parts)}." if parts else ".")
+        count, others = len(audits), len(self.audits) - len(audits)
+        said = f"{count:,} {'audit' if count == 1 else 'audits'}" + (f": {', '.join(parts)}" if parts else "")
+        return f"{said}; and {others:,} other {'result' if others == 1 else 'results'}." if others else f"{said}."
 
 
 def listed(folder: str | Path) -> Listing:

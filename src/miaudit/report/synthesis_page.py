@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from miaudit.findings.next_steps import Step
 from miaudit.findings.release import Guarantee, Spent, SynthesisFindings, Usefulness, rounded_up
 from miaudit.metrics.definition import at_least, at_most, percent
 from miaudit.report import fidelity_charts, graph_charts, page_frame
@@ -15,8 +17,6 @@ if TYPE_CHECKING:
     import altair as alt
 
 NAMES = (*graph_charts.NAMES, "limit", "kept", *fidelity_charts.NAMES)
-_WORDS = {"proved": "Differentially private", "unproved": "No guarantee"}
-_TONES = {"proved": "clear", "unproved": "inconclusive"}
 
 
 def charts(findings: SynthesisFindings) -> dict[str, alt.LayerChart]:
@@ -39,13 +39,46 @@ def page(findings: SynthesisFindings) -> str:
         "synthesis_page.html",
         findings,
         charts(findings),
-        overall={"word": _WORDS[findings.status], "tone": _TONES[findings.status]},
+        overall=_overall(findings),
+        steps=_steps(findings),
         cards=_cards(findings),
         guarantee=_guarantee(findings.guarantee, findings.neighbours),
         spent=_spent(findings.spent),
         useful=_useful(findings.useful),
         fidelity=fidelity_charts.cards(findings.fidelity),
     )
+
+
+def _overall(findings: SynthesisFindings) -> dict[str, str]:
+    """Word and tone of the box, and where not all is well its first sentence: of privacy and of use together."""
+    found, useful, word = findings.guarantee, findings.useful, findings.word
+    if found is not None and (useful is None or useful.status == "useful"):
+        return {"word": word, "tone": "clear", "said": ""}
+    at = "" if found is None else f", with epsilon {rounded_up(found.epsilon, 6)}"
+    said = "" if useful is None else f"{word}{at}. {useful.text}"
+    return {"word": word, "tone": "inconclusive", "said": said}
+
+
+def _steps(findings: SynthesisFindings) -> list[Step]:
+    """What to do with the release."""
+    useful, file = findings.useful, findings.release.file
+    audit = shlex.join(
+        ["miaudit", "audit", "--synthetic", file, "--members", "MEMBERS.csv", "--nonmembers", "OTHERS.csv"]
+    )
+    if findings.guarantee is None:
+        private = "Ask for differential privacy, or audit the table before anybody sees it."
+        return [Step(private, audit)]
+    if useful is not None and useful.status in ("not", "unjudged"):
+        return [
+            Step(
+                f"Do not hand {file} on as it is: what it shows beside single columns may not hold of the real records."
+            ),
+            *(Step(f"{text[:1].upper()}{text[1:]}.") for text in useful.advice[:3]),
+        ]
+    steps = [Step(f"Hand on {file} with the .json file beside it, and keep this page and the ledger.")]
+    if useful is not None and useful.status == "partly":
+        steps.append(Step("Say with it what it does not keep."))
+    return [*steps, Step("Try the promise: attack the table with records that it was made of, and with others.", audit)]
 
 
 def _limit(guarantee: Guarantee) -> alt.LayerChart:
@@ -120,7 +153,7 @@ def _kept(found: Usefulness) -> alt.LayerChart:
     import altair as alt
 
     rows = [
-        {"of": one.of, "share": max(0.0, min(one.share, 1.0)), "kept": f"{one.share:.0%}", "measure": one.measure}
+        {"of": one.of, "share": max(0.0, min(one.share, 1.0)), "kept": one.shown, "measure": one.measure}
         for one in found.kept
     ]
     axis = alt.Axis(format="~%", values=[0, 0.5, 0.8, 1])
@@ -133,7 +166,7 @@ def _kept(found: Usefulness) -> alt.LayerChart:
         over(rows).mark_text(align="left", dx=6, color=INK, fontSize=12).encode(x=x, y=y, text="kept:N"),
     ]
     said = ["1 is as much as real records keep, 0 what columns without any dependence keep.", "Useful from 80%."]
-    at = ", ".join(f"{one.share:.0%} of {one.of}" for one in found.kept)
+    at = ", ".join(f"{one.shown} of {one.of}" for one in found.kept)
     return finished(layers, "What the release keeps", said, f"Shares kept: {at}.", 60 + 34 * len(rows))
 
 
@@ -143,7 +176,7 @@ def _useful(found: Usefulness | None) -> dict[str, Any] | None:
     rows = [
         {
             "of": one.of,
-            "share": f"{one.share:.0%}",
+            "share": one.shown,
             "limits": ""
             if one.low is None or one.high is None
             else f"{percent(one.low, 'down')} to {percent(one.high, 'up')}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.audit import LowerBound, Metric, ScoreFindings, foremost
+from miaudit.findings.next_steps import Step
 from miaudit.findings.table import Attack, PositiveControl, Rate, TableFindings
 from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, at_least, at_most, label, percent, points
@@ -53,6 +54,8 @@ def page(findings: TableFindings) -> str:
         findings,
         charts(findings),
         overall={**lead._asdict(), "word": word, "said": text[:1].upper() + text[1:]},
+        plain=_plain(findings),
+        steps=_steps(findings),
         attacks=[_row(row) for row in findings.attacks],
         control=_control(findings.positive_control),
         membership={
@@ -69,6 +72,46 @@ def page(findings: TableFindings) -> str:
 
 
 # -- words and rows ---------------------------------------------------------------------------------------------------
+
+
+def _plain(findings: TableFindings) -> str:
+    """Say the attack that leads in numbers that anybody knows; nothing where differences answer nothing."""
+    if findings.verdict.status in ("not-testable", "refused"):
+        return ""
+    shown = [row for row in findings.attacks if row.difference is not None]
+    flagged = [row for row in shown if row.status == "flagged"]
+    if not shown:
+        return ""
+    row = max(flagged or shown, key=lambda one: one.difference_low)
+    right = [f"{1000 * (rate.value or 0.0):,.0f}" for rate in (row.members, row.control)]
+    meant = {"flagged": "the table gives the difference away", "clear": "no difference that matters"}
+    said = meant.get(row.status, "chance alone can explain the difference, or not: more records would tell")
+    return f"Of 1,000 tries on members the attack {row.name!r} is right in {right[0]}, on others in {right[1]}: {said}."
+
+
+def _steps(findings: TableFindings) -> list[Step]:
+    """What to do next, by the verdict that leads."""
+    status = findings.leading().status
+    again = findings.repeat.get("command", "")
+    command = again if isinstance(again, str) and again.startswith("miaudit ") else ""
+    if status == "flagged":
+        return [
+            Step("Do not hand on this table."),
+            Step("Make another with a promise of differential privacy.", "miaudit synthesise TABLE.csv"),
+            Step("Then audit that one in the same way.", command),
+        ]
+    if status == "clear":
+        said = "These attacks show little. That is no promise: one follows from differential privacy alone."
+        return [Step(said, "miaudit synthesise TABLE.csv")]
+    if status == "inconclusive":
+        return [
+            Step("Audit with more members and control records: four times as many about halve the intervals.", command)
+        ]
+    draw = "If not, let chance decide before the next table which records go in."
+    declared = Step(
+        "Did chance decide which records went in? Then declare it.", f"{command} --design one-run" * bool(command)
+    )
+    return [*([] if findings.membership.design else [declared]), Step(draw, "miaudit draw --help")]
 
 
 def _row(row: Attack) -> dict[str, Any]:

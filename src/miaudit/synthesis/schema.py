@@ -7,6 +7,7 @@ private table, since whatever is read off it would have to be accounted for.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -354,6 +355,7 @@ def read_frame(path: str | Path, argument: str, text: Collection[str] = (), only
         return pl.read_csv(path, glob=False, infer_schema_length=None, schema_overrides=kinds, columns=wanted)
     except (errors.PolarsError, errors.PanicException, OSError, ValueError) as error:  # polars panics on damaged files
         first = (str(error).splitlines() or [type(error).__name__])[0][:120]
+        first = re.sub(r"`[^`]*(`|$)|\"[^\"]*(\"|$)", "...", first)  # polars quotes values, which may be private
         received = f"{path.name}, which cannot be read ({first})"
         raise InputError(argument, f"a complete {path.suffix} file", received, "write it again") from error
 
@@ -441,21 +443,28 @@ def _check_values(schema: Schema, values: FloatArray) -> None:
         hint = "infinite values have no place in a range; NaN is missing"
         raise InputError(schema.names[place], "finite numbers", f"{values[row, place]} in row {row}", hint)
     for i, column in enumerate(schema.columns):
-        present = values[:, i][~np.isnan(values[:, i])]
-        if len(present) < len(values) and not column.missing:
-            received = f"{len(values) - len(present):,} missing of {len(values):,}"
+        own = values[:, i]  # of a private table: a message names none of its values
+        gone = np.isnan(own)
+        if gone.any() and not column.missing:
+            received = f"{np.count_nonzero(gone):,} missing of {len(values):,}"
             raise InputError(column.name, "a value in every row", received, "declare missing: true, or fill them")
         if column.kind == "continuous":
             assert column.low is not None and column.high is not None  # noqa: S101 - by its check
-            bad = (present < column.low) | (present > column.high)
+            bad = (own < column.low) | (own > column.high)
             allowed = f"numbers from {column.low:g} to {column.high:g}"
             hint = "state a wider public range, or set outside to clip"
         else:
-            bad = (present < 0) | (present >= column.levels) | (present != np.floor(present))
+            bad = ~gone & ((own < 0) | (own >= column.levels) | (own != np.floor(own)))
             allowed = f"positions 0 to {column.levels - 1} of its categories"
             hint = "declare every category, or read text with Table.from_frame"
         if bad.any():
-            raise InputError(column.name, allowed, f"{present[bad][0]:g}", hint)
+            rows = np.flatnonzero(bad)
+            received = f"{_counted(len(rows), 'other value')}, the first in row {rows[0]}"
+            raise InputError(column.name, allowed, received, hint)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def _encoded(series: pl.Series, column: Column) -> FloatArray:
@@ -476,11 +485,13 @@ def _encoded(series: pl.Series, column: Column) -> FloatArray:
         given = [None if math.isnan(value) else value for value in _numbers(series, column).tolist()]
         known = {float(category): i for i, category in enumerate(column.categories)}
     known[None] = -1
-    strange = next((value for value in given if value not in known), None)
-    if strange is not None:
-        hint = "declare every category in the schema: they are never read off the private table"
+    rows = [row for row, value in enumerate(given) if value not in known]
+    if rows:
+        hint = "look at the column: declare every category that is publicly known, and join others under one of these"
         allowed = f"one of {', '.join(map(str, column.categories[:8]))}{' ...' * (column.levels > 8)}"
-        raise InputError(column.name, allowed, repr(strange)[:60], hint)
+        kinds = len({given[row] for row in rows})
+        received = f"{_counted(kinds, 'other value')} in {_counted(len(rows), 'row')}, the first in row {rows[0]}"
+        raise InputError(column.name, allowed, received, hint)
     codes = np.array([known[value] for value in given], dtype=np.float64)
     codes[codes < 0] = np.nan
     return codes

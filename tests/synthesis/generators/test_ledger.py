@@ -74,6 +74,20 @@ def test_a_budget_is_kept_and_refusals_are_not_entered(tmp_path: Path) -> None:
     assert len(spend(path, table="t", label="b", mechanism=GaussianNoise(40.0)).entries) == 2
 
 
+def test_where_nothing_is_left_no_smaller_epsilon_is_advised(tmp_path: Path) -> None:
+    path, budget = tmp_path / "ledger.json", Claim.epsilon_delta(0.5, 1e-5)
+    found = spend(path, table="t", label="a", mechanism=GaussianNoise(10.0), budget=budget)
+    assert found.left is not None and 0.1 < found.left < 0.2 and not found.is_spent
+    spent = Claim.epsilon_delta(found.total(1e-5).value, 1e-5)  # type: ignore[union-attr]
+    path = tmp_path / "spent.json"
+    assert spend(path, table="t", label="a", mechanism=GaussianNoise(10.0), budget=spent).is_spent
+    with pytest.raises(InputError, match="nothing is left: a larger budget is a new promise") as caught:
+        spend(path, table="t", label="b", mechanism=GaussianNoise(10.0))
+    assert "take a smaller" not in str(caught.value)
+    with pytest.raises(InputError, match="fixed with the first release: keep it, or a larger budget is a new promise"):
+        spend(path, table="t", label="b", mechanism=GaussianNoise(10.0), budget=Claim.epsilon_delta(9.0, 1e-5))
+
+
 def test_a_release_without_privacy_leaves_nothing_to_claim(tmp_path: Path) -> None:
     path = tmp_path / "ledger.json"
     spend(path, table="t", label="a", mechanism=GaussianNoise(10.0))

@@ -86,6 +86,31 @@ def test_the_findings_say_what_is_claimed_and_proved(folder: Path) -> None:
     assert release_findings.SynthesisFindings.from_dict(json.loads(findings.to_json())) == findings
 
 
+@pytest.mark.parametrize(
+    ("budget", "first", "larger"),
+    [
+        (1.0, "nothing is left of the ledger's budget of 1, and whatever is changed is another release", ""),
+        (1.5, "", "the ledger has 0.5"),
+        (4.0, "", "a larger epsilon, such as 2: the ledger has 3 of 4 left, and all releases add up, to a total"),
+        (None, "", "a larger epsilon, such as 2: all releases of this table add up, to a total epsilon of 2."),
+    ],
+)
+def test_advice_on_epsilon_reads_the_ledger(folder: Path, budget: float | None, first: str, larger: str) -> None:
+    kept = None if budget is None else {"epsilon": budget, "delta": 1e-4}
+    entry = {"file": "l.json", "table": "t", "label": "a"} | (kept or {})
+    options = {"method": "tables", "generator": None, "ledger": entry}
+    change(folder, privacy={"epsilon": 1.0, "delta": 1e-4, "records": 4000}, **options)
+    table, plan = synthesise_config.read(folder / "synthesise.yaml").read(folder)
+    recipe = plan.settled(table, rng=np.random.default_rng(0))
+    grown = publication.check(table, plan, recipe)
+    assert grown is not None
+    found = publication._on_epsilon(table, plan, recipe, grown)
+    assert found.get("first", "").startswith(first) and found.get("larger", "").find(larger) >= 0
+    assert ("with epsilon 2 the total would be" in str(found)) == (budget in (1.0, 1.5))
+    share = publication.share(grown)
+    assert ("nothing is left for a second" in share) == (budget == 1.0) and ("spends 1 of" in share) == bool(budget)
+
+
 def test_findings_hold_no_record_and_no_seed(folder: Path) -> None:
     change(folder, fidelity="none")
     release, findings = published(folder)
@@ -218,7 +243,13 @@ def test_a_killed_training_stays_paid_for(folder: Path, monkeypatch: pytest.Monk
 def test_the_page_holds_statement_graph_and_numbers(folder: Path) -> None:
     _, findings = published(folder)
     page = synthesis_page.page(findings)
-    assert "Differentially private" in page and "What is proved" in page and 'data-chart="graph"' in page
+    assert findings.word == "Private, but not useful" and f"</svg>\n    {findings.word}" in page
+    assert page.index(f'<p class="lead">{findings.word}') < page.index("differentially private: had")
+    assert (
+        page.index("What to do next") < page.index("Key numbers")
+        and "What is proved" in page
+        and 'data-chart="graph"' in page
+    )
     assert all(name in page for name in ("clinic-2024", "first release", "noise multiplier"))
     drawn = synthesis_page.charts(findings)
     assert tuple(name for name in synthesis_page.NAMES if name in drawn) == tuple(drawn)
@@ -278,7 +309,7 @@ def test_a_dry_run_says_and_writes_nothing(folder: Path, command: Any) -> None:
     before = sorted(folder.iterdir())
     result = command(folder / "synthesise.yaml", "--dry-run")
     assert result.exit_code == 0 and "Gaussian noise of standard deviation 6" in result.output
-    assert sorted(folder.iterdir()) == before
+    assert sorted(folder.iterdir()) == before and "of the ledger's budget of" in result.output
     change(folder, privacy="none", ledger=None)
     assert "nothing would be claimed" in command(folder / "synthesise.yaml", "--dry-run").output
 
@@ -348,8 +379,9 @@ def test_what_cannot_be_made_is_refused_in_one_line(folder: Path, sections: dict
 def test_a_value_that_was_not_declared_names_its_column(folder: Path) -> None:
     path = folder / "patients.csv"
     path.write_text(path.read_text().replace("harbour", "airport"))
-    with pytest.raises(InputError, match="district: expected one of north, south, harbour, received 'airport'"):
+    with pytest.raises(InputError, match="expected one of north, south, harbour, received 1 other") as caught:
         published(folder)
+    assert "airport" not in str(caught.value)
 
 
 def test_files_that_are_no_configuration_are_refused(tmp_path: Path) -> None:

@@ -63,6 +63,18 @@ def test_tables_that_come_near_enough_are_taken_without_trying_networks() -> Non
     assert found.method == "tables" and "networks were not tried" in found.rehearsed
 
 
+def test_a_hopeless_release_is_told_of_before_anything_is_spent() -> None:
+    """Also where the graph says nothing of what goes together, whose worlds would be without dependence."""
+    schema = Schema(tuple(Column(f"x{i}", "ordinal", categories=(1, 2, 3, 4, 5, 6)) for i in range(6)))
+    chain = [(f"x{i}", f"x{i + 1}") for i in range(5)]
+    for graph in (CausalGraph(schema, None, [], isolated=schema.names), CausalGraph(schema, None, chain)):
+        for epsilon, hopeless in ((0.5, True), (5.0, False)):
+            recipe = Recipe("tables", TablesConfig(), Privacy(records=500, epsilon=epsilon))
+            said = rehearsal._foreseen(recipe, graph, 500, np.random.default_rng(0))
+            assert "it kept" in said and ("of no use" in said) == hopeless, said
+    assert rehearsal._foreseen(Recipe("vae", GeneratorConfig(), None), graph, 500, np.random.default_rng(0)) == ""
+
+
 def test_the_better_recipe_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[Recipe] = []
 

@@ -47,6 +47,13 @@ _UNCHAINED = 1  # the format before entries held digests
 _USUAL: Neighbours = "add-or-remove"  # not written down: what all entries were before others were known
 
 
+_WORTHLESS = 0.02  # of a budget: with so little a release would be noise alone
+NEW_PROMISE = (
+    "a larger budget is a new promise to the people in the table, to be decided as one and written as a new ledger; "
+    "what is spent here adds to it"
+)
+
+
 @dataclass(frozen=True)
 class Entry:
     """One release: its name, when it was entered, its mechanism (None without privacy), and for which neighbours."""
@@ -116,11 +123,25 @@ class Ledger:
         together = grown.total(self.budget.delta)
         if together is None or together.value > self.budget.value:
             received = "nothing finite" if together is None else f"{at_most(together.value, 4)} with this release"
-            spent = self.total(self.budget.delta)
-            so_far = at_most(0.0 if spent is None else spent.value, 4)
-            hint = f"{so_far} is spent: take a smaller epsilon"
+            so_far = f"{at_most(self.budget.value - (self.left or 0.0), 4)} is spent"
+            hint = (
+                f"{so_far} and nothing is left: {NEW_PROMISE}" if self.is_spent else f"{so_far}: take a smaller epsilon"
+            )
             raise InputError("ledger", f"an epsilon of at most {self.budget.value:g} for all releases", received, hint)
         return grown
+
+    @property
+    def left(self) -> float | None:
+        """The budget's epsilon less that of all releases together; None without a budget."""
+        if self.budget is None:
+            return None
+        spent = self.total(self.budget.delta)
+        return max(0.0, self.budget.value - (0.0 if spent is None else spent.value))
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether so little of a budget is left that a release within it would be noise alone."""
+        return self.budget is not None and (self.left or 0.0) < _WORTHLESS * self.budget.value
 
     @property
     def digests(self) -> tuple[str, ...]:
@@ -242,6 +263,8 @@ def _grown(
         raise InputError("ledger", f"the ledger of {table}", f"that of {ledger.table}", hint)
     if budget is not None and ledger.budget != budget:
         hint = "the budget is fixed with the first release"
+        if ledger.entries and ledger.budget is not None and budget.value > ledger.budget.value:
+            hint = f"{hint}: keep it, or {NEW_PROMISE}"
         raise InputError("budget", str(ledger.budget or "none"), str(budget), hint)
     entered = datetime.now(UTC).isoformat(timespec="seconds")
     return ledger.with_entry(label, mechanism, entered=entered, neighbours=neighbours)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,6 +25,7 @@ from miaudit.findings.release import (
     Usefulness,
     rounded_up,
 )
+from miaudit.metrics.definition import at_least, at_most
 from miaudit.synthesis import fidelity as fidelity_of
 from miaudit.synthesis.generators import fitting, usefulness
 from miaudit.synthesis.generators import ledger as ledgers
@@ -155,7 +156,7 @@ def publish(
     learn, draw, look, rehearse, split = rng.spawn(5)
     recipe = publication.settled(table, rng=rehearse, progress=progress)
     private, aside = set_aside(table, publication, split)
-    check(private, publication, recipe)
+    advice = _on_epsilon(private, publication, recipe, check(private, publication, recipe))
     records = _released(private, publication, recipe)
     entered = _entered(private, publication, recipe)  # after the check: what cannot be made costs nothing
     with _paid(publication.ledger):
@@ -163,7 +164,7 @@ def publish(
             [private], publication.graph, rng=learn, public=_watched(publication, recipe), progress=progress
         )[0]
         release = Release.of(generator, records, rng=draw)
-        useful, fidelity = _judged(release.table, generator, private, aside, publication, look)
+        useful, fidelity = _judged(release.table, generator, private, aside, publication, look, advice)
     guarantee = None if recipe.privacy is None else _guarantee(release, recipe.privacy)
     findings = SynthesisFindings(
         text=_statement(guarantee, entered, release.neighbours),
@@ -184,8 +185,10 @@ def publish(
     return release, findings
 
 
-def check(table: Table, publication: Publication, recipe: Recipe) -> None:
+def check(table: Table, publication: Publication, recipe: Recipe) -> ledgers.Ledger | None:
     """Refuse what :func:`publish` would refuse, before anything is made, entered or written.
+
+    Returns the ledger as it would be after the release; None without one.
 
     Raises
     ------
@@ -204,10 +207,11 @@ def check(table: Table, publication: Publication, recipe: Recipe) -> None:
         raise InputError("table", "records to make a release of", "none", "check that the file is the right one")
     recipe.check(table, publication.graph, public=_watched(publication, recipe))
     _check_real(table, publication)
-    if plan is not None:
-        related: Neighbours = "add-or-remove" if recipe.privacy is None else recipe.privacy.neighbours
-        options: dict[str, Any] = {"mechanism": mechanism, "budget": plan.budget, "neighbours": related}
-        ledgers.grown(plan.path, table=plan.table, label=plan.label, **options)
+    if plan is None:
+        return None
+    related: Neighbours = "add-or-remove" if recipe.privacy is None else recipe.privacy.neighbours
+    options: dict[str, Any] = {"mechanism": mechanism, "budget": plan.budget, "neighbours": related}
+    return ledgers.grown(plan.path, table=plan.table, label=plan.label, **options)
 
 
 def _released(table: Table, publication: Publication, recipe: Recipe) -> int:
@@ -291,19 +295,80 @@ def _judged(
     aside: Table,
     publication: Publication,
     rng: np.random.Generator,
+    advice: Mapping[str, str],
 ) -> tuple[Usefulness | None, Fidelity | None]:
     """Judge the release by records that it was not made of, or only compare it with those that it was."""
     match publication.fidelity:
         case "held-out":
-            return usefulness.judged(synthetic, generator, private, aside, on=_ASIDE, rng=rng)
+            return usefulness.judged(synthetic, generator, private, aside, on=_ASIDE, rng=rng, **advice)
         case "public":
             assert publication.public is not None  # noqa: S101 - by its check
             real, other = _halves(publication.public, rng)
-            return usefulness.judged(synthetic, generator, other, real, on="public records", rng=rng)
+            return usefulness.judged(synthetic, generator, other, real, on="public records", rng=rng, **advice)
         case "private":
             real, other = _halves(private, rng)
             return None, fidelity_of.fidelity(synthetic, real, other, rng=rng)
     return None, None
+
+
+def _on_epsilon(
+    table: Table, publication: Publication, recipe: Recipe, ledger: ledgers.Ledger | None
+) -> dict[str, str]:
+    """Say by the ledger whether a release with twice the epsilon may follow; where not, what is honest instead.
+
+    Returns ``larger``, or, where nothing is left for any other release, ``first``.
+    """
+    asked = recipe.privacy
+    if asked is None:
+        return {}
+    if ledger is None:
+        such = "" if asked.epsilon is None else f", such as {2 * asked.epsilon:g}"
+        return {"larger": f"a larger epsilon{such}: all releases of this table add up"}
+    total, such, then, adds = None, "", "", ""
+    if asked.epsilon is not None:
+        twice = f"{2 * asked.epsilon:g}"
+        total = _with_another(
+            table, publication, replace(recipe, privacy=replace(asked, epsilon=2 * asked.epsilon)), ledger
+        )
+        such = f", such as {twice}"
+        if total is not None:
+            shown = at_most(total, 3)
+            adds, then = f", to a total epsilon of {shown}", f"; with epsilon {twice} the total would be {shown}"
+    if ledger.budget is None:
+        return {"larger": f"a larger epsilon{such}: all releases of this table add up{adds}"}
+    budget, left = ledger.budget.value, ledger.left or 0.0
+    if ledger.is_spent:
+        none = f"nothing is left of the ledger's budget of {budget:g}, and whatever is changed is another release"
+        return {"first": f"{none}: the budget was decided beforehand, and {ledgers.NEW_PROMISE}{then}"}
+    room = f"the ledger has {at_least(left, 3)} of {budget:g} left"
+    if asked.epsilon is not None and (total is None or total > budget):
+        return {"larger": f"a larger epsilon: {room}, too little for twice as much; {ledgers.NEW_PROMISE}{then}"}
+    return {"larger": f"a larger epsilon{such}: {room}, and all releases add up{adds}"}
+
+
+def share(ledger: ledgers.Ledger) -> str:
+    """Say which share of the budget the last release of a ledger takes, and what is left for others."""
+    budget, left = ledger.budget, ledger.left
+    if budget is None or left is None:
+        return "The ledger has no budget: nothing limits what all releases of this table give away together."
+    before = replace(ledger, entries=ledger.entries[:-1]).left or 0.0
+    spends = f"This release spends {at_most(before - left, 3)} of the ledger's budget of {budget.value:g}"
+    if ledger.is_spent:
+        return f"{spends}: nothing is left for a second. If you may need one, decide on a larger budget now."
+    return f"{spends}: {at_least(left, 3)} is left for others."
+
+
+def _with_another(table: Table, publication: Publication, recipe: Recipe, ledger: ledgers.Ledger) -> float | None:
+    """Return the epsilon of all releases of a ledger with one more; None where no noise gives it."""
+    assert recipe.privacy is not None  # noqa: S101 - only asked of private ones
+    delta = recipe.privacy.resolved_delta if ledger.budget is None else ledger.budget.delta
+    try:
+        mechanism = recipe.mechanism(table.schema, publication.graph, len(table))
+        more = replace(ledger, budget=None).with_entry("", mechanism, neighbours=recipe.privacy.neighbours)
+        total = more.total(delta)
+    except MiauditError:
+        return None
+    return None if total is None else total.value
 
 
 def _halves(table: Table, rng: np.random.Generator) -> tuple[Table, Table]:

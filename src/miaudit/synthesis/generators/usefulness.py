@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
@@ -39,6 +40,8 @@ def judged(
     *,
     on: str,
     rng: np.random.Generator,
+    first: str = "",
+    larger: str = "",
 ) -> tuple[Usefulness, Fidelity | None]:
     """Judge a release by what it keeps of single columns, of dependences, of prediction and of interventions.
 
@@ -50,6 +53,8 @@ def judged(
     real : records of that population which it was not made of
     on : which those are, in words
     rng : of samples, classifiers and draws
+    first : advice before any other
+    larger : advice on a larger epsilon, where the ledger has something to say on it
 
     Returns
     -------
@@ -58,9 +63,9 @@ def judged(
     look, predict, ask = rng.spawn(3)
     if len(real) < FEWEST:
         text = f"Not judged: {len(real)} real records are too few to judge by; at least {FEWEST} are needed."
-        seen = fidelity(synthetic, real, private, rng=look) if min(len(real), len(private)) > 1 else None
-        off = 0.0 if seen is None else _off(seen)
-        return Usefulness("unjudged", text, on, len(real), off, (), ("bring more records",)), seen
+        some = fidelity(synthetic, real, private, rng=look) if min(len(real), len(private)) > 1 else None
+        off = 0.0 if some is None else _off(some)
+        return Usefulness("unjudged", text, on, len(real), off, (), ("bring more records",)), some
     near = fidelity(synthetic, real, private, rng=look)
     shuffled = _shuffled(private, look)
     alone = fidelity(shuffled, real, private, rng=look)
@@ -69,37 +74,37 @@ def judged(
         kept.append(_interventions(generator, private, ask))
     found = tuple(one for one in kept if one is not None)
     unseen = _unseen(near, private, real) if kept[0] is None else ""
-    return _verdict(found, _off(near), generator, on, len(real), unseen, _lost(near, alone)), near
+    seen = _verdict(found, _off(near), on, len(real), unseen, _lost(near, alone))
+    if seen.status == "useful":
+        return seen, near
+    others = (first,) * bool(first) + _advice(generator, larger)
+    return replace(seen, advice=(*seen.advice, *others)), near
 
 
-def _verdict(
-    kept: tuple[Kept, ...], off: float, generator: Generator, on: str, records: int, unseen: str, lost: str
-) -> Usefulness:
+def _verdict(kept: tuple[Kept, ...], off: float, on: str, records: int, unseen: str, lost: str) -> Usefulness:
     worst = min((one.share for one in kept), default=1.0)
     loosely = any(one.low is not None and one.low < _HALF for one in kept)  # its limits do not exclude that it is lost
     good = worst >= _USEFUL and off <= _NEAR and not loosely and not lost
     status = "useful" if good else "not" if worst < _HALF or off > _FAR else "partly"
     if unseen and status != "not":
-        return Usefulness("unjudged", f"Not judged: {unseen}.", on, records, off, kept, (_BRING, *_advice(generator)))
-    words = ", ".join(f"{max(0.0, min(one.share, 1.0)):.0%} of {one.of}" for one in kept)
+        return Usefulness("unjudged", f"Not judged: {unseen}.", on, records, off, kept, (_BRING,))
+    words = ", ".join(f"{one.shown} of {one.of}" for one in kept)
     said = {"useful": "Useful", "partly": "Partly useful", "not": "Not useful"}[status]
     nothing = "" if kept else "; the real records show no dependence that it could keep"
     columns = f"single columns are off by {max(off, 0):.1%} more than real samples are"
     but = f"; {lost}" if lost else ""
     text = f"{said}: it keeps {words}; {columns}{but}." if kept else f"{said}: {columns}{nothing}{but}."
-    advice = () if status == "useful" else _advice(generator)
-    return Usefulness(status, text, on, records, off, kept, advice)  # type: ignore[arg-type]  # one of three words
+    return Usefulness(status, text, on, records, off, kept)  # type: ignore[arg-type]  # one of three words
 
 
-def _advice(generator: Generator) -> tuple[str, ...]:
+def _advice(generator: Generator, larger: str) -> tuple[str, ...]:
     """Say what to change, the likeliest first."""
     found = []
     privacy = generator.privacy
     if generator.method == "vae":
         found.append("take method: tables, or leave method and generator out for a rehearsal of both")
     if privacy is not None:
-        wanted = "" if privacy.epsilon is None else f", such as {2 * privacy.epsilon:g}"
-        found.append(f"a larger epsilon{wanted}: each release enters its ledger")
+        found += [larger] if larger else []
         found.append("fewer columns, levels or bins: each cell then has more records for the same noise")
         found.append("more records: the noise stays the same")
     if not generator.graph.full:
