@@ -36,6 +36,24 @@ def is_frame(values: Any) -> bool:
     return kind.__module__.split(".")[0] in KINDS and kind.__name__ in ("DataFrame", "LazyFrame", "Table")
 
 
+def named(values: Any) -> dict[Any, Any]:
+    """Return the columns of a mapping, or of a data frame, by name.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> list(named(pl.DataFrame({"loss": [1.0], "lira": [2.0]})))
+    ['loss', 'lira']
+    """
+    if isinstance(values, Mapping):
+        return dict(values)
+    tables.frame_names(values)  # refuses a name that stands twice
+    if hasattr(values, "iloc"):
+        return {name: values[name] for name in values.columns}  # with their index
+    values = values.collect() if hasattr(values, "collect") else values
+    return {name: values[name] for name in tables.frame_names(values)}
+
+
 def taken(values: Any, rows: NDArray[Any]) -> Any:
     """Return some rows of records: by number, or by a mask (n,) of what is no frame of polars.
 
