@@ -116,6 +116,7 @@ def test_an_undeclared_design_keeps_what_the_verdict_would_be() -> None:
     found = verdict_rule.undeclared(would_be)
     assert (found.status, found.exit_code, found.exploratory) == ("not-testable", 4, True)
     assert found.text.startswith("No answer: nobody declared how membership came about. Declare it: --design one-run")
+    assert "design= in Python" in found.text
     assert found.text.endswith(f"If membership was randomised it would be: {would_be.text}")
 
 

@@ -486,7 +486,7 @@ def unscored(
     if not covariates and not columns.get("text"):
         covariates = [name for name in tables.column_names(path) if re.match(r"covariates$|covariate\.", name)]
         if not covariates:
-            raise InputError("covariates", "names of columns", "none", "name them (--covariates), or a text (--text)")
+            raise InputError("covariates", "names of columns", "none", "name them (covariates), or a text (text)")
     # The column of membership stands in for the score, so that all columns pass the door of evidence.
     rest = Evidence.load(path, score=member, member=member, covariates=covariates, design="zero-run", **columns)
     return rest.replace(score=np.zeros(rest.n))

@@ -264,9 +264,10 @@ def _told() -> Iterator[None]:
         yield
     except Exception as error:
         if isinstance(error, typer.BadParameter.__mro__[2]):  # what typer calls any complaint
-            share = getattr(getattr(error, "param", None), "name", "") in _SHARES and "number" in str(error.message)
-            hint = "; write 0.05 for 5%" if share else ""
-            error.message = one_line(f"{error.message}{hint}")  # type: ignore[attr-defined]
+            complaint: Any = error
+            share = getattr(getattr(error, "param", None), "name", "") in _SHARES
+            hint = "; write 0.05 for 5%" if share and "number" in str(complaint.message) else ""
+            complaint.message = one_line(f"{complaint.message}{hint}")
         raise
 
 

@@ -34,8 +34,8 @@ MetricName = Annotated[str, _Metric("^(auc|advantage|balanced_accuracy|ate|tpr_a
 LEVEL_NAMES = ("low", "moderate", "elevated", "material")
 _EXIT_CODES: dict[str, int] = {"clear": 0, "flagged": 3, "inconclusive": 4, "not-testable": 4, "refused": 4}
 TURN = (
-    "if they are losses, --signal loss (signal: loss in a configuration file) turns them; any other score is turned by "
-    "its sign"
+    "if they are losses, --signal loss (signal: loss in a configuration file, signal= in Python) turns them; any other "
+    "score is turned by its sign"
 )
 NOT_CAUSAL = (
     "No answer: members and non-members were not assigned at random (zero-run), so raw numbers mix memorisation with "
@@ -47,7 +47,7 @@ CONDITIONS: dict[str | None, str] = {
 NOT_DECLARED = "No answer: nobody declared how membership came about."
 DECLARE = (
     "Declare it: --design one-run or multi-run if inclusion was decided at random, --design zero-run if it was not "
-    "(design: in a configuration file)."
+    "(design: in a configuration file, design= in Python)."
 )
 
 

@@ -136,12 +136,10 @@ def _check_separator(path: Path, argument: str) -> None:
     """Refuse a first row without commas that another sign separates."""
     with path.open("rb") as file:
         line = file.readline(1_000_000)
-    try:
-        first = line.decode().rstrip("\r\n")
-    except UnicodeDecodeError:
-        return  # no text: its reader says so
+    first = line.decode(errors="replace").rstrip("\r\n")
     sign = re.search(r"[;\t|]", first)
-    if sign is not None and "," not in first:
+    text = first.replace("\t", "").isprintable()  # of what is none the reader says so
+    if sign is not None and text and "," not in first:
         received = f"{path.name}, whose columns are separated by {sign[0]!r}"
         hint = "save it with commas, and with points in numbers"
         raise InputError(argument, "columns separated by commas", received, hint)
