@@ -54,6 +54,29 @@ def named(values: Any) -> dict[Any, Any]:
     return {name: values[name] for name in tables.frame_names(values)}
 
 
+def like(values: NDArray[Any], frame: Any) -> Any:
+    """Return rows (n, columns) as a frame of pandas or polars with the names and the types of another.
+
+    Raises
+    ------
+    ValueError, TypeError, AttributeError
+        If they do not fit.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> like(np.array([[1.0, 2.5]]), pd.DataFrame({"a": [7], "b": [0.5]})).to_dict("list")
+    {'a': [1], 'b': [2.5]}
+    """
+    if hasattr(frame, "iloc"):
+        made = type(frame)(values, columns=frame.columns)
+        return made.astype(dict(zip(frame.columns, frame.dtypes, strict=True)))
+    if values.ndim != 2 or values.shape[1] != frame.width:
+        raise ValueError("another number of columns")
+    columns = zip(frame.columns, values.T, strict=True)
+    return type(frame)({name: column.tolist() for name, column in columns}).cast(dict(frame.schema))
+
+
 def taken(values: Any, rows: NDArray[Any]) -> Any:
     """Return some rows of records: by number, or by a mask (n,) of what is no frame of polars.
 
