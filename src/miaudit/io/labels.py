@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit.arrays import BoolArray
 from miaudit.errors import InputError
 from miaudit.io import numeric
 
@@ -53,7 +52,7 @@ def frozen(values: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
-def membership(member: ArrayLike) -> BoolArray:
+def membership(member: ArrayLike) -> NDArray[np.bool_]:
     """Return membership (n,) as true and false, or refuse what is none, and one class alone."""
     array = numeric.plain(member, "member")
     if array.ndim != 1:
