@@ -439,6 +439,12 @@ def test_series_of_a_frame_go_into_evidence(make):
     assert held.n_members == 2
 
 
+def test_columns_of_a_frame_are_scores_by_name(make):
+    named = {name: COLUMNS[name] for name in ("loss", "age")}
+    held = Evidence(score=make(named), member=COLUMNS["trained"])
+    assert held.digest == Evidence(score=named, member=COLUMNS["trained"]).digest
+
+
 def test_losses_are_turned_once_and_it_is_recorded(tmp_path: Path) -> None:
     losses, member = [0.1, 2.0, 0.5, 3.0], [1, 0, 1, 0]
     evidence = Evidence(score=losses, member=member, signal="loss", source="mine")
@@ -457,6 +463,7 @@ def test_losses_are_turned_once_and_it_is_recorded(tmp_path: Path) -> None:
         Evidence.load(tmp_path / "raw.csv", score="x", member="m", signal="loss"),
     ):
         assert read.scores["x"].tolist() == evidence.score.tolist()
+    assert Evidence.from_pair([0.1, 0.5], [2.0], signal="loss").scores["loss"].tolist() == [-0.1, -0.5, -2.0]
     two = Evidence(score={"a": losses, "b": [1, 2, 3, 4]}, member=member, signal="loss")
     assert two.scores["b"].tolist() == [-1, -2, -3, -4]
 

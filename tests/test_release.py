@@ -105,6 +105,8 @@ def test_the_action_stops_as_the_exit_code_says(
     assert (tmp_path / "the results" / "report.html").is_file() is bool(verdict)
     assert (tmp_path / "an audit.zip").is_file() is (threshold == 0.9)
     assert not (tmp_path / "miaudit.txt").exists()
+    said = {"": "threshold_for_concern", "flagged": "Concern", "clear": "No concern", "inconclusive": "nconclusive"}
+    assert said[verdict] in (tmp_path / "summary.md").read_text()
 
 
 # -- the container file ------------------------------------------------------------------------------------------------

@@ -116,6 +116,19 @@ def test_it_is_the_audit_and_findings_are_taken_as_they_are() -> None:
         assert_private(loud)
 
 
+def test_a_path_and_a_metric_in_the_place_of_what_they_name(tmp_path: Path) -> None:
+    evidence(0).save(tmp_path / "evidence.npz")
+    by_name = assert_private(tmp_path / "evidence.npz", metric="auc", threshold=0.7)
+    assert (by_name.verdict.metric, by_name.verdict.threshold) == ("auc", 0.7)
+    assert assert_private(evidence(0), metric="tpr_at_fpr_0.2", threshold=0.5).verdict.metric == "tpr_at_fpr_0.2"
+    (tmp_path / "findings.json").write_text(by_name.to_json())
+    for held in (tmp_path, str(tmp_path / "findings.json")):
+        assert assert_private(held).to_json() == by_name.to_json()
+    (tmp_path / "findings.json").write_text('{"format": 1, "kind": "table"}')
+    with pytest.raises(InputError, match="of kind audit, received those of kind 'table'"):
+        assert_private(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("audited", "options", "word"),
     [
@@ -124,6 +137,9 @@ def test_it_is_the_audit_and_findings_are_taken_as_they_are() -> None:
         ([0.1, 0.2], {}, "received list"),
         ("evidence", {"on_no_answer": "pass"}, "fail or skip"),
         ("evidence", {"fpr": 10}, "fpr_targets"),
+        ("evidence", {"fpr": 0.1, "metric": "auc"}, "leave one of them out"),
+        ("evidence", {"metric": "auk"}, "did you mean auc"),
+        (Path("nowhere.npz"), {}, "does not exist"),
     ],
 )
 def test_bad_input_is_an_error_and_no_verdict(audited: object, options: dict[str, object], word: str) -> None:

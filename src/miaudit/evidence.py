@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.errors import InputError, nearest
-from miaudit.io import numeric, sides, tables
-from miaudit.io.labels import MEMBER_WORDS, checked_labels, checked_texts, frozen, same_index, same_length
+from miaudit.io import frames, numeric, sides, tables
+from miaudit.io.labels import checked_labels, checked_texts, frozen, membership, same_index, same_length
 from miaudit.io.secret_names import looks_secret
 
 Design = Literal["multi-run", "one-run", "zero-run"]
@@ -47,7 +47,7 @@ class Evidence:
 
     Parameters
     ----------
-    score : array (n,), or mapping of names to such arrays
+    score : array (n,), mapping of names to such arrays, or data frame whose columns are they
         One or several attack scores. **Higher always means more member-like**; a loss is stored as its negative.
     member : array (n,) of bool, of 0 and 1, or of the words train and test, member and nonmember, in and out
         Whether the record was used in training.
@@ -113,7 +113,7 @@ class Evidence:
         source: str = "",
         signal: Signal = "score",
     ) -> None:
-        named = dict(score) if isinstance(score, Mapping) else {"score": score}
+        named = frames.named(score) if isinstance(score, Mapping) or frames.is_frame(score) else {"score": score}
         if not named:
             raise InputError("score", "at least one score", "an empty mapping", "pass an array of scores")
         same_index({**named, "member": member, "unit": unit, "group": group, "run": run, "covariates": covariates})
@@ -122,7 +122,7 @@ class Evidence:
         n = len(next(iter(scores.values())))
         for name, values in scores.items():
             same_length(name, values, n)
-        members = _membership(member)
+        members = membership(member)
         same_length("member", members, n)
         x, names = _covariates(covariates, covariate_names, n)
         fields: dict[str, Any] = {
@@ -367,9 +367,15 @@ class Evidence:
 
     @classmethod
     def from_pair(
-        cls, members: ArrayLike, nonmembers: ArrayLike, *, design: str | None = None, source: str = ""
+        cls,
+        members: ArrayLike,
+        nonmembers: ArrayLike,
+        *,
+        design: str | None = None,
+        source: str = "",
+        signal: Signal = "score",
     ) -> Evidence:
-        """Make evidence from the scores of members (n1,) and of non-members (n0,).
+        """Make evidence from the scores of members (n1,) and of non-members (n0,), or from their losses by ``signal``.
 
         Examples
         --------
@@ -379,7 +385,8 @@ class Evidence:
         inside, outside = numeric.finite(members, "members", 1), numeric.finite(nonmembers, "nonmembers", 1)
         sides.check_no_mask(np.asarray(members), np.asarray(nonmembers), "scores", ("members", "nonmembers"))
         member = np.r_[np.ones(len(inside), bool), np.zeros(len(outside), bool)]
-        return cls(score=np.concatenate([inside, outside]), member=member, design=design, source=source)
+        scores = np.concatenate([inside, outside])
+        return cls(score=scores, member=member, design=design, source=source, signal=signal)
 
     def save(self, path: str | Path) -> None:
         """Write to .npz, .parquet or .csv, chosen by the ending; :meth:`load` reads it back with an equal digest."""
@@ -468,9 +475,7 @@ def _of_columns(
     x, names = (data["covariates"], None) if of_x == ["covariates"] else numeric.joined(data, of_x, coded)
     texts = {member} if data[member].dtype.kind == "U" else set()  # a score only where it stands in for one
     return Evidence(
-        score={
-            name.removeprefix("score."): _membership(data[name]) if name in texts else data[name] for name in scores
-        },
+        score={name.removeprefix("score."): membership(data[name]) if name in texts else data[name] for name in scores},
         member=data[member],
         covariates=x,
         covariate_names=names,
@@ -514,29 +519,6 @@ def _name(name: object) -> str:
     if not text or len(text) > 200 or not text.isprintable():
         raise InputError("score", "names of 1 to 200 printable characters", repr(text[:40]), "choose a plain name")
     return text
-
-
-def _membership(member: ArrayLike) -> BoolArray:
-    array = numeric.plain(member, "member")
-    if array.ndim != 1:
-        raise InputError("member", "one value for each record", f"an array of shape {array.shape}", "pass one column")
-    if array.dtype.kind == "U":
-        lowered = np.char.lower(array)
-        for yes, no in MEMBER_WORDS if len(array) else ():
-            if np.isin(lowered, (*yes, *no)).all():
-                array = np.isin(lowered, yes)
-                break
-    if array.dtype.kind not in "biuf" or (array.dtype.kind != "b" and not np.isin(array, (0, 1)).all()):
-        shown = ", ".join(str(v)[:20] for v in np.unique(array)[:4])
-        raise InputError(
-            "member", "true/false or 1/0", f"other values ({shown})", "code members as 1, non-members as 0"
-        )
-    members = np.array(array, dtype=np.bool_)
-    inside = int(np.count_nonzero(members))
-    if len(members) and inside in (0, len(members)):
-        missing = "non-members" if inside else "members"
-        raise InputError("member", "members and non-members", f"no {missing}", f"add records that are {missing}")
-    return frozen(members)
 
 
 def _covariates(

@@ -20,10 +20,11 @@ __all__ = ["assert_private"]
 
 
 def assert_private(
-    audited: Evidence | Findings,
+    audited: Evidence | Findings | str | Path,
     *,
     threshold: float | None = None,
     fpr: float | None = None,
+    metric: str | None = None,
     design: str | None = None,
     plan: Plan | None = None,
     rng: np.random.Generator | int | None = 0,
@@ -35,11 +36,14 @@ def assert_private(
     Parameters
     ----------
     audited : Evidence, which is audited, or findings of any kind, which are taken as they are
+        Or a path of either: a file of evidence that :meth:`miaudit.Evidence.load` reads without being told columns, an
+        audit's findings.json, or its results folder.
     threshold : of the primary metric, in its unit (0.05 of the members, an AUC of 0.6); default: that of the audit
     fpr : the verdict is then about the share of members found at this false-positive rate, in (0, 1)
+    metric : that the verdict is about, such as "auc" or "tpr_at_fpr_0.01", in the place of ``fpr``
     design : how membership came about, "one-run", "multi-run" or "zero-run", where the evidence does not say
     plan : miaudit.Plan, optional
-        Every other option of the audit; ``threshold`` and ``fpr`` go before it.
+        Every other option of the audit; ``threshold``, ``metric`` and ``fpr`` go before it.
     rng : as of :func:`miaudit.audit`; the default is a fixed seed, so that the same evidence always passes or fails
     on_no_answer : "fail", or "skip" the test, where an audit is inconclusive, not testable or refused
     page : path, optional
@@ -71,10 +75,13 @@ def assert_private(
     import miaudit as ma
 
     ma.errors.check_choice("on_no_answer", on_no_answer, ("fail", "skip"))
-    chosen = {"threshold": threshold, "fpr": fpr, "design": design, "plan": plan}
+    chosen = {"threshold": threshold, "fpr": fpr, "metric": metric, "design": design, "plan": plan}
+    if isinstance(audited, str | Path):
+        is_findings = Path(audited).is_dir() or Path(audited).suffix.lower() == ".json"
+        audited = ma.Findings.read(audited) if is_findings else ma.Evidence.load(audited)
     if isinstance(audited, ma.Evidence):
         evidence = audited if design is None else audited.replace(design=design)
-        findings = ma.audit(evidence, plan=_planned(plan, threshold, fpr), rng=rng)
+        findings = ma.audit(evidence, plan=_planned(plan, threshold, fpr, metric), rng=rng)
     elif hasattr(audited, "exit_code") and hasattr(audited, "to_html"):
         given = [name for name, value in chosen.items() if value is not None]
         if given:
@@ -82,8 +89,8 @@ def assert_private(
             raise ma.errors.InputError(given[0], "none, for findings", repr(chosen[given[0]])[:60], hint)
         findings = audited
     else:
-        hint = "pass miaudit.Evidence(...), or what an audit returns"
-        raise ma.errors.InputError("audited", "Evidence or findings", type(audited).__name__, hint)
+        hint = "pass miaudit.Evidence(...), what an audit returns, or the path of either"
+        raise ma.errors.InputError("audited", "Evidence, findings or a path", type(audited).__name__, hint)
     if page is not None:
         findings.to_html(page, overwrite=True)
     said = "" if page is None else f"\nPage: {page}"
@@ -97,13 +104,19 @@ def assert_private(
     return findings
 
 
-def _planned(plan: Plan | None, threshold: float | None, fpr: float | None) -> Plan:
-    """Put the threshold and the rate into a plan."""
+def _planned(plan: Plan | None, threshold: float | None, fpr: float | None, metric: str | None) -> Plan:
+    """Put the threshold and the rate, or the metric, into a plan."""
     from dataclasses import replace
 
     import miaudit as ma
 
+    if fpr is not None and metric is not None:
+        received = f"{metric!r} and fpr={fpr}"[:60]
+        raise ma.errors.InputError("metric", "a metric or a rate", received, "leave one of them out")
     plan, changes = plan or ma.Plan(), dict[str, Any]()
+    if metric is not None:
+        changes["primary_metric"] = metric
+        fpr = ma.metrics.definition.of(metric).fpr
     if fpr is not None:
         changes |= {"fpr_targets": tuple(sorted({*plan.fpr_targets, fpr})), "primary_metric": f"tpr_at_fpr_{fpr:g}"}
     if threshold is not None:

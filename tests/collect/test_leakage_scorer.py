@@ -124,6 +124,18 @@ def test_a_pipeline_on_a_data_frame() -> None:
     assert found["test_privacy"].mean() < -0.2
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_scorer_of_an_array_in_a_search_on_a_frame_and_the_other_way_round() -> None:
+    x, y = data(150, 2)
+    frame = pd.DataFrame(x, columns=["a", "b"]).assign(n=np.arange(150) % 7)
+    for made_of, searched in ((frame.to_numpy(), frame), (frame, frame.to_numpy())):
+        scoring = [{"privacy": ma.leakage_scorer(one, y)} for one in (made_of, searched)]
+        found = [cross_validate(TREE, searched, y, cv=3, scoring=one, error_score="raise") for one in scoring]
+        assert found[0]["test_privacy"].tolist() == found[1]["test_privacy"].tolist()
+    whole = pl.DataFrame(frame)
+    assert len(ma.leakage_scorer(frame.to_numpy(), y).split(whole[:50], y[:50]).members[1]) == 100
+
+
 def test_other_models_say_what_they_can() -> None:
     x, y = data(120)
     test, train = np.arange(40), np.arange(40, 120)
@@ -149,7 +161,9 @@ REFUSED = {
     "no rate": (lambda: ma.leakage_scorer(X, Y, metric="tpr_at_fpr_low"), "write tpr_at_fpr_0.1"),
     "signal": (lambda: ma.leakage_scorer(X, Y, signal="los"), "did you mean loss"),
     "lengths": (lambda: ma.leakage_scorer(X[:9], Y), "a row for each label"),
-    "container": (lambda: ma.leakage_scorer(pd.DataFrame(X), Y).split(X[:9], Y[:9]), "cross_validate"),
+    "container": (lambda: ma.leakage_scorer(pd.DataFrame(X), Y).split(pl.DataFrame(X[:9]), Y[:9]), "cross_validate"),
+    "columns": (lambda: ma.leakage_scorer(X, Y).split(pd.DataFrame(X[:9, :2]), Y[:9]), "cross_validate"),
+    "array of fewer": (lambda: ma.leakage_scorer(pd.DataFrame(X), Y).split(X[:9, :2], Y[:9]), "cross_validate"),
     "too few": (
         lambda: ma.leakage_scorer(X, Y, metric="tpr_at_fpr_0.01")(TREE.fit(X[20:], Y[20:]), X[:20], Y[:20]),
         "use auc",

@@ -227,7 +227,6 @@ TABLE: dict[str, tuple[list[str], str]] = {
     "pair of objects": (pair("objects.npy", "o.npy"), "never unpickled"),
     "pair with none": (pair("none.npy", "o.npy"), "at least one row"),
     "pair truncated": (pair("cut.npy", "o.npy"), "cannot be read"),
-    "pair of archives": (pair("good.npz", "o.npy"), ".npy"),
     "token-logprobs of a table": (["audit", "good.npz", "--signal", "token-logprobs", "--out", "out"], ".jsonl"),
     "token-logprobs in a pair": (pair("m.npy", "o.npy", "--signal", "token-logprobs"), ".jsonl"),
     "token-logprobs of no JSON": (["audit", "words.jsonl", "--signal", "token-logprobs", "--out", "out"], "line 1"),

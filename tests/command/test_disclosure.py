@@ -62,7 +62,9 @@ def test_a_folder_and_an_exit_code(place: Path, run: Run) -> None:
     assert found["recommendation"] in page
     figures = {path.name for path in (place / "out" / "figures").iterdir()}
     assert figures == {f"{name}.{kind}" for name in ("tradeoff", "reductions") for kind in ("svg", "png")}
-    assert run("disclosure", "c.yaml")[0] == 1  # an earlier comparison is not replaced unasked
+    assert run("disclosure", "c.yaml")[0] == 3  # an earlier comparison is not replaced unasked
+    assert (place / "out-2" / "report.html").is_file()
+    assert (place / "out" / "findings.json").read_text() == text
     code, again, _ = run("disclosure", "c.yaml", "--json", "--overwrite")
     assert code == 3
     assert json.loads(again)["options"] == found["options"]

@@ -320,6 +320,16 @@ def test_a_dry_run_writes_nothing_and_names_code(place: Path, run: Run) -> None:
     assert not any((place / name).exists() for name in ("store", "results", "evidence.npz"))
 
 
+def test_a_column_that_may_be_the_unit_is_named(place: Path, run: Run) -> None:
+    rows = "".join(f"{i / 7},{i % 2},p{i // 2}\n" for i in range(60))
+    (place / "d.csv").write_text(f"age,ill,person_id\n{rows}")
+    data = {"path": "d.csv", "x": ["age"], "y": "ill"}
+    for unit, notes in (({}, 1), ({"unit": "person_id"}, 0), ({"group": "person_id"}, 0)):
+        code, _, err = run("run", write(place / "c.yaml", **tree(data=data | unit)), "--dry-run")
+        assert code == 0, err
+        assert err.count("note: person_id repeats") == notes
+
+
 def test_a_stated_rate_is_not_timed(place: Path, run: Run) -> None:
     shadow = {"models": 100, "workers": 2, "seconds_per_fit": 72}
     code, out, _ = run("collect", write(place / "c.yaml", **tree(shadow=shadow)), "--dry-run")

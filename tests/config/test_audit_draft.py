@@ -98,6 +98,13 @@ def test_what_is_missing_is_to_be_filled_in(tmp_path: Path) -> None:
         settings(made, tmp_path)
 
 
+def test_membership_in_other_words_is_the_column_to_rewrite(tmp_path: Path) -> None:
+    words = ["yes" if one else "no" for one in MEMBER]
+    made = drafted(tmp_path, loss=TABLE["loss"], trained=words, smoker=MEMBER[::-1])
+    assert "# member: NAME  # fill in: trained, named as membership, holds two other values: write 1" in made.config
+    assert "could be smoker" not in made.config
+
+
 def test_a_table_without_membership_is_no_audit(tmp_path: Path) -> None:
     pl.DataFrame({name: TABLE[name] for name in ("age", "town", "person")}).write_csv(tmp_path / "t.csv")
     assert audit_draft.of_table(tmp_path / "t.csv", tmp_path) is None

@@ -140,3 +140,18 @@ def test_every_field_is_in_the_documentation():
     parts = (schema, *schema["$defs"].values(), *schema["properties"].values())
     wanted = {name for part in parts for name in part.get("properties", {})}
     assert {name for name in wanted if f"`{name}`" not in text} == set()
+
+
+def test_a_metric_of_any_score_by_name():
+    found = audited("several")
+    by_score = {one.score: one for one in found.scores}
+    assert found.metric("auc", score="noise") in by_score["noise"].metrics
+    assert found.metric("auc", estimator="raw") == found.metric("auc")
+    assert str(found.metric("auc")).startswith(f"auc {found.metric('auc').value:.4g} [")
+    for options, word in (
+        ({"name": "auk"}, "did you mean auc"),
+        ({"name": "auc", "score": "nois"}, "one of .*did you mean noise"),
+        ({"name": "auc", "estimator": "hajek"}, "one of raw"),
+    ):
+        with pytest.raises(InputError, match=word):
+            found.metric(**options)

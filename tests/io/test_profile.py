@@ -154,7 +154,7 @@ def test_only_the_first_rows_are_loaded_and_all_are_counted(tmp_path: Path, monk
         ("t.csv", "", "a complete .csv file"),
         ("t.csv", "a,b\n", "at least one row"),
         ("t.csv", "a,a\n1,2\n", "stands twice"),
-        ("t.csv", "a;b\n1;2\n", "separate its columns by commas"),
+        ("t.csv", "a;b\n1;2,5\n", "separated by ';'; save it with commas"),
         ("t.csv", "a,b\n1,2,3\n", "a complete .csv file"),
         ("t.parquet", "no such thing", "a complete .parquet file"),
         ("t.xlsx", "a", "a name ending in .csv or .parquet"),

@@ -74,22 +74,34 @@ class LeakageScorer:
         InputError
             For a fold with rows that are not in (X, y), and where nothing is left on one side.
         """
-        full, fold = self._numbered(x_test, labels_of(y_test, "y of the fold"))
+        x = self._as(x_test)
+        full, fold = self._numbered(x, x_test, labels_of(y_test, "y of the fold"))
         inside, there = np.bincount(fold, minlength=full.max() + 1)[full], np.bincount(full)
         both = (inside > 0) & (inside < there[full])
         sides = [np.flatnonzero(side & ~both) for side in (inside == 0, inside > 0)]
         if not all(map(len, sides)):
             received = f"none left of one, {both.sum():,} rows being in both"
             raise InputError("fold", "members and non-members", received, "give a fold of other rows than the rest")
-        members, nonmembers = ((frames.taken(self.x, rows), self.y[rows]) for rows in sides)
+        members, nonmembers = ((frames.taken(x, rows), self.y[rows]) for rows in sides)
         return Split(members, nonmembers, int(both.sum()))
 
-    def _numbered(self, x_test: Any, y_test: NDArray[Any]) -> tuple[IntArray, IntArray]:
+    def _as(self, x_test: Any) -> Any:
+        """Return X in the container of the fold, which the estimator knows: a frame, or an array of values."""
+        if type(x_test) is type(self.x) or not (frames.is_frame(x_test) or frames.is_frame(self.x)):
+            return self.x
+        try:
+            if not frames.is_frame(x_test):
+                return self.x.to_numpy()
+            if not frames.is_frame(self.x):
+                return frames.like(np.asarray(self.x), x_test)
+        except (ValueError, TypeError, AttributeError):
+            pass
+        received = f"{type(x_test).__name__}, and X is {type(self.x).__name__}"
+        raise InputError("X of the fold", "rows of X", received, "give the scorer what cross_validate is given")
+
+    def _numbered(self, x: Any, x_test: Any, y_test: NDArray[Any]) -> tuple[IntArray, IntArray]:
         """Numbers of all rows and of those of a fold, alike where the rows are."""
-        if type(x_test) is not type(self.x) and (frames.is_frame(x_test) or frames.is_frame(self.x)):
-            received = f"{type(x_test).__name__}, and X is {type(self.x).__name__}"
-            raise InputError("X of the fold", "rows of X", received, "give the scorer what cross_validate is given")
-        columns = [_codes(self.x, x_test), _codes(self.y, y_test)]
+        columns = [_codes(x, x_test), _codes(self.y, y_test)]
         _, codes = np.unique(np.column_stack([np.concatenate(pair) for pair in columns]), axis=0, return_inverse=True)
         full, fold = np.split(codes.ravel().astype(np.int64), [len(self.y)])
         missing = int((~np.isin(fold, full)).sum())
@@ -176,6 +188,9 @@ def _codes(full: Any, fold: Any) -> tuple[IntArray, IntArray]:
     else:
         first = np.asarray(full)
         second = np.asarray(fold)
+        if first.shape[1:] != second.shape[1:]:
+            received = f"rows of shape {second.shape[1:]}, not {first.shape[1:]}"
+            raise InputError("X of the fold", "rows of X", received, "give the scorer what cross_validate is given")
         numbers = first.dtype.kind in "biuf" and second.dtype.kind in "biuf"
         keys = [_keys(part.astype(first.dtype) if numbers else part) for part in (first, second)]
     codes = np.unique(np.concatenate(keys), return_inverse=True)[1].ravel().astype(np.int64)

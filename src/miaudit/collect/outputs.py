@@ -272,7 +272,9 @@ def from_table(
     path: str | Path,
     *,
     score: Annotated[str | Sequence[str] | None, Option("Column(s) of the signal; several are corrected for.")] = None,
-    member: Annotated[str | None, Option("Column of membership: true/false or 1/0.")] = None,
+    member: Annotated[
+        str | None, Option("Column of membership: true/false, 1/0, train/test, member/nonmember or in/out.")
+    ] = None,
     signal: Annotated[
         SignalKind,
         Option(

@@ -121,11 +121,14 @@ def _seen(files: list[Path], typed: dict[str, Any]) -> tuple[list[Path | None], 
 
     A file that another command reads is refused.
     """
+    from miaudit.collect.outputs import check_signal
     from miaudit.config import assumed as columns
     from miaudit.io import roles, tables
 
     for one in files:
         right_command.check(one, "audit")
+    if typed.get("signal", TOKENS) != TOKENS:
+        check_signal(typed["signal"])
     if "synthetic" not in typed:
         columns.check_tables(*(typed[name] for name in ("members", "nonmembers") if name in typed))
     paired, read = {"members", "nonmembers"} & typed.keys(), list[Path | None](files) or [None]

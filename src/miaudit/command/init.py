@@ -97,6 +97,7 @@ def _synthesis(file: Path, out: Path | None, *, overwrite: bool) -> None:
     say(
         "No column says who was a member, so this is taken for a private table, of which a synthetic one is made.\n"
         "To audit scores of a model instead, add a column member: 1 for those it was trained on, 0 for others.\n"
+        "To audit a model that is trained on this table: docs/releasing_a_model.md, and miaudit run.\n"
     )
     say(synthesise.draft(file, out, None, overwrite=overwrite, dry_run=False))
 

@@ -239,6 +239,9 @@ class _Waiting(Command):
         return loaded(str(self.name)).make_context(info_name, args, parent=parent, **extra)
 
 
+_SHARES = ("threshold", "confidence", "prior", "tpr", "power")  # options that some write with a %
+
+
 class _Program(Group):
     """Commands whose complaints about arguments hold nothing that steers a terminal, though a file's name may."""
 
@@ -261,7 +264,10 @@ def _told() -> Iterator[None]:
         yield
     except Exception as error:
         if isinstance(error, typer.BadParameter.__mro__[2]):  # what typer calls any complaint
-            error.message = one_line(str(error.message))  # type: ignore[attr-defined]
+            complaint: Any = error
+            share = getattr(getattr(error, "param", None), "name", "") in _SHARES
+            hint = "; write 0.05 for 5%" if share and "number" in str(complaint.message) else ""
+            complaint.message = one_line(f"{complaint.message}{hint}")
         raise
 
 

@@ -22,12 +22,12 @@ from miaudit.command.results import (
     write_evidence,
 )
 from miaudit.command.synthetic_table import audit_table
-from miaudit.command.terminal import keeping, progress, say
+from miaudit.command.terminal import complain, keeping, progress, say
 from miaudit.errors import InputError
 
 if TYPE_CHECKING:
     from miaudit.collect.outputs import Collected
-    from miaudit.config.audit import AnyConfig
+    from miaudit.config.audit import AnyConfig, CampaignConfig
 
 
 def run(
@@ -156,9 +156,17 @@ def _collected(settings: AnyConfig, config: Path, rng: Any, *, goes_on: bool = T
             raise InputError(key, f"none, {why}", "one", place)
         return collected
     announce(settings.user_code, config)
+    _note_unit(settings, config)
     store = None if settings.shadow.store is None else config.parent / settings.shadow.store
     with keeping(store, goes_on=goes_on), progress("models") as told:
         return settings.collect(config.parent, rng=rng, progress=told)
+
+
+def _note_unit(settings: CampaignConfig, config: Path) -> None:
+    """Say where several records may be of one person and the configuration does not."""
+    own = settings.target.kind != "token-logprobs"  # of these the file names its units
+    if own and (note := settings.data.forgotten_unit(config.parent)):
+        complain(note)
 
 
 def _forecast(settings: AnyConfig, config: Path, rng: Any) -> str:
@@ -169,6 +177,7 @@ def _forecast(settings: AnyConfig, config: Path, rng: Any) -> str:
     if not isinstance(settings, CampaignConfig) or settings.target.kind == "token-logprobs":
         return f"{config.name}: 0 fits, no time, no disk; the outputs are there, and no code of a model runs"
     announce(settings.user_code, config)
+    _note_unit(settings, config)
     planned = settings.campaign(config.parent)
     with progress("", meanwhile="one fit, for the time"):
         found = run_campaign.cost(planned, rng=rng)

@@ -161,7 +161,7 @@ def assume(path: str | Path, given: Mapping[str, str]) -> tuple[Assumed, Roles]:
         settle(name, columns.items(), _flags(name, list(columns)[1:]), could_be)
 
     if "member" not in given:
-        settle_column("member", found.members, found.binary)
+        settle_column("member", found.members, () if found.refused else found.binary)
     unclear: Choices = ()
     columns: Choices = ()
     if "score" not in given:

@@ -79,6 +79,8 @@ def of_table(table: Path, folder: Path) -> AuditDraft | None:
         lines.append(f"# {made.why['score']}: {one_line(', '.join(written))}")
     for name in ("score", "signal", "labels", "member", "unit"):
         lines += _lines_of(name, made)
+    if "member" in made.missing and found.refused:
+        lines = [f"{line}: {one_line(found.doubts[0])}" if line.startswith("# member: ") else line for line in lines]
     rows = found.lengths.get(made.options.get("member", ""))
     fitting = [name for name in (*found.covariates, *found.groups) if found.lengths.get(name) in (None, rows)]
     lines += _proposed([name for name in found.groups if name in fitting], found.named)
@@ -174,7 +176,10 @@ def _lines_of(name: str, made: Assumed) -> list[str]:
     """The line of a key with the reason, and those of the columns that could be it too, commented out."""
     if name in made.missing:
         could = made.missing[name][:6]
-        return [f"# {name}: NAME  # fill in" + (f"; it could be {' or '.join(map(scalar, could))}" if could else "")]
+        ones = ", with 1 for members" if name == "member" else ""
+        return [
+            f"# {name}: NAME  # fill in" + (f"; it could be {' or '.join(map(scalar, could))}{ones}" if could else "")
+        ]
     if name not in made.options:
         return []
     value = made.options[name]

@@ -26,7 +26,7 @@ from miaudit.collect.campaign import Shadows
 from miaudit.collect.records import EVERY, Records, every_other
 from miaudit.config.section import FilePath, FolderPath, Keys, Refused, Section, Text, Word, keys_of
 from miaudit.errors import InputError, Offered, Option, missing_modules, one_line, pip_line
-from miaudit.io import tables
+from miaudit.io import roles, tables
 from miaudit.models.command import CommandLine, CommandOutputs, CommandTarget
 from miaudit.models.fine_tuned import FineTuned
 from miaudit.models.foreign import refuse_pickle
@@ -450,6 +450,23 @@ class DataSection(Section):
         """Read the records, or others from a file with the same columns; covariates that are categories may be text."""
         columns = self.model_dump(exclude={"path", "records", "copies", "categories"})
         return Records.load(base / (path or self.path), **columns, categories=categories, levels=self.categories)
+
+    def forgotten_unit(self, base: Path) -> str:
+        """Say that a column of a table may be the unit, where none is named and nothing else reads it."""
+        place = base / self.path
+        if self.unit is not None or place.suffix.lower() not in roles.TABLES:
+            return ""
+        used = {
+            name for value in self.model_dump().values() for name in (value if isinstance(value, tuple) else [value])
+        }
+        try:
+            column = next((name for name in roles.units_of(place) if name not in used), None)
+        except InputError:
+            return ""  # reading the records says it
+        if column is None:
+            return ""
+        says = f"note: {column} repeats: if it says whose a record is, add unit: {column} to data"
+        return f"{says}, else leakage is understated"
 
     def named(self, target: Target, records: Records) -> Target:
         """Return the target for these records: a command compares their ids, and their file decides its fits, too.

@@ -16,7 +16,7 @@ from miaudit.causal.balance import Difference, Overlap
 from miaudit.causal.challenge import Challenge, LackOfFit
 from miaudit.causal.propensity import LearningCurve
 from miaudit.dp.verdict import ClaimVerdict, LowerBound, RocLimit
-from miaudit.errors import InputError
+from miaudit.errors import InputError, nearest
 from miaudit.findings.about import About
 from miaudit.findings.kind import WIDTH, FindingsRecord, Keys, Pattern, Rule, cut
 from miaudit.findings.sealed_coins import SealedCoins
@@ -24,7 +24,7 @@ from miaudit.findings.several_runs import SeveralRuns
 from miaudit.findings.verdict import MetricName, Verdict
 from miaudit.metrics import classical, definition
 from miaudit.metrics.classical import Sample
-from miaudit.metrics.definition import amount, at_least, between
+from miaudit.metrics.definition import amount, at_least, between, written
 from miaudit.metrics.roc import Histogram
 
 if TYPE_CHECKING:
@@ -140,6 +140,25 @@ class Metric:
     def reading(self) -> str:
         """The value with its interval in words; an unresolved one as an upper limit, never a value."""
         return self.interval if self.value is None else f"{amount(self.name, self.value)} ({self.interval})"
+
+    def __str__(self) -> str:
+        """Name, value, limits and confidence, in a line.
+
+        Examples
+        --------
+        >>> print(Metric("auc", "raw", 0.75, 0.7, 0.8, 0.95))
+        auc 0.75 [0.7, 0.8], 95% confidence
+        """
+        said = self.interval if self.value is None else f"{self.value:.4g}"
+        if self.value is not None and self.low is not None and self.high is not None:
+            said += f" [{written(self.low, '.4g', 'down')}, {written(self.high, '.4g', 'up')}]"
+        return f"{self.name} {said}, {100 * self.confidence:.6g}% confidence"
+
+
+def _unknown(argument: str, value: str, known: Iterable[str]) -> InputError:
+    names = list(dict.fromkeys(known))
+    hint = nearest(str(value), names) or "ask for one of these"
+    return InputError(argument, f"one of {', '.join(names)}", repr(value)[:60], hint)
 
 
 def _share_or_effect(metric: Metric) -> Metric:
@@ -507,14 +526,33 @@ class Findings(FindingsRecord):
         """The curve of the headline score; None where there is none, or no metric that it could be of."""
         return self.scores[0].curve if self.metrics else None
 
-    def metric(self, name: str) -> Metric:
-        """Return a metric of the headline score by its name."""
-        for metric in self.metrics:
-            if metric.name == name:
-                return metric
-        raise InputError(
-            "name", f"one of {', '.join(m.name for m in self.metrics)}", repr(name), "ask for one of these"
-        )
+    def metric(self, name: str, *, score: str | None = None, estimator: str | None = None) -> Metric:
+        """Return a metric by its name.
+
+        Parameters
+        ----------
+        name : such as "auc" or "tpr_at_fpr_0.01"
+        score : of which score; default: the headline's
+        estimator : "raw", "hajek" or another of this metric; default: the first that the findings have
+
+        Raises
+        ------
+        InputError
+            For a metric, score or estimator that is not there; it lists those that are.
+        """
+        by_score = {one.score: one.metrics for one in self.scores}
+        if score is not None and score not in by_score:
+            raise _unknown("score", score, by_score)
+        metrics = self.metrics if score is None else by_score[score]
+        if not metrics:
+            raise InputError("name", "a metric", "findings without any", "print(findings) says why there is none")
+        if not (found := [metric for metric in metrics if metric.name == name]):
+            raise _unknown("name", name, [metric.name for metric in metrics])
+        if estimator is None:
+            return found[0]
+        if not (chosen := [metric for metric in found if metric.estimator == estimator]):
+            raise _unknown("estimator", estimator, [metric.estimator for metric in found])
+        return chosen[0]
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         """Metrics of all scores, the headline's first, then bounds: the lower limit of a bound is its value."""

@@ -254,14 +254,19 @@ class FindingsRecord:
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """Read and check a findings.json of this kind.
+        """Read and check a findings.json of this kind, or that of a results folder.
 
         Raises
         ------
         InputError
             If it is missing, no JSON, of another format version or kind, or does not follow the schema.
         """
-        return cls.from_dict(parse(path))
+        content = parse(Path(path) / "findings.json" if Path(path).is_dir() else path)
+        own, kind = getattr(cls, "KIND", "audit"), content.get("kind", "audit")
+        if kind != own:
+            hint = "read it by the class of its kind, or by miaudit.report.kinds.read, which reads any"
+            raise InputError("findings", f"those of kind {own}", f"those of kind {kind!r:.40}", hint)
+        return cls.from_dict(content)
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:

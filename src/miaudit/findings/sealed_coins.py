@@ -80,7 +80,7 @@ class SealedCoins:
         """
         if evidence.design != "one-run":
             received = evidence.design or "none that was declared"
-            hint = "say --design one-run, or leave the coins out"
+            hint = 'say --design one-run (design="one-run" in Python), or leave the coins out'
             raise InputError("coins", "evidence of design one-run", received, hint)
         coins.fitting()
         for said in coins.misfits(evidence.member, unit=evidence.unit, run=evidence.run):

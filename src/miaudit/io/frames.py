@@ -36,6 +36,47 @@ def is_frame(values: Any) -> bool:
     return kind.__module__.split(".")[0] in KINDS and kind.__name__ in ("DataFrame", "LazyFrame", "Table")
 
 
+def named(values: Any) -> dict[Any, Any]:
+    """Return the columns of a mapping, or of a data frame, by name.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> list(named(pl.DataFrame({"loss": [1.0], "lira": [2.0]})))
+    ['loss', 'lira']
+    """
+    if isinstance(values, Mapping):
+        return dict(values)
+    tables.frame_names(values)  # refuses a name that stands twice
+    if hasattr(values, "iloc"):
+        return {name: values[name] for name in values.columns}  # with their index
+    values = values.collect() if hasattr(values, "collect") else values
+    return {name: values[name] for name in tables.frame_names(values)}
+
+
+def like(values: NDArray[Any], frame: Any) -> Any:
+    """Return rows (n, columns) as a frame of pandas or polars with the names and the types of another.
+
+    Raises
+    ------
+    ValueError, TypeError, AttributeError
+        If they do not fit.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> like(np.array([[1.0, 2.5]]), pd.DataFrame({"a": [7], "b": [0.5]})).to_dict("list")
+    {'a': [1], 'b': [2.5]}
+    """
+    if hasattr(frame, "iloc"):
+        made = type(frame)(values, columns=frame.columns)
+        return made.astype(dict(zip(frame.columns, frame.dtypes, strict=True)))
+    if values.ndim != 2 or values.shape[1] != frame.width:
+        raise ValueError("another number of columns")
+    columns = zip(frame.columns, values.T, strict=True)
+    return type(frame)({name: column.tolist() for name, column in columns}).cast(dict(frame.schema))
+
+
 def taken(values: Any, rows: NDArray[Any]) -> Any:
     """Return some rows of records: by number, or by a mask (n,) of what is no frame of polars.
 

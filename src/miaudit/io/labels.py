@@ -18,6 +18,7 @@ MEMBER_WORDS = (
     (("member",), ("nonmember", "non-member")),
     (("in",), ("out",)),
 )
+MEMBER_SAID = "true/false, 1/0, train/test, member/nonmember or in/out"
 
 
 def same_length(name: str, values: NDArray[Any], n: int) -> None:
@@ -49,6 +50,28 @@ def frozen(values: NDArray[Any]) -> NDArray[Any]:
     """Return an array after making it read-only."""
     values.flags.writeable = False
     return values
+
+
+def membership(member: ArrayLike) -> NDArray[np.bool_]:
+    """Return membership (n,) as true and false, or refuse what is none, and one class alone."""
+    array = numeric.plain(member, "member")
+    if array.ndim != 1:
+        raise InputError("member", "one value for each record", f"an array of shape {array.shape}", "pass one column")
+    if array.dtype.kind == "U":
+        lowered = np.char.lower(array)
+        for yes, no in MEMBER_WORDS if len(array) else ():
+            if np.isin(lowered, (*yes, *no)).all():
+                array = np.isin(lowered, yes)
+                break
+    if array.dtype.kind not in "biuf" or (array.dtype.kind != "b" and not np.isin(array, (0, 1)).all()):
+        shown = ", ".join(str(v)[:20] for v in np.unique(array)[:4])
+        raise InputError("member", MEMBER_SAID, f"other values ({shown})", "code members as 1, non-members as 0")
+    members = np.array(array, dtype=np.bool_)
+    inside = int(np.count_nonzero(members))
+    if len(members) and inside in (0, len(members)):
+        missing = "non-members" if inside else "members"
+        raise InputError("member", "members and non-members", f"no {missing}", f"add records that are {missing}")
+    return frozen(members)
 
 
 def checked_labels(values: ArrayLike | None, name: str, n: int) -> NDArray[Any] | None:

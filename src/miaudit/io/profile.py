@@ -109,14 +109,15 @@ def head(
     path = existing_file(path, argument, SUFFIXES)
     csv = path.suffix.lower() == ".csv"
 
+    if csv:
+        _check_separator(path, argument)
+
     def read() -> tuple[pl.DataFrame, int]:
         lazy = pl.scan_csv(path, glob=False, infer_schema=False) if csv else pl.scan_parquet(path, glob=False)
         names = first_row(path) if csv else lazy.collect_schema().names()
         if csv:
             _check_header(names, path, argument)
         check_names(names, path, argument)
-        if csv and len(names) == 1 and re.search(r"[;\t|]", names[0]):
-            raise InputError(argument, "columns", f"{path.name}, with one column", "separate its columns by commas")
         wanted = min(rows, max(1, _CELLS // len(names)))
         found = lazy.head(wanted).collect()
         if found.height < wanted or not counted:
@@ -129,6 +130,19 @@ def head(
     if not total:
         raise InputError(argument, "at least one row", f"{path.name}, which has none", "give a table with records")
     return (frame.with_columns([_typed(column) for column in frame]) if csv else frame), total
+
+
+def _check_separator(path: Path, argument: str) -> None:
+    """Refuse a first row without commas that another sign separates."""
+    with path.open("rb") as file:
+        line = file.readline(1_000_000)
+    first = line.decode(errors="replace").rstrip("\r\n")
+    sign = re.search(r"[;\t|]", first)
+    text = first.replace("\t", "").isprintable()  # of what is none the reader says so
+    if sign is not None and text and "," not in first:
+        received = f"{path.name}, whose columns are separated by {sign[0]!r}"
+        hint = "save it with commas, and with points in numbers"
+        raise InputError(argument, "columns separated by commas", received, hint)
 
 
 def _check_header(names: Sequence[str], path: Path, argument: str) -> None:

@@ -24,7 +24,7 @@ from miaudit.io.tables import to_numpy
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Roles", "Seen", "Signal", "find", "look", "signal_of"]
+__all__ = ["Roles", "Seen", "Signal", "find", "look", "signal_of", "units_of"]
 
 Kind = Literal["score", "loss", "logits", "probabilities", ""]
 TABLES, ARRAYS = (".csv", ".parquet"), (".npz", ".npy")
@@ -219,6 +219,17 @@ def find(path: str | Path, argument: str = "file") -> Roles:
         complete=complete,
         lengths={one.name: one.rows for one in seen if one.rows is not None},
     )
+
+
+def units_of(path: str | Path) -> tuple[str, ...]:
+    """Return the columns of a table that seem to say whose a record is, and repeat in its first rows.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    return tuple(one.name for one in look(path)[0] if _is_unit(one))
 
 
 def signal_of(one: Seen) -> Signal | None:

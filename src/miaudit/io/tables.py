@@ -201,8 +201,9 @@ def _with_columns(path: str | Path, names: Iterable[str], argument: str) -> tupl
     for name in wanted:
         if name not in known:
             hint = nearest(name, shown) or f"it has {', '.join(shown[:12]) or 'none'}{', ...' * (len(known) > 12)}"
-            if path.suffix.lower() == ".csv" and len(known) == 1 and name in re.split(r"[;\t|]", known[0]):
-                hint = f"its one column is named {known[0]!r}: separate columns by commas"
+            sign = re.search(r"[;\t|]", known[0]) if path.suffix.lower() == ".csv" and len(known) == 1 else None
+            if sign and name in known[0].split(sign[0]):
+                hint = f"its columns are separated by {sign[0]!r}: save it with commas"
             raise InputError(name, f"a column of {path.name}", "a name that is not there", hint)
     return path, wanted
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.audit import foremost, named
 from miaudit.findings.plain_words import claim_is_refuted
-from miaudit.findings.verdict import DECLARE, LEVEL_NAMES, NOT_DECLARED
+from miaudit.findings.verdict import LEVEL_NAMES, NOT_DECLARED
 from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, between, chance, label, percent, rate_with_limits
 from miaudit.report import audit_charts, drawing, page_frame, privacy_page
@@ -115,7 +116,8 @@ def _verdict(findings: Findings, said: str) -> dict[str, Any]:
     """The box on the whole audit: a refuted claim leads, and what the metric said follows."""
     verdict, claim = findings.verdict, findings.claim
     status, word = verdict.status, page_frame.WORDS[verdict.status]
-    text, explained = verdict.text.removeprefix(f"{word}: ").removeprefix(f"{NOT_DECLARED} {DECLARE} "), ""
+    asked = rf"{re.escape(NOT_DECLARED)} Declare it: .*?\)\. "  # in the words of any version
+    text, explained = re.sub(f"^{asked}", "", verdict.text.removeprefix(f"{word}: ")), ""
     if claim is not None and _claim_leads(findings):
         status, word, text = "flagged", "Claim refuted", verdict.text
         explained = privacy_page.explained(findings)[claim.parameter]
