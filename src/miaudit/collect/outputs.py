@@ -339,8 +339,7 @@ def from_table(
         read = Collected(Evidence.load(path, score=score, member=member, **columns)).beside(given)
         return _beside(read, path, references, signal)
     if run is not None:
-        hint = "audit one file for each run: miaudit audit RUN1 RUN2"
-        raise InputError("run", f"none, for signal {signal}", repr(run), hint)
+        raise InputError("run", f"none, for signal {signal}", repr(run), "audit a file for each: miaudit audit RUN1 RUN2")
     if score is None or member is None:
         raise InputError("score and member", f"names of columns, for signal {signal}", "none", "name both")
     names = [score] if isinstance(score, str) else list(score)
@@ -589,7 +588,7 @@ def _with_references(collected: Collected, names: Sequence[str], values: ArrayLi
     They are losses, which are turned, unless the target's ``signal`` is a score.
     """
     evidence, columns = collected.evidence, np.asarray(values)
-    columns = columns[:, None] if columns.ndim == 1 else columns
+    columns = columns.reshape(-1, 1) if columns.ndim == 1 else columns
     if columns.ndim != 2 or columns.shape[1] != len(names):
         allowed = f"{len(names)} column{'s' * (len(names) > 1)}, for {' and '.join(names)}"
         raise InputError("references", allowed, f"shape {columns.shape}", "name one or two references, a column each")
