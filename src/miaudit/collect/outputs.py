@@ -339,7 +339,7 @@ def from_table(
         read = Collected(Evidence.load(path, score=score, member=member, **columns)).beside(given)
         return _beside(read, path, references, signal)
     if run is not None:
-        raise InputError("run", f"none, for signal {signal}", repr(run), "audit a file for each: miaudit audit RUN1 RUN2")
+        raise InputError("run", f"none, for signal {signal}", repr(run), "one file for each: miaudit audit RUN1 RUN2")
     if score is None or member is None:
         raise InputError("score and member", f"names of columns, for signal {signal}", "none", "name both")
     names = [score] if isinstance(score, str) else list(score)
