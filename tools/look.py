@@ -123,7 +123,7 @@ def draw(name: str, out: Path) -> tuple[Path, str]:
             (results / one / kinds.FINDINGS).write_text(KINDS[one]().to_json(), encoding="utf-8")
         listed = index_page.listed(results)
         page.write_text(index_page.page(listed), encoding="utf-8")
-        return page, "6 audits"
+        return page, "5 audits"
     found = KINDS[name]()
     page.write_text(kinds.KINDS[found.KIND].page(found), encoding="utf-8")
     verdict: Any = getattr(found, "verdict", None)

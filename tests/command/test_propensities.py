@@ -217,7 +217,8 @@ EMPTY = "k: expected a value in every row, received 400 empty rows; it says noth
 def test_covariates_that_cannot_be_corrected_for_are_refused_with_words(
     place: Path, run: Run, columns: dict[str, np.ndarray], named: list[str], said: str
 ) -> None:
-    pl.DataFrame({"score": AGE, "member": INSIDE, "age": AGE, **columns}).write_csv("t.csv")
+    score = AGE + np.random.default_rng(6).normal(size=N)
+    pl.DataFrame({"score": score, "member": INSIDE, "age": AGE, **columns}).write_csv("t.csv")
     names = named or ["age", *columns]
     more = ["--categories", "site"] if "site" in columns else []
     words = ["audit", "t.csv", "--score", "score", "--member", "member", "--covariates", ",".join(names)]

@@ -36,7 +36,9 @@ def test_a_long_axis_title_is_wrapped_on_a_phone_only(tmp_path, monkeypatch, wid
     monkeypatch.setattr(test_audit_page, "FLAGS", (*test_audit_page.FLAGS, f"--window-size={width},900"))
     chart = comparison_page.intervals(ROWS, axis=LONG, against=0.0, title="A chart", said=[])
     verdict = {"status": "clear", "word": "Fine", "what": "Nothing"}
-    page = page_frame.render("comparison_page.html", FINDINGS, {"differences": chart}, verdict=verdict, rows=[])
+    page = page_frame.render(
+        "comparison_page.html", FINDINGS, {"differences": chart}, verdict=verdict, rows=[], plain="", next=()
+    )
     document, console = in_browser(tmp_path, page)
     assert console == []
     found = lines_of_the_axis_title(document)

@@ -157,7 +157,10 @@ def _part(
         names = _list([comparison.measured[i].option.called for i in helping])
         one = len(helping) == 1
         price = f"{'is not' if one else 'none of them is'} shown to cost at most {percent(tolerance)} of accuracy"
-        empty = f"{'its' if one else 'their'} sets are all, or nearly all, full or empty"
+        wholly = all(1.0 in (comparison.measured[i].empty, comparison.measured[i].full) for i in helping)
+        empty = (
+            f"{'its' if one else 'their'} sets are {'all' if wholly else 'nearly all'} full or {'all ' * wholly}empty"
+        )
         return f"{use}: {names} {'is' if one else 'are'} shown to help, but {empty if sets else price}.", []
     best = _not_worse(comparison, affordable)
     told = _list([_told(comparison, i) for i in best])

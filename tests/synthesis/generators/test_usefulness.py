@@ -48,7 +48,7 @@ def test_another_real_sample_is_useful_and_shuffled_columns_are_not() -> None:
         "what interventions do along this graph",
     ]
     assert bad.status == "not" and all(one.share < 0.4 for one in bad.kept) and bad.advice
-    assert abs(bad.marginals) < 0.05 and bad.text.startswith("Not useful: it keeps 0% of")
+    assert abs(bad.marginals) < 0.05 and bad.text.startswith("Not useful: it keeps 0% (or less) of")
 
 
 @pytest.mark.long
