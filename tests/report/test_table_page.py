@@ -81,7 +81,7 @@ def test_the_box_holds_one_verdict(content: TableFindings, design: str | None) -
     assert page.count(html.escape(follows)) == 1  # in its own section
     word = {"one-run": "Concern", None: "No answer", "zero-run": "Refused"}[design]
     badge = box[box.index('class="badge"') : box.index("</h2>")]
-    assert badge.endswith(word) and f"{word}: " not in box
+    assert badge.strip().endswith(word) and f"{word}: " not in box
     assert exports.tags(found)["miaudit.text"] == leads
 
 

@@ -437,10 +437,10 @@ class DataSection(Section):
             yield 'data.x: expected the columns that the model reads, received none; name them, or write x: "*" for all'
 
     def features(self, base: Path) -> str:
-        """Say for a dry run which columns a model reads, and which ones "*" leaves out; empty where none is named."""
+        """Say for a dry run which columns a model reads, and which ones "*" leaves out; empty of an array."""
         named = {one for name in _NOT_READ for one in _names(getattr(self, name))}
         read = every_other(base / self.path, named) if self.x == EVERY else _names(self.x)
-        if not read:
+        if not read or (self.x != EVERY and len(read) == 1):  # one array, which the file names
             return ""
         left = [name for name in every_other(base / self.path, []) if name in named] if self.x == EVERY else []
         beside = f"; not {_shown(left)}, named as something else" if left else ""
