@@ -32,7 +32,6 @@ from urllib.parse import unquote, urlsplit
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-if TYPE_CHECKING:
     import numpy as np
 
 __all__ = ["ConfigError", "DesignError", "InputError", "MiauditError", "OutputError"]

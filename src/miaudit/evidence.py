@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.errors import InputError, nearest
-from miaudit.io import frames, numeric, sides, tables
+from miaudit.io import frames, numeric, roles, sides, tables
 from miaudit.io.labels import checked_labels, checked_texts, frozen, membership, same_index, same_length
 from miaudit.io.secret_names import looks_secret
 
@@ -456,14 +456,14 @@ def _of_columns(
     """
     explicit = score is not None
     if score is None:
-        score = [name for name in known if name == "score" or name.startswith("score.")]
+        score = roles.saved("score", known)
         if not score:
             shown = ", ".join([name for name in known if not looks_secret(name)][:12])
             raise InputError(
                 "score", "the name of a score column", "none, and the file has no column 'score'", f"it has {shown}"
             )
         if covariates is None:
-            covariates = [name for name in known if name == "covariates" or name.startswith("covariate.")]
+            covariates = roles.saved("covariate", known)
         text, unit, group, run = (
             given or (name if name in known else None)
             for given, name in ((text, "text"), (unit, "unit"), (group, "group"), (run, "run"))

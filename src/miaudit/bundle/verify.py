@@ -49,7 +49,7 @@ _NO_AUDIT = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError
 
 
 def verify(
-    path: str | Path,
+    path: str | Path | Bundle,
     *,
     keys: Opening | None = None,
     commitment: str | None = None,
@@ -59,7 +59,7 @@ def verify(
 
     Parameters
     ----------
-    path : path of the .zip
+    path : path of the .zip, or what :func:`miaudit.bundle.read` made of it
     keys : Opening or Keys, optional
         They open sealed labels; without them the audit of the open records is recomputed, and no other.
     commitment : digest of sealed coins' commitment, or of the answer to it, as it was published; optional
@@ -71,7 +71,8 @@ def verify(
     InputError
         If the file cannot be read as a bundle at all.
     """
-    bundle, published = _with_digest(reading.read(path), commitment)
+    held = path if isinstance(path, Bundle) else reading.read(path)
+    bundle, published = _with_digest(held, commitment)
     audits = [sealed_audits.open_part(bundle)]
     if keys is not None and bundle.sealed is not None:
         audits.append(sealed_audits.opened(bundle, keys))

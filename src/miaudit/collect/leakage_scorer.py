@@ -15,11 +15,12 @@ from miaudit.collect.model_audit import LABEL_ONLY, audit_model
 from miaudit.collect.outputs import Attack
 from miaudit.errors import InputError, check_choice
 from miaudit.io import frames
+from miaudit.metrics import definition
 from miaudit.models.fitted import labels_of
 
 __all__ = ["LeakageScorer", "Split", "leakage_scorer"]
 
-_CHANCE = {"auc": 0.5, "advantage": 0.0, "balanced_accuracy": 0.5}
+_METRICS = ("auc", "advantage", "balanced_accuracy")
 _TPR = "tpr_at_fpr_"
 
 
@@ -167,18 +168,14 @@ def leakage_scorer(X: Any, y: Any, *, metric: str = "auc", signal: str = "loss")
         raise InputError("X", "a row for each label", received, "pass what cross_validate is given")
     if signal != LABEL_ONLY:
         Attack((signal,))  # refuses a name that is none
-    fpr: float | None = None
-    if metric.startswith(_TPR):
-        try:
-            fpr = float(metric.removeprefix(_TPR))
-        except ValueError:
-            raise InputError("metric", "tpr_at_fpr_ and a rate", repr(metric), "write tpr_at_fpr_0.1") from None
-    else:
-        check_choice("metric", metric, (*_CHANCE, "tpr_at_fpr_0.1"))
-    plan = Plan(bounds=None) if fpr is None else Plan(bounds=None, fpr_targets=(fpr,))
-    name = metric if fpr is None else f"{_TPR}{fpr:g}"
+    found = definition.of(metric)
+    if metric.startswith(_TPR) and found.fpr is None:
+        raise InputError("metric", "tpr_at_fpr_ and a rate", repr(metric), "write tpr_at_fpr_0.1")
+    if found.fpr is None:
+        check_choice("metric", metric, (*_METRICS, "tpr_at_fpr_0.1"))
+    plan = Plan(bounds=None) if found.fpr is None else Plan(bounds=None, fpr_targets=(found.fpr,))
     records = X if frames.is_frame(X) or isinstance(X, list) else np.asarray(X)
-    return LeakageScorer(records, labels, name, signal, plan, _CHANCE[metric] if fpr is None else fpr)
+    return LeakageScorer(records, labels, found.name, signal, plan, found.chance or 0.0)
 
 
 def _codes(full: Any, fold: Any) -> tuple[IntArray, IntArray]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from miaudit.collect.stability import Stability
 from miaudit.errors import InputError, Option, check_generator, nearest
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Vulnerability
-from miaudit.io import sides, tables, token_files, token_records
+from miaudit.io import roles, sides, tables, token_files, token_records
 from miaudit.io.sealed_coins import Coins
 from miaudit.models.inclusion import coins
 
@@ -488,7 +487,7 @@ def unscored(
         return Evidence(score=np.zeros(len(inside)), member=inside, design="zero-run", **fields)
     member = member or "member"
     if not covariates and not columns.get("text"):
-        covariates = [name for name in tables.column_names(path) if re.match(r"covariates$|covariate\.", name)]
+        covariates = roles.saved("covariate", tables.column_names(path))
         if not covariates:
             raise InputError("covariates", "names of columns", "none", "name them (--covariates), or a text (--text)")
     for known in (covariates, columns.get("text")):

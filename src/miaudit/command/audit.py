@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from miaudit.collect.outputs import TOKENS, check_signal
 from miaudit.command import folders, options, right_command
 from miaudit.command import keys as of_file
 from miaudit.command.keys import KEYS, taken, takes
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from miaudit.collect.outputs import Collected
     from miaudit.config.assumed import Assumed
 
-TOKENS = "token-logprobs"
 _FILE_OF = {"loss": "losses", "score": "scores"}  # what the files of a signal are called
 
 
@@ -121,7 +120,6 @@ def _seen(files: list[Path], typed: dict[str, Any]) -> tuple[list[Path | None], 
 
     A file that another command reads is refused.
     """
-    from miaudit.collect.outputs import check_signal
     from miaudit.config import assumed as columns
     from miaudit.io import roles, tables
 
@@ -142,7 +140,7 @@ def _seen(files: list[Path], typed: dict[str, Any]) -> tuple[list[Path | None], 
         return read, typed, None
     else:
         names = [] if files[0].suffix.lower() == ".npy" else tables.column_names(files[0])
-        scores = typed.get("signal", "score") == "score" and any(re.match(r"score($|\.)", name) for name in names)
+        scores = typed.get("signal", "score") == "score" and bool(roles.saved("score", names))
         # evidence is read by its own names, as long as none is given
         if "member" in typed if "score" in typed else scores and {"member"} & {*typed, *names}:
             return read, typed, None
@@ -188,7 +186,7 @@ def _source(file: Path | None, given: dict[str, Any], signal: str) -> Source:
         return "pair"
     if file is None or sides:
         raise typer.BadParameter("give either one FILE, or both --members and --nonmembers")
-    if signal == "token-logprobs":
+    if signal == TOKENS:
         return "tokens"
     if file.suffix.lower() == ".parquet" and file.is_file() and token_parquet.holds_tokens(file):
         received = f"{file.name}, which holds the log-probabilities of tokens"
@@ -198,8 +196,6 @@ def _source(file: Path | None, given: dict[str, Any], signal: str) -> Source:
 
 def _settings(file: Path | None, given: dict[str, Any], source: Source, signal: str) -> AnyConfig:
     """What a configuration file would say, checked."""
-    from miaudit.collect.outputs import check_signal
-
     said = of_file.content(given)
     evaluation, attack = said.setdefault("evaluation", {}), said.setdefault("attack", {})
     if "type" in attack:

@@ -16,6 +16,7 @@ from miaudit.errors import InputError, one_line
 
 if TYPE_CHECKING:
     from miaudit.bundle.sealing import Opening
+    from miaudit.findings.audit import Findings
     from miaudit.findings.verification import ChallengeFindings, VerificationFindings
 
 BundleFile = Annotated[Path, typer.Argument(help="A bundle (.zip) that miaudit wrote.", show_default=False)]
@@ -45,15 +46,18 @@ def verify(
     Counts and words must come out exactly, numbers to 1e-9, memberships by sealed coins bit by bit.
     What withheld data prevents is listed.
     """
+    from miaudit.bundle import read
     from miaudit.bundle.verify import verify as check
     from miaudit.io import sealed_coins
 
     check_free(out, overwrite=overwrite)
     published = None if commitment is None else sealed_coins.published(commitment)
     with progress("bootstrap", meanwhile="recomputing the findings") as told:
-        found = check(bundle, keys=_keys(key), commitment=published, progress=told)
+        held = read(bundle)
+        found = check(held, keys=_keys(key), commitment=published, progress=told)
     content = replace(found, repeat=repeat())
-    deliver(content, lambda: "\n".join([_lines(content), *_said(bundle, content)]), out, overwrite=overwrite, json=json)
+    said = lambda: "\n".join([_lines(content), *_said(bundle, held.findings, content)])  # noqa: E731
+    deliver(content, said, out, overwrite=overwrite, json=json)
 
 
 def challenge(
@@ -146,13 +150,10 @@ def _keys(path: Path | None) -> Opening | None:
     return None if path is None else sealing.read(path)
 
 
-def _said(path: Path, found: VerificationFindings) -> list[str]:
+def _said(path: Path, audit: Findings, found: VerificationFindings) -> list[str]:
     """What the audit in a bundle says, unless the bundle does not hold, and how to contest it."""
-    from miaudit.bundle import read
-
     if found.status == "failed":
         return []
-    audit = read(path).findings
     contest = f"  {shlex.join(['miaudit', 'challenge', str(path), '--scores', 'FILE'])}"
     return [
         f"The audit says: {one_line(audit.verdict.text)}",

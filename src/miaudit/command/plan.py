@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -128,7 +127,7 @@ def _columns(file: Path, given: dict[str, Any], categories: Collection[str]) -> 
     named = {name: given[name] for name in _OF_TABLE if name in given}
     columns: dict[str, Any] = keys.content(named).get("evaluation", {})
     names = tables.column_names(file) if file.suffix.lower() in roles.TABLES else []
-    saved = any(re.match(r"covariates$|covariate\.", name) for name in names)
+    saved = bool(roles.saved("covariate", names))
     if names and not ({"covariates", "text"} & given.keys() or saved):
         beside = "" if {"member"} & {*given, *names} else ", and --member NAME where no name tells it"
         allowed = f"names of columns (--covariates NAMES), or a text (--text NAME){beside}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from miaudit.collect.outputs import TOKENS
 from miaudit.command import folders, right_command
 from miaudit.command.audit import question
 from miaudit.command.options import INSTEAD, OUTPUT, BundleOut, DryRun, Json, Overwrite, Seal, Share
@@ -164,7 +165,7 @@ def _collected(settings: AnyConfig, config: Path, rng: Any, *, goes_on: bool = T
 
 def _note_unit(settings: CampaignConfig, config: Path) -> None:
     """Say where several records may be of one person and the configuration does not."""
-    own = settings.target.kind != "token-logprobs"  # of these the file names its units
+    own = settings.target.kind != TOKENS  # of these the file names its units
     if own and (note := settings.data.forgotten_unit(config.parent)):
         complain(note)
 
@@ -174,7 +175,7 @@ def _forecast(settings: AnyConfig, config: Path, rng: Any) -> str:
     from miaudit.collect import run_campaign
     from miaudit.config.audit import CampaignConfig
 
-    if not isinstance(settings, CampaignConfig) or settings.target.kind == "token-logprobs":
+    if not isinstance(settings, CampaignConfig) or settings.target.kind == TOKENS:
         return f"{config.name}: 0 fits, no time, no disk; the outputs are there, and no code of a model runs"
     announce(settings.user_code, config)
     _note_unit(settings, config)

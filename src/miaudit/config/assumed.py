@@ -14,6 +14,7 @@ from miaudit.io.roles import Kind, Roles, Signal
 __all__ = [
     "ANSWERS",
     "QUESTION",
+    "WIDE",
     "Assumed",
     "assume",
     "assume_file",
@@ -31,7 +32,7 @@ ANSWERS = (
     ("no; then covariates are needed, what was known of each record before", "zero-run"),
 )
 _SHOWN = 6
-_WIDE, _NARROW = ("logits", "probabilities"), ("score", "loss")
+WIDE, NARROW = ("logits", "probabilities"), ("score", "loss")  # signals of several numbers a record, and of one
 _NO_WORD = "no word of its name says what it is"
 Choices = tuple[str, ...]
 Signals = tuple[Signal, ...]
@@ -111,8 +112,7 @@ class Assumed:
         if self.unclear:
             of = f"--score {shlex.quote(self.options['score'])} " if "score" in self.options else ""
             received = f"{self.options.get('score', file.name)}: {self.unclear[0]}"
-            kinds = ("score", "loss") if self.options["signal"] in ("score", "loss") else ("logits", "probabilities")
-            hint = _either([f"{of}--signal {kind}" for kind in kinds])
+            hint = _either([f"{of}--signal {kind}" for kind in (NARROW if self.options["signal"] in NARROW else WIDE)])
             raise InputError("signal", "columns that say what they are", received, f"choose {hint}, {look}")
 
     def _of_signal(self, name: str) -> str:
@@ -176,7 +176,7 @@ def assume(path: str | Path, given: Mapping[str, str]) -> tuple[Assumed, Roles]:
             if "signal" not in given:
                 options["signal"] = kind
             here = {n: found.lengths.get(n) in (None, rows) for n in (*found.labels, *found.units)}
-            if kind in _WIDE and "labels" not in given:
+            if kind in WIDE and "labels" not in given:
                 settle_column("labels", {name: "by its name" for name in found.labels if here[name]})
             units = {name: "by its name; its values repeat" for name in found.units if here[name]}
             if units and "unit" not in given:
@@ -238,7 +238,7 @@ def assume_sides(members: str | Path, nonmembers: str | Path, given: Collection[
     """
     made = assume_pair(members, nonmembers)
     wanted = {"member_labels", "nonmember_labels"} - {*given, *made.options}
-    if made.options["signal"] in _WIDE and wanted:
+    if made.options["signal"] in WIDE and wanted:
         received = f"{made.options['signal']} without labels"
         hint = "add --member-labels L.npy --nonmember-labels L.npy"
         raise InputError("labels", "a label for each record", received, hint)
@@ -258,7 +258,7 @@ def assume_pair(members: str | Path, nonmembers: str | Path) -> Assumed:
         received = "arrays that differ in it, or several"
         raise InputError("signal", "one array in each file, of one kind", received, "save one .npy of each side")
     options: dict[str, str] = {"signal": found.kind or "score"}
-    if found.kind in _WIDE:
+    if found.kind in WIDE:
         options |= {"member_labels": str(members)} if sides.has_labels(members, "member") else {}
         options |= {"nonmember_labels": str(nonmembers)} if sides.has_labels(nonmembers, "nonmember") else {}
     return Assumed(options, {"signal": found.why}, unclear=() if found.kind else (found.why,))
@@ -286,7 +286,7 @@ def _fitting(found: Roles, signal: str | None, rows: int | None) -> tuple[Signal
     fitting, numbers = ([one for one in some if one.rows == rows or not rows] for some in (found.signals, numbers))
     kind: Kind = "loss" if signal == "loss" else "score"
     if signal == kind and all(one.kind != kind for one in fitting):  # whoever says what it is knows better
-        fitting = [replace(one, kind=kind) if one.kind in _NARROW else one for one in fitting]
+        fitting = [replace(one, kind=kind) if one.kind in NARROW else one for one in fitting]
     fitting = [one for one in fitting if signal in (None, one.kind) or not one.kind]
     return tuple(sorted(fitting, key=lambda one: not one.kind)), tuple(numbers)
 

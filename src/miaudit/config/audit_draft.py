@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from miaudit.config.assumed import ANSWERS, QUESTION, Assumed, assume, assume_pair
+from miaudit.config.assumed import ANSWERS, QUESTION, WIDE, Assumed, assume, assume_pair
 from miaudit.config.draft import relative, scalar, wrapped
 from miaudit.errors import one_line
 from miaudit.io.roles import ROWS, Roles
@@ -24,7 +24,7 @@ _WITH_LOSS = "# attack: {{type: [loss]}}  # delete the # before it where {} is s
 _DIRECTIONS = {
     "loss": "lower for members",
     "score": "higher for members",
-    **dict.fromkeys(("logits", "probabilities"), "a loss is made of them, with the labels"),
+    **dict.fromkeys(WIDE, "a loss is made of them, with the labels"),
 }
 _UNKNOWN = (
     "No file shows it, so it is not guessed. Until it is declared, numbers are raw, and the verdict is only what it "
@@ -131,7 +131,7 @@ def of_pair(members: Path, nonmembers: Path, folder: Path, *, told: bool) -> Aud
     for side, path in _both(members, nonmembers):
         if f"{side}_labels" in made.options:
             lines.append(f"{side}_labels_path: {relative(path, folder)}")
-        elif kind in ("logits", "probabilities"):
+        elif kind in WIDE:
             lines.append(f"# {side}_labels_path: FILE.npy  # fill in: labels, whole numbers from 0")
             fill_in += (f"{side}_labels_path",)
     if not told:

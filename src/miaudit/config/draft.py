@@ -14,6 +14,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
@@ -239,8 +240,9 @@ def draft(table: Path, folder: Path, public: Path | None = None) -> Draft:
         public_frame, _ = head(public, "--public")
         known = {column.name: column for column in profile(public_frame, rare=1)}
     every = [_Column.of(own, known.get(own.name)) for own in profile(frame)]
-    columns = [column for column in every if column.found.usable and not looks_secret(column.found.name)]
-    lost = [column.found for column in every if column not in columns]
+    kept = [column.found.usable and not looks_secret(column.found.name) for column in every]
+    columns = list(compress(every, kept))
+    lost = [column.found for column, good in zip(every, kept, strict=True) if not good]
     if not columns:
         names = ("a name like a secret" if looks_secret(column.name) else repr(column.name) for column in lost[:3])
         why = (f"{name}: {column.reason}" for name, column in zip(names, lost, strict=False))

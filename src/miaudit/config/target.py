@@ -438,13 +438,16 @@ class DataSection(Section):
 
     def features(self, base: Path) -> str:
         """Say for a dry run which columns a model reads, and which ones "*" leaves out; empty of an array."""
-        named = {one for name in _NOT_READ for one in _names(getattr(self, name))}
-        read = every_other(base / self.path, named) if self.x == EVERY else _names(self.x)
-        if not read or (self.x != EVERY and len(read) == 1):  # one array, which the file names
-            return ""
-        left = [name for name in every_other(base / self.path, []) if name in named] if self.x == EVERY else []
+        if self.x != EVERY:
+            read = _names(self.x)
+            return f"the model reads {_shown(read)}" if len(read) > 1 else ""  # else one array, which the file names
+        named, every = (
+            {one for name in _NOT_READ for one in _names(getattr(self, name))},
+            every_other(base / self.path, []),
+        )
+        read, left = ([name for name in every if (name in named) is apart] for apart in (False, True))
         beside = f"; not {_shown(left)}, named as something else" if left else ""
-        return f"the model reads {_shown(read)}{beside}"
+        return f"the model reads {_shown(read)}{beside}" if read else ""
 
     def load(self, base: Path, categories: str | Sequence[str] = (), path: str | None = None) -> Records:
         """Read the records, or others from a file with the same columns; covariates that are categories may be text."""

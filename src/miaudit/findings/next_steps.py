@@ -73,6 +73,12 @@ def reason(found: Audited, auc: Measured | None) -> Literal["no correction", "wr
     return "wrong way" if inverted or found.design is not None else "not declared"
 
 
+def repeated(repeat: Mapping[str, Any]) -> str:
+    """Return the command line that made findings; empty where it is none of ours."""
+    command = repeat.get("command", "")
+    return command if isinstance(command, str) and command.startswith("miaudit ") else ""
+
+
 def of(found: Audited, primary: Measured | None, auc: Measured | None) -> Iterator[Step]:
     """Yield what to do next, the most useful first.
 

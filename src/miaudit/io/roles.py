@@ -6,7 +6,7 @@ Nothing here reads scores beside membership: a direction that follows from who i
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -24,7 +24,7 @@ from miaudit.io.tables import to_numpy
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Roles", "Seen", "Signal", "find", "look", "signal_of", "units_of"]
+__all__ = ["Roles", "Seen", "Signal", "find", "look", "saved", "signal_of", "units_of"]
 
 Kind = Literal["score", "loss", "logits", "probabilities", ""]
 TABLES, ARRAYS = (".csv", ".parquet"), (".npz", ".npy")
@@ -189,26 +189,28 @@ def find(path: str | Path, argument: str = "file") -> Roles:
         raise InputError(
             argument, "columns whose names may be shown", received, "rename those that an audit is to read"
         )
-    families = _families(seen)
+    by_name, families = {one.name: one for one in seen}, _families(seen)
     taken = {name for family in families for name in family}
     members, refused = _members(seen, complete)
     doubts = list(refused.values())
-    signals = [signal for family in families if (signal := _of_family(family, seen)) is not None]
+    signals = [signal for family in families if (signal := _of_family([by_name[name] for name in family])) is not None]
     signals += [s for one in seen if one.name not in members and one.name not in taken and (s := signal_of(one))]
-    doubts += [one for signal in signals for one in _unusable(signal, seen)]
+    doubts += [one for signal in signals for one in _unusable(signal, by_name)]
     used = {*members, *(name for signal in signals for name in signal.columns)}
     rest = [one for one in seen if one.name not in used]
     labels = tuple(one.name for one in rest if _is_label(one))
     units = tuple(one.name for one in rest if one.name not in labels and _is_unit(one))
     named = tuple(one.name for one in rest if one.name in _NAMED or _REFERENCE & set(words(one.name)))
-    other = [one for one in rest if one.name not in {*labels, *units, *named, *refused} and one.values is not None]
+    known = {*named, *refused}
+    told = {*known, *labels, *units}
+    other = [one for one in rest if one.name not in told and one.values is not None]
     doubts += [secret] if (secret := left_out(names)) else []
     doubts += [f"of other columns the first {_MOST} were looked at"] if len(other) > _MOST else []
     return Roles(
         signals=tuple(signals),
         members=members,
         refused=tuple(refused),
-        binary=tuple(one.name for one in rest if one.name not in {*named, *refused} and two_values(one.values)),
+        binary=tuple(one.name for one in rest if one.name not in known and two_values(one.values)),
         numbers=tuple(one.name for one in other if _is_real(one)),
         units=units,
         labels=labels,
@@ -219,6 +221,18 @@ def find(path: str | Path, argument: str = "file") -> Roles:
         complete=complete,
         lengths={one.name: one.rows for one in seen if one.rows is not None},
     )
+
+
+def saved(field: Literal["score", "covariate"], names: Sequence[str]) -> list[str]:
+    """Return the columns that evidence is saved with: of scores, or of covariates.
+
+    Examples
+    --------
+    >>> saved("score", ["score.loss", "member", "score"]), saved("covariate", ["covariates", "covariate.age", "age"])
+    (['score.loss', 'score'], ['covariates', 'covariate.age'])
+    """
+    whole = {"score": "score", "covariate": "covariates"}[field]
+    return [name for name in names if name == whole or name.startswith(f"{field}.")]
 
 
 def units_of(path: str | Path) -> tuple[str, ...]:
@@ -341,9 +355,9 @@ def _held(values: NDArray[Any]) -> str:
     return "holds two other values" if len(levels) == 2 else f"holds {len(levels):,} values"
 
 
-def _unusable(signal: Signal, seen: Sequence[Seen]) -> list[str]:
+def _unusable(signal: Signal, by_name: Mapping[str, Seen]) -> list[str]:
     """What a run would refuse of a signal, or what makes it say nothing."""
-    arrays = [one.values for one in seen if one.name in signal.columns and one.values is not None]
+    arrays = [values for name in signal.columns if (values := by_name[name].values) is not None]
     if any(not np.isfinite(values.astype(np.float64)).all() for values in arrays):
         return [f"{signal.columns[0]} has missing or infinite values, which a run refuses: fill or drop them"]
     if all(values.ndim == 1 and len(values) > 1 and (values == values[0]).all() for values in arrays):
@@ -367,13 +381,12 @@ def _families(seen: Sequence[Seen]) -> list[tuple[str, ...]]:
     return found
 
 
-def _of_family(family: tuple[str, ...], seen: Sequence[Seen]) -> Signal | None:
-    by_name = {one.name: one for one in seen}
-    arrays = [by_name[name].values for name in family]
-    if len({len(values) for values in arrays if values is not None}) > 1:
+def _of_family(family: Sequence[Seen]) -> Signal | None:
+    arrays = [one.values for one in family if one.values is not None]
+    if len({len(values) for values in arrays}) > 1:
         return None
-    kind, why = _of_outputs({word for name in family for word in words(name)}, np.column_stack(arrays))  # type: ignore[arg-type]
-    return Signal(family, kind, why, by_name[family[0]].rows)
+    kind, why = _of_outputs({word for one in family for word in words(one.name)}, np.column_stack(arrays))
+    return Signal(tuple(one.name for one in family), kind, why, family[0].rows)
 
 
 def _is_label(one: Seen) -> bool:

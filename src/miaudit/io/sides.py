@@ -39,11 +39,9 @@ def side_of(name: str) -> Side:
     ['member', 'nonmember', 'nonmember', '']
     """
     parts = set(words(name))
-    outside, inside = (
-        bool(parts & _OUTSIDE),
-        bool(parts & _INSIDE - ({"member", "members"} if "non" in parts else set())),
-    )
-    return "" if bool(outside) == bool(inside) else "nonmember" if outside else "member"
+    outside = bool(parts & _OUTSIDE)
+    inside = bool(parts & _INSIDE - ({"member", "members"} if "non" in parts else set()))
+    return "" if outside == inside else "nonmember" if outside else "member"
 
 
 def array_of(path: str | Path, side: Side, kind: str, argument: str) -> NDArray[Any]:
@@ -145,7 +143,7 @@ def check_no_mask(members: NDArray[Any], nonmembers: NDArray[Any], argument: str
     coded = [_coded(values) for values in (members, nonmembers)]
     if all(coded) or not any(coded):
         return
-    if len(members) == len(nonmembers) or coded[0] == "true and false" or coded[1] == "true and false":
+    if len(members) == len(nonmembers) or "true and false" in coded:
         received = f"{names[0] if coded[0] else names[1]}, which holds {coded[0] or coded[1]}, as membership does"
         hint = 'put both into one .npz: numpy.savez("e.npz", score=..., member=...)'
         raise InputError(argument, "a file of members and one of non-members", received, hint)
@@ -153,9 +151,10 @@ def check_no_mask(members: NDArray[Any], nonmembers: NDArray[Any], argument: str
 
 def _coded(values: NDArray[Any]) -> str:
     """What an array of two values holds that may be membership, else nothing."""
-    if values.ndim != 1 or values.dtype.kind not in "biuf" or set(np.unique(values).tolist()) != {0, 1}:
-        return "true and false" if values.ndim == 1 and values.dtype.kind == "b" else ""
-    return "true and false" if values.dtype.kind == "b" else "0 and 1"
+    if values.ndim == 1 and values.dtype.kind == "b":
+        return "true and false"
+    two = values.ndim == 1 and values.dtype.kind in "iuf" and set(np.unique(values).tolist()) == {0, 1}
+    return "0 and 1" if two else ""
 
 
 def _of_side(path: str | Path, side: Side) -> Signal | None:

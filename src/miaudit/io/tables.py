@@ -468,7 +468,7 @@ def to_numpy(column: pl.Series, *, gaps: bool = False) -> NDArray[Any]:
     if gaps:
         column = _with_gaps(column)
     if isinstance(column.dtype, pl.List | pl.Array):
-        return _liststo_numpy(column)
+        return _lists_to_numpy(column)
     if column.dtype == pl.Object:
         raise InputError(name, "numbers or text", "Python objects", "save plain values")
     if column.null_count():
@@ -513,7 +513,7 @@ def _narrowed(column: pl.Series) -> pl.Series:
     raise InputError(column.name, "numbers, true/false or text", received, "convert it first")
 
 
-def _liststo_numpy(column: pl.Series) -> NDArray[Any]:
+def _lists_to_numpy(column: pl.Series) -> NDArray[Any]:
     import polars as pl
 
     lists = column.arr.to_list() if isinstance(column.dtype, pl.Array) else column

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.disclosure import Compared, DisclosureFindings, Driver, Limits
-from miaudit.findings.next_steps import Step
+from miaudit.findings.next_steps import Step, repeated
 from miaudit.metrics import definition
 from miaudit.metrics.definition import Rounding, amount, between, chance, in_points, label, percent, written
 from miaudit.report import defence_charts, disclosure_charts, page_frame
@@ -95,10 +95,11 @@ def _in_pairs(findings: DisclosureFindings) -> str:
 
 def _steps(findings: DisclosureFindings) -> list[Step]:
     """What to do next: take what is recommended, or look for something else."""
-    again = Step("Then audit it anew, with what is released.", _repeated(findings))
+    command = repeated(findings.repeat)
+    again = Step("Then audit it anew, with what is released.", command)
     status, better = findings.verdict.status, [one for one in findings.options if one.recommended]
     if status == "not-testable":
-        return [Step("Bring audited records whose membership chance decided, or more of them.", _repeated(findings))]
+        return [Step("Bring audited records whose membership chance decided, or more of them.", command)]
     if better and not any(one.name == findings.release for one in better):
         names = " or ".join(f"{findings.options.index(one)} {one.words}" for one in better[:3])
         return [Step(f"Release {names} in place of {_released(findings).words}."), again]
@@ -108,13 +109,8 @@ def _steps(findings: DisclosureFindings) -> list[Step]:
             Step("Train with fewer epochs, more regularisation or differential privacy. " + again.text, again.command),
         ]
     if status == "inconclusive":
-        return [Step("Audit more records: four times as many about halve the intervals.", _repeated(findings))]
+        return [Step("Audit more records: four times as many about halve the intervals.", command)]
     return [Step("Release it as it was audited; another training, or more outputs, is another audit.")]
-
-
-def _repeated(findings: DisclosureFindings) -> str:
-    command = findings.repeat.get("command", "")
-    return command if isinstance(command, str) and command.startswith("miaudit ") else ""
 
 
 def _cards(findings: DisclosureFindings) -> list[tuple[str, str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.audit import LowerBound, Metric, ScoreFindings, foremost
-from miaudit.findings.next_steps import Step
+from miaudit.findings.next_steps import Step, repeated
 from miaudit.findings.table import Attack, PositiveControl, Rate, TableFindings
 from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, at_least, at_most, label, percent, points
@@ -91,9 +91,7 @@ def _plain(findings: TableFindings) -> str:
 
 def _steps(findings: TableFindings) -> list[Step]:
     """What to do next, by the verdict that leads."""
-    status = findings.leading().status
-    again = findings.repeat.get("command", "")
-    command = again if isinstance(again, str) and again.startswith("miaudit ") else ""
+    status, command = findings.leading().status, repeated(findings.repeat)
     if status == "flagged":
         return [
             Step("Do not hand on this table."),
