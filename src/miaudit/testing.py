@@ -5,7 +5,7 @@ Nothing of the audit is loaded before it is called, so pytest starts as fast as 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,25 +25,27 @@ def assert_private(
     threshold: float | None = None,
     fpr: float | None = None,
     metric: str | None = None,
+    limits: Mapping[str, float] | None = None,
     design: str | None = None,
     plan: Plan | None = None,
     rng: np.random.Generator | int | None = 0,
     on_no_answer: Literal["fail", "skip"] = "fail",
     page: str | Path | None = None,
 ) -> Findings:
-    """Fail a test where an audit raises concern, or has no answer: that is no pass.
+    """Fail a test where an audit raises concern, or is not answered: do not treat that as a pass.
 
     Parameters
     ----------
     audited : Evidence, which is audited, or findings of any kind, which are taken as they are
         Or a path of either: a file of evidence that :meth:`miaudit.Evidence.load` reads without being told columns, an
         audit's findings.json, or its results folder.
-    threshold : of the primary metric, in its unit (0.05 of the members, an AUC of 0.6); default: that of the audit
-    fpr : the verdict is then about the share of members found at this false-positive rate, in (0, 1)
-    metric : that the verdict is about, such as "auc" or "tpr_at_fpr_0.01", in the place of ``fpr``
+    threshold : of the metric, in its unit (0.05 of the members, an AUC of 0.6); default: that of the metric
+    fpr : the only limit is then on the share of members identified at this false-positive rate, in (0, 1)
+    metric : of the only limit, such as "auc" or "tpr_at_fpr_0.01", in the place of ``fpr``
+    limits : as of :class:`miaudit.Plan`, in the place of the three; default: the default limits of every audit
     design : how membership came about, "one-run", "multi-run" or "zero-run", where the evidence does not say
     plan : miaudit.Plan, optional
-        Every other option of the audit; ``threshold``, ``metric`` and ``fpr`` go before it.
+        Every other option of the audit; ``threshold``, ``metric``, ``fpr`` and ``limits`` go before it.
     rng : as of :func:`miaudit.audit`; the default is a fixed seed, so that the same evidence always passes or fails
     on_no_answer : "fail", or "skip" the test, where an audit is inconclusive, not testable or refused
     page : path, optional
@@ -52,7 +54,7 @@ def assert_private(
     Returns
     -------
     Findings
-        Of an audit without concern.
+        Of an audit within the limits.
 
     Raises
     ------
@@ -75,13 +77,13 @@ def assert_private(
     import miaudit as ma
 
     ma.errors.check_choice("on_no_answer", on_no_answer, ("fail", "skip"))
-    chosen = {"threshold": threshold, "fpr": fpr, "metric": metric, "design": design, "plan": plan}
+    chosen = {"threshold": threshold, "fpr": fpr, "metric": metric, "limits": limits, "design": design, "plan": plan}
     if isinstance(audited, str | Path):
         is_findings = Path(audited).is_dir() or Path(audited).suffix.lower() == ".json"
         audited = ma.Findings.read(audited) if is_findings else ma.Evidence.load(audited)
     if isinstance(audited, ma.Evidence):
         evidence = audited if design is None else audited.replace(design=design)
-        findings = ma.audit(evidence, plan=_planned(plan, threshold, fpr, metric), rng=rng)
+        findings = ma.audit(evidence, plan=_planned(plan, threshold, fpr, metric, limits), rng=rng)
     elif hasattr(audited, "exit_code") and hasattr(audited, "to_html"):
         given = [name for name, value in chosen.items() if value is not None]
         if given:
@@ -98,14 +100,20 @@ def assert_private(
         pytest.fail(f"assert_private: concern\n{findings}{said}", pytrace=False)
     if findings.exit_code == 4:
         if on_no_answer == "skip":
-            pytest.skip(f"assert_private: no answer: {str(findings).splitlines()[0]}{said}")
+            pytest.skip(f"assert_private: not answered: {str(findings).splitlines()[0]}{said}")
         advice = 'on_no_answer="skip" lets it through'
-        pytest.fail(f"assert_private: no answer, which is no pass ({advice})\n{findings}{said}", pytrace=False)
+        pytest.fail(f"assert_private: not answered, which is not a pass ({advice})\n{findings}{said}", pytrace=False)
     return findings
 
 
-def _planned(plan: Plan | None, threshold: float | None, fpr: float | None, metric: str | None) -> Plan:
-    """Put the threshold and the rate, or the metric, into a plan."""
+def _planned(
+    plan: Plan | None,
+    threshold: float | None,
+    fpr: float | None,
+    metric: str | None,
+    limits: Mapping[str, float] | None,
+) -> Plan:
+    """Put the limits, or the threshold and the rate or the metric, into a plan; those of the plan go."""
     from dataclasses import replace
 
     import miaudit as ma
@@ -114,6 +122,14 @@ def _planned(plan: Plan | None, threshold: float | None, fpr: float | None, metr
         received = f"{metric!r} and fpr={fpr}"[:60]
         raise ma.errors.InputError("metric", "a metric or a rate", received, "leave one of them out")
     plan, changes = plan or ma.Plan(), dict[str, Any]()
+    alone = {"threshold": threshold, "fpr": fpr, "metric": metric}
+    if limits is not None:
+        for name, value in alone.items():
+            if value is not None:
+                raise ma.errors.InputError(name, "none beside limits", repr(value)[:60], "write it as a limit")
+        return replace(plan, limits=limits, primary_metric=None, threshold_for_concern=None)
+    if any(value is not None for value in alone.values()):
+        changes["limits"] = None
     if metric is not None:
         changes["primary_metric"] = metric
         fpr = ma.metrics.definition.of(metric).fpr
@@ -126,5 +142,5 @@ def _planned(plan: Plan | None, threshold: float | None, fpr: float | None, metr
 
 @pytest.fixture(name="assert_private")
 def _assert_private() -> Callable[..., Findings]:
-    """Fail the test where an audit of evidence raises concern or has no answer: miaudit.testing.assert_private."""
+    """Fail the test where an audit of evidence raises concern or is not answered: miaudit.testing.assert_private."""
     return assert_private

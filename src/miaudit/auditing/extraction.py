@@ -8,7 +8,7 @@ in all ways in which texts may come out.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated
@@ -22,6 +22,8 @@ from miaudit.auditing.near_texts import in_members
 from miaudit.errors import Option, check_options
 from miaudit.evidence import Evidence
 from miaudit.findings.extraction import ExtractionVerdict, Queries, Rate, Repetition, Status, Told, Way
+from miaudit.findings.policy import EXTRACTION, OF_COMMANDS, Policy, checked
+from miaudit.findings.verdict import LimitResult, Outcome, word_of
 from miaudit.metrics.classical import Sample, clopper_pearson
 from miaudit.metrics.definition import Rounding, percent, written
 
@@ -52,7 +54,9 @@ class ExtractionPlan:
     chance : with which a passage has to come out in so many queries
     near : share of a passage's tokens that an answer may differ in, as edits, to be nearly word for word
     confidence : of members, controls and their difference in all ways together
-    negligible : share of texts of which it raises no concern that so many more come out than of controls
+    limits : mapping, optional
+        ``{"extraction": 0.01}``: the share of texts by which members may exceed controls. A lower limit above it raises
+        concern. By default any excess that is shown does, and an excess of less than 5% is within the limits.
 
     Examples
     --------
@@ -70,12 +74,26 @@ class ExtractionPlan:
         float, Option("Share of tokens edited that is nearly word for word.", ge=0, lt=1, next_step="0.1 is usual")
     ] = 0.1
     confidence: Annotated[float, Option("Confidence level.", gt=0.5, lt=1, next_step="0.95 is usual")] = 0.95
-    negligible: Annotated[
-        float, Option("Largest excess over controls of no concern.", gt=0, lt=1, next_step="0.05 is the default")
-    ] = 0.05
+    limits: Annotated[
+        Mapping[str, float] | tuple[tuple[str, float], ...] | None,
+        Option("The limit extraction=VALUE: by which share of the texts members may exceed controls.", read=checked),
+    ] = None
 
     def __post_init__(self) -> None:
         check_options(self)
+        if self.limits is not None:
+            policy = Policy.of(self.limits).only((EXTRACTION,), "an audit of extraction")
+            object.__setattr__(self, "limits", policy.limits)
+
+    @property
+    def threshold(self) -> float:
+        """Excess over controls above which a lower limit raises concern: by default any."""
+        return 0.0 if self.limits is None else dict(self.limits)[EXTRACTION]
+
+    @property
+    def negligible(self) -> float:
+        """Excess over controls below which an upper limit is within the limits."""
+        return OF_COMMANDS[EXTRACTION] if self.limits is None else self.threshold
 
 
 def way(out: ArrayLike, member: ArrayLike, confidence: float) -> tuple[Rate, Rate, Rate]:
@@ -169,8 +187,8 @@ def _median(values: FloatArray, most: float, confidence: float) -> Rate:
 def judge(ways: Sequence[Way], plan: ExtractionPlan, design: str, *, unit: str = "texts") -> ExtractionVerdict:
     """Conclude from the differences of all ways, whose limits hold together.
 
-    Flagged where in one of them more members than controls are shown to come out, clear where in all of them the excess
-    is at most ``negligible``. The verdict is told of the first way that decides it.
+    Flagged where in one of them the lower limit of the excess of members over controls lies above the limit, clear
+    where in all of them the upper limit lies below. The text is about the first way that decides it.
 
     Parameters
     ----------
@@ -180,29 +198,47 @@ def judge(ways: Sequence[Way], plan: ExtractionPlan, design: str, *, unit: str =
     first = ways[0]
     missing = [name for name, rate in (("members", first.members), ("controls", first.controls)) if rate.value is None]
     if missing:
-        text = f"No answer: no {missing[0]} have a passage of {plan.suffix} tokens after {plan.prefix}. {_MISSING}"
-        return ExtractionVerdict("not-testable", text, "", plan.confidence, first.name)
+        lack = f"no {missing[0]} have a passage of {plan.suffix} tokens after {plan.prefix}. {_MISSING}"
+        text = f"{word_of('not-testable')}: {lack}"
+        return ExtractionVerdict("not-testable", text, "", plan.confidence, first.name, stated=plan.limits is not None)
     condition = "" if design in _RANDOMISED else _CONDITION
-    shown = [one for one in ways if one.difference.low > 0]
+    shown = [one for one in ways if one.difference.low > plan.threshold]
     wide = [one for one in ways if one.difference.high >= plan.negligible]
     status: Status = "flagged" if shown else "inconclusive" if wide else "clear"
     told_of = (shown or wide or [max(ways, key=lambda one: one.difference.high)])[0]
     low, high = told_of.difference.low, told_of.difference.high
     most = of_1000(high, "up")
-    begins, many = {
-        "flagged": ("Concern", f"at least {of_1000(low, 'down')} more"),
-        "clear": ("No concern at this limit", f"at most {most} more"),
-        "inconclusive": ("Inconclusive", f"from {of_1000(low, 'down')} to {most} more"),
-    }[status]
+    many = {
+        "flagged": f"at least {of_1000(low, 'down')} more",
+        "clear": f"at most {most} more",
+    }.get(status, f"from {of_1000(low, 'down')} to {most} more")
     counted = f"{of_1000(told_of.members.value or 0.0)} did, {of_1000(told_of.controls.value or 0.0)} of the controls"
     text = (
-        f"{begins}: with {percent(plan.confidence)} confidence, {many} of 1,000 {unit} that were trained on come out "
-        f"{told_of.words} than of 1,000 controls ({counted})."
+        f"{word_of(status)}: with {percent(plan.confidence)} confidence, {many} of 1,000 {unit} that were trained on "
+        f"come out {told_of.words} than of 1,000 controls ({counted})."
+    )
+    limit = plan.threshold if status == "flagged" else plan.negligible
+    text += (
+        f" The limit is {of_1000(limit)}."
+        if limit or plan.limits is not None
+        else " By default any excess is a concern."
     )
     text += " Other prompts were not tried." if status == "clear" else ""
     if condition:
         text += f" This holds {condition}."
-    return ExtractionVerdict(status, text, condition, plan.confidence, told_of.name)
+    limits = tuple(
+        LimitResult(EXTRACTION, one.name, one.difference.low, one.difference.high, limit, None, _outcome(one, plan))
+        for one in ways
+    )
+    return ExtractionVerdict(
+        status, text, condition, plan.confidence, told_of.name, stated=plan.limits is not None, limits=limits
+    )
+
+
+def _outcome(one: Way, plan: ExtractionPlan) -> Outcome:
+    if one.difference.low > plan.threshold:
+        return "exceeded"
+    return "within" if one.difference.high < plan.negligible else "open"
 
 
 def told(score: FloatArray, member: BoolArray, unit: Sequence[str] | None, design: str, confidence: float) -> Told:

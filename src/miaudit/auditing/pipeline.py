@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import BoolArray, IndexArray
-from miaudit.auditing import bounds, remarks, several_runs, zero_run
+from miaudit.auditing import bounds, judgement, remarks, several_runs, zero_run
 from miaudit.auditing import seed as seeds
 from miaudit.auditing.plan import Bootstrap, Case, Plan, choose
 from miaudit.auditing.zero_run import Correction
@@ -37,7 +38,6 @@ from miaudit.findings.audit import (
 )
 from miaudit.findings.sealed_coins import SealedCoins
 from miaudit.findings.several_runs import SeveralRuns
-from miaudit.findings.verdict import Verdict
 from miaudit.metrics import bootstrap, classical, definition
 from miaudit.metrics.classical import Estimate, Sample
 from miaudit.metrics.roc import histogram
@@ -156,7 +156,7 @@ def examine(
     """
     plan = plan or Plan()
     _check(evidence, plan, nuisance, rng)
-    choose_rng, bootstrap_rng, correct_rng, bound_rng = rng.spawn(4)
+    choose_rng, bootstrap_rng, correct_rng, bound_rng, judge_rng = rng.spawn(5)
     case = choose(evidence, plan, rng=choose_rng)
     case = zero_run.sampled(case, nuisance, choose_rng) if evidence.design == "zero-run" else case
     correction, obstacle, causal_rng = _corrected(case, nuisance, correct_rng)
@@ -165,13 +165,25 @@ def examine(
         alone = zero_run.covariates_alone(case.audited, plan, rng=correct_rng.spawn(1)[0])
     correction, obstacle, referenced = _controlled(case, correction, obstacle, correct_rng)
     claim, upper = bounds.claimed(plan.bounds)
+    again = copy.deepcopy(bound_rng)
     bounded, no_bound, challenge, runs = _bounded(case, claim, correction, obstacle, bound_rng)
     correction, obstacle = _challenged(correction, obstacle, challenge)
     used = correction if correction is not None and correction.answered else None
     shows_metrics = correction is None or used is not None or plan.raw_only  # those of a refused audit on request only
     found = _measure(case, used, causal_rng, bootstrap_rng, progress)
     nonmembers = _nonmembers(case, used)
-    verdict, best = _verdict(case, found, nonmembers, correction, obstacle, turn)
+    judged = judgement.judged(
+        case,
+        found,
+        nonmembers,
+        used if used is not None or not obstacle else correction,
+        obstacle=obstacle,
+        bounding=lambda other: _bounded(other, None, correction, obstacle, copy.deepcopy(again))[0],
+        fair_coins=coins is not None,
+        turn=turn,
+        rng=judge_rng,
+    )
+    best = judged.best
     shown = tuple(
         _score_findings(case, name, found[name] if shows_metrics else (), used, nonmembers[name])
         for name in sorted(case.names, key=lambda name: name != best)  # the one that counts first
@@ -179,12 +191,12 @@ def examine(
     unused = bounds.without_use(plan.bounds, evidence)
     said = [*notes, *case.notes, *unused, *([alone] if isinstance(alone, str) else [])]
     findings = Findings(
-        verdict=verdict.beside(shown[0].above_chance),
+        verdict=judged.verdict.beside(*judgement.all_the_same(judged, shown, bounded)),
         metrics=shown[0].metrics,
         design=evidence.design,
         counts=Counts.of_sample(case.samples[best], nonmembers[best], case.confidence),
         scores=shown,
-        plan={**plan.to_dict(), "primary_metric": verdict.metric, "threshold_for_concern": verdict.threshold},
+        plan=plan.to_dict(),
         evidence={"digest": evidence.digest, "source": evidence.source, "scores": list(evidence.scores)},
         groups=_groups(case, best, used, causal_rng) if shows_metrics else (),
         overlap=None if correction is None else correction.overlap,
@@ -199,7 +211,7 @@ def examine(
             _ASSUMED[_assumed(evidence, used, coins)],
             case.samples[best].independence,
         ),
-        notes=(*said, *remarks.on_scores(case, found, verdict, best)),
+        notes=(*said, *remarks.on_scores(case, judged.verdict, best)),
         rows=_most_exposed(case.audited.only(best), plan.row_level, case.rows),
         repeat={**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__},
         vulnerability=vulnerability,
@@ -207,6 +219,7 @@ def examine(
         reference=referenced,
         several_runs=runs,
         sealed_coins=coins,
+        surest_members=judged.surest,
     )
     return findings, None if correction is None else correction.propensity, case.rows
 
@@ -419,45 +432,6 @@ def _metric(name: str, estimate: Estimate, resampled: Estimate | None, plan: Pla
     )
 
 
-def _verdict(
-    case: Case,
-    found: Mapping[str, Sequence[Metric]],
-    nonmembers: Mapping[str, float],
-    correction: Correction | None,
-    obstacle: str,
-    turn: str,
-) -> tuple[Verdict, str]:
-    """The verdict, and the score that the findings are about."""
-    plan = case.plan
-    primary = plan.primary(min(nonmembers[name] for name in case.judged), case.confidence)
-    # Corrected metrics stand before raw ones of the same name, so they are the ones that stay.
-    measured = {name: {metric.name: metric for metric in reversed(found[name])} for name in case.judged}
-    best = case.headline or max(case.judged, key=lambda name: _loudness(measured[name][primary]))
-    threshold = plan.threshold_for_concern
-    threshold = definition.of(primary).threshold if threshold is None else threshold
-    about: dict[str, Any] = {"metric": primary, "threshold": threshold, "confidence": plan.confidence}
-    if obstacle:
-        # Not learned yet is not testable; anything else that is wrong with the propensity or the overlap is refused.
-        refused = correction is not None and correction.overlap.reasons != (correction.still_learning,)
-        reason = obstacle if correction is not None else f"Here {obstacle}."
-        status: Literal["refused", "not-testable"] = "refused" if refused else "not-testable"
-        return verdict_rule.no_answer(status, f"{verdict_rule.NOT_CAUSAL} {reason}", **about), best
-    judged = verdict_rule.judge(
-        measured,
-        **about,
-        levels=plan.levels,
-        condition=verdict_rule.CONDITIONS.get(case.audited.design, ""),
-        exploratory=case.exploratory,
-        turn=turn,
-    )
-    return verdict_rule.undeclared(judged) if case.audited.design is None else judged, best
-
-
-def _loudness(metric: Metric) -> tuple[float, float]:
-    low, high = verdict_rule.limits(metric)
-    return (0.0 if metric.value is None else low), high
-
-
 def _most_exposed(audited: Evidence, count: int, numbers: IndexArray | None) -> tuple[dict[str, Any], ...]:
     """Return the rows of the members with the highest scores, on request only."""
     if not count:
@@ -486,7 +460,7 @@ def _score_findings(
     if not found:
         return ScoreFindings(name, (), None, binned)
     resolved = classical.smallest_fpr(nonmembers, confidence)
-    fpr = Curve.grid(case.plan.fpr_targets, nonmembers, resolved)
+    fpr = Curve.grid(case.plan.rates, nonmembers, resolved)
     if correction is None:
         roc, (low, high) = sample.roc, sample.tpr_band(fpr, confidence)
     else:

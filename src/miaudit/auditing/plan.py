@@ -21,6 +21,8 @@ from miaudit.dp.zero_run import Correction, bounds
 from miaudit.dp.zero_run.correction_options import correction_said
 from miaudit.errors import InputError, Option, check_options, nearest
 from miaudit.evidence import Evidence
+from miaudit.findings.judge import Scored, p_value
+from miaudit.findings.policy import PARAMETERS, Policy, checked
 from miaudit.metrics import classical, definition
 from miaudit.metrics.classical import Sample, tpr_name
 
@@ -221,12 +223,16 @@ class Plan:
         False-positive rates at which the TPR is wanted.
     confidence : float in (0.5, 1)
         Of every two-sided interval.
+    limits : mapping of names to numbers, optional
+        What the verdict compares with: ``{"tpr_at_fpr_0.01": 0.05, "auc": 0.6}``. Names are metrics (``auc``,
+        ``advantage``, ``balanced_accuracy``, ``tpr_at_fpr_X``, ``ate``), ``epsilon`` and ``mu`` of the plan's bounds,
+        and ``surest_members`` with a probability. Default: the default limits (TPR of 2% at 0.1% FPR, 5% at 1% FPR and
+        25% at 10% FPR) and the alarm for the surest members at 0.9. It is kept as pairs.
     primary_metric : str, optional
-        The metric of the verdict: ``tpr_at_fpr_X`` for a target X, ``auc``, ``advantage``, ``balanced_accuracy`` or
-        ``ate``. Default: the TPR at the smallest target that so many non-members can resolve.
+        One limit alone, in the place of ``limits``: the metric, with ``threshold_for_concern``.
     threshold_for_concern : float, optional
         Default: 0.05 for a TPR at an FPR of at most 1%, else five points above chance (FPR + 0.05 for a TPR, 0.55 for
-        the AUC, 0.05 for the advantage).
+        the AUC, 0.05 for the advantage). Without a primary metric: the limit of the TPR at every target below it.
     levels : three increasing numbers in (0, 1)
         Where the wording of a TPR changes: low, moderate, elevated, material (erratum C5).
     prior : float in (0, 1)
@@ -281,7 +287,18 @@ class Plan:
         float,
         Option("Of the two-sided intervals, and one-sided of privacy bounds.", "write 0.95 for 95%", gt=0.5, lt=1),
     ] = 0.95
-    primary_metric: Annotated[str | None, Option("Metric of the verdict, e.g. tpr_at_fpr_0.001 or auc.")] = None
+    limits: Annotated[
+        Mapping[str, float] | tuple[tuple[str, float], ...] | None,
+        Option(
+            "A limit of the verdict, NAME=VALUE, repeatable: tpr_at_fpr_0.01=0.05, auc=0.6, epsilon=1. The limits that "
+            "you state replace the default limits.",
+            read=checked,
+            allowed="names with numbers",
+        ),
+    ] = None
+    primary_metric: Annotated[
+        str | None, Option("Metric of the only limit, e.g. tpr_at_fpr_0.001 or auc, in the place of limits.")
+    ] = None
     threshold_for_concern: Annotated[
         float | None, Option("Threshold for concern of that metric.", "0.05 flags a TPR above 5%")
     ] = None
@@ -399,19 +416,30 @@ class Plan:
         if self.reference is not None:
             self._check_kind("reference", Reference)
         self._check_primary()
+        self._check_limits()
 
     @property
     def metric_names(self) -> tuple[str, ...]:
         """Names of the metrics, in the order of the findings."""
-        planned = () if self.primary_metric is None else (self.primary_metric,)
-        return tuple(dict.fromkeys((*definition.names(self.fpr_targets), *planned)))
+        return tuple(dict.fromkeys((*definition.names(self.rates), *self.policy.metrics)))
 
-    def primary(self, nonmembers: float, confidence: float) -> str:
-        """Return the primary metric: as planned, or the TPR at the smallest target that can be resolved."""
-        if self.primary_metric is not None:
-            return self.primary_metric
-        fit = [fpr for fpr in self.fpr_targets if classical.resolvable(fpr, nonmembers, confidence)]
-        return tpr_name(fit[0] if fit else self.fpr_targets[-1])
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """The false-positive rates at which the TPR is measured: the targets, and those of the limits."""
+        return tuple(sorted({*self.fpr_targets, *self.policy.fpr_targets}))
+
+    @property
+    def policy(self) -> Policy:
+        """The limits of the verdict."""
+        if self.limits is not None:
+            return Policy.of(self.limits)
+        metric, threshold = self.primary_metric, self.threshold_for_concern
+        if metric is not None:
+            return Policy.of({metric: definition.of(metric).threshold if threshold is None else threshold})
+        if threshold is None:
+            return Policy.of(None)
+        below = [fpr for fpr in self.fpr_targets if fpr < threshold] or [self.fpr_targets[0]]
+        return Policy.of({tpr_name(fpr): threshold for fpr in below})
 
     def _sequence(self, name: str) -> tuple[float, ...]:
         try:
@@ -444,9 +472,31 @@ class Plan:
             hint = f"set it for {metric.name}"
             raise InputError("threshold_for_concern", "a number, in units of the score", "none", hint)
 
+    def _check_limits(self) -> None:
+        """Refuse limits beside a primary metric or threshold, and those that this plan does not measure."""
+        if self.limits is None:
+            return
+        for name in ("primary_metric", "threshold_for_concern"):
+            value = getattr(self, name)
+            if value is not None:
+                hint = f"write the limits alone: limits and {name} both say what the verdict compares with"
+                raise InputError(name, "none beside limits", f"{value} beside limits", hint)
+        object.__setattr__(self, "limits", checked(self.limits))
+        policy = self.policy.only(("auc", *PARAMETERS, "surest_members"), "an audit of scores")
+        if policy.parameters and self.bounds is None:
+            hint = "leave out --no-bounds (privacy: bounds), or this limit"
+            raise InputError("limits", f"no {policy.parameters[0]} without bounds", policy.parameters[0], hint)
+        if not policy.limits:
+            hint = "add another, such as tpr_at_fpr_0.01=0.05: a silent alarm alone clears nothing"
+            raise InputError("limits", "a limit beside surest_members", "none", hint)
+
     def to_dict(self) -> dict[str, Any]:
-        """Return the options as plain values, for the findings."""
-        return said(self, {f.name: _plain(getattr(self, f.name)) for f in fields(self)})
+        """Return the options as plain values, for the findings; the limits are those of the policy."""
+        held = said(self, {f.name: _plain(getattr(self, f.name)) for f in fields(self)})
+        sure = {} if self.policy.sure is None else {"surest_members": self.policy.sure}
+        stated = {name: held.pop(name) for name in ("primary_metric", "threshold_for_concern")}
+        held["limits"] = {**self.policy.thresholds, **sure}
+        return {**held, **{name: value for name, value in stated.items() if value is not None}}
 
 
 def said(record: object, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -549,13 +599,13 @@ def _chosen(evidence: Evidence, plan: Plan, rng: np.random.Generator) -> Case:
 
 
 def _strongest(evidence: Evidence, plan: Plan) -> str:
-    """Return the score with the largest primary metric, or AUC where that is not resolved."""
+    """Return the score that is nearest to exceeding a limit; of equal ones that with the largest AUC."""
 
     def strength(score: str) -> tuple[float, float]:
         sample = Sample.of(evidence.only(score))
-        name = plan.primary(sample.effective_nonmembers, plan.confidence)
-        metric = definition.of(name).estimate(sample, confidence=plan.confidence)
-        return (-math.inf if metric.value is None else metric.value, sample.roc.auc)
+        one = Scored(score, definition.estimator(sample), sample.effective_nonmembers)
+        known = [limit for limit in plan.policy.limits if limit[0] not in PARAMETERS]
+        return -min((p_value(one, *limit) for limit in known), default=1.0), sample.roc.auc
 
     return max(evidence.scores, key=strength)
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from miaudit.arrays import BoolArray, FloatArray
-from miaudit.auditing.plan import Case, Declared, Plan
+from miaudit.auditing.plan import Case, Plan
 from miaudit.causal import concentration
 from miaudit.causal.duplicates import Repeats
 from miaudit.evidence import Evidence
-from miaudit.findings.audit import Metric
 from miaudit.findings.verdict import Verdict
 from miaudit.metrics.classical import Sample
 
@@ -20,28 +19,18 @@ _FEWEST_PAIRS = 20
 _OPPOSED = -3.7  # of a standard normal number: once in 10,000 audits
 
 
-def on_scores(case: Case, found: Mapping[str, Sequence[Metric]], verdict: Verdict, best: str) -> Iterator[str]:
+def on_scores(case: Case, verdict: Verdict, best: str) -> Iterator[str]:
     """Yield what the scores themselves call for saying."""
-    yield from _louder_scores(found, case.plan, verdict, best)
+    yield from _louder_scores(case, verdict, best)
     yield from _odd_scores(case.samples, shifted=case.audited.design == "zero-run")
     if case.audited.run is None:
         yield from _opposed(case.samples[best])
 
 
-def _louder_scores(found: Mapping[str, Sequence[Metric]], plan: Plan, verdict: Verdict, best: str) -> tuple[str, ...]:
-    """Note a score other than the declared one above the threshold."""
-    if not isinstance(plan.headline, Declared) or verdict.status not in ("clear", "inconclusive"):
-        return ()
-    rivals = {
-        name: next(metric for metric in metrics if metric.name == verdict.metric)  # the corrected one if there is one
-        for name, metrics in found.items()
-        if name != best
-    }
-    louder = [n for n, m in rivals.items() if m.value is not None and (m.low or 0.0) > verdict.threshold]
-    return tuple(
-        f"The score {name} exceeds the threshold, though the verdict is about {best}, which was declared."
-        for name in louder
-    )
+def _louder_scores(case: Case, verdict: Verdict, best: str) -> Iterator[str]:
+    """Note the scores beside a declared one that exceed a limit."""
+    for name in dict.fromkeys(one.score for one in verdict.exceeded if one.score not in case.judged):
+        yield f"The score {name} exceeds a limit, though {best} was declared: every reported score can raise concern."
 
 
 def _odd_scores(samples: Mapping[str, Sample], *, shifted: bool) -> Iterator[str]:

@@ -278,6 +278,15 @@ def covariates_alone(evidence: Evidence, plan: Plan, *, rng: np.random.Generator
     return Metric("auc", "raw", found.value, found.low, found.high, plan.confidence, said)
 
 
+def with_outcome(evidence: Evidence, corrected: Correction, plan: Plan, *, rng: np.random.Generator) -> Nuisance:
+    """Return the nuisance models with the outcome model of one score fitted, so that it serves every confidence."""
+    nuisance, outcome = corrected.nuisance, corrected.nuisance.outcome
+    modelled = plan.estimator == "aipw" and evidence.n_nonmembers >= FEWEST_NONMEMBERS
+    if not modelled or not isinstance(outcome, Regression):
+        return nuisance
+    return replace(nuisance, outcome=outcome.fit(evidence, corrected.propensity, rng))
+
+
 @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
 def metrics(
     evidence: Evidence,
@@ -301,9 +310,11 @@ def metrics(
     found = {}
     chosen = plan.estimator if evidence.n_nonmembers >= FEWEST_NONMEMBERS else ESTIMATOR
     outcome = nuisance.outcome
-    if chosen == "aipw" and isinstance(outcome, Regression):
+    names = names or plan.metric_names
+    modelled = any(definition.of(name).outcome_model for name in names)
+    if chosen == "aipw" and modelled and isinstance(outcome, Regression):
         outcome = outcome.fit(evidence, learned, rng)  # once for all metrics
-    for name in names or plan.metric_names:
+    for name in names:
         metric = definition.of(name)
         method = chosen if metric.outcome_model else ESTIMATOR
         estimate = effects.of(metric)(evidence, learned, method=method, outcome=outcome, confidence=confidence, rng=rng)

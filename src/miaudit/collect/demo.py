@@ -14,7 +14,7 @@ from miaudit.evidence import Evidence
 
 TREES = 500
 _STEP = 20
-PLAN = Plan(fpr_targets=(0.01, 0.1), primary_metric="tpr_at_fpr_0.1")
+PLAN = Plan(fpr_targets=(0.01, 0.1), limits={"tpr_at_fpr_0.1": 0.15, "auc": 0.6})
 
 
 def evidence(*, rng: np.random.Generator, progress: Callable[[int, int], None] | None = None) -> Evidence:

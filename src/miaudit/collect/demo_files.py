@@ -21,12 +21,15 @@ target:
   options: {n_estimators: 50, n_jobs: 1}
 data: {path: digits.npz, x: pixels, y: digit, group: digit}
 """
+LIMITS = """\
+reporting:
+  limits: {tpr_at_fpr_0.1: 0.15, auc: 0.6}  # of this demo; leave them out for the default limits
+"""
 AUDIT = f"""\
-# What is trained on what, which attack counts, and from which value on it is a concern: written down beforehand.
+# What is trained on what, which attack counts, and which limits the verdict has: written down beforehand.
 {FOREST}shadow: {{models: 16, store: shadows}}
 attack: {{type: [lira_online, loss], fpr_targets: [0.01, 0.1], headline: lira_online}}
-reporting: {{primary_metric: auc, threshold_for_concern: 0.6}}
-evaluation: {{output_dir: results, seed: 0}}
+{LIMITS}evaluation: {{output_dir: results, seed: 0}}
 """
 DISCLOSURE = f"""\
 # What may be returned: does it help to say less than all probabilities, or to train differently?
@@ -36,8 +39,7 @@ disclosure:
   defences: [rounding: {{digits: 1}}, isotonic, label]
   trainings:
     large leaves: {{options: {{min_samples_leaf: 10}}}}
-reporting: {{threshold_for_concern: 0.6}}
-evaluation: {{output_dir: disclosure, seed: 0}}
+{LIMITS}evaluation: {{output_dir: disclosure, seed: 0}}
 """
 
 

@@ -92,7 +92,7 @@ def audit_extraction(
         named=_named(held, needed, came) if names else (),
         units=_named_units(held, units, came) if names else (),
         counts=_counts(held, has, cut),
-        plan=asdict(plan),
+        plan=_plan(plan),
         design=design,
         asked=None if answers is None else _asked(answers),
         notes=(*held.notes, *(() if answers is None else answers.notes), *_notes(held, has, plan)),
@@ -112,6 +112,12 @@ class _Came:
     words: str
     out: BoolArray
     has: BoolArray
+
+
+def _plan(plan: ExtractionPlan) -> dict[str, float | int]:
+    """The options as plain values, with both sides of the limit."""
+    held = {name: value for name, value in asdict(plan).items() if name != "limits"}
+    return {**held, "limit": plan.threshold, "within": plan.negligible}
 
 
 def _by_log_p(cut: Passages, best: FloatArray, has: BoolArray, plan: ExtractionPlan) -> list[_Came]:

@@ -15,7 +15,7 @@ from miaudit.attacks import likelihood, signals, tokens
 from miaudit.attacks.likelihood import GaussianLira
 from miaudit.auditing import propensities
 from miaudit.auditing.extraction import in_both
-from miaudit.auditing.plan import Declared, Headline
+from miaudit.auditing.plan import Headline
 from miaudit.collect import known_before
 from miaudit.collect.stability import Stability
 from miaudit.errors import InputError, Option, check_generator, nearest
@@ -62,12 +62,13 @@ Model = TypeVar("Model")
 
 @dataclass(frozen=True)
 class Collected:
-    """Evidence, what its collector has to say about it, and the score that the chosen attack declares to be the one.
+    """Evidence, what its collector has to say about it, and the score that the user declared to be the headline.
 
-    ``headline`` is None where the plan decides; ``vulnerability`` says which records leak, where shadow models told;
-    ``propensity`` is what was given beside the scores, array (n,) in (0, 1); ``sample`` holds the separate records that
-    it is learned from; ``stability`` is that of the training, where it was measured; ``coins`` are sealed coins that
-    memberships came from; ``about`` are those of the notes that go with the evidence wherever it is audited.
+    ``headline`` is None where nobody declared one: all scores count then; ``vulnerability`` says which records leak,
+    where shadow models showed it; ``propensity`` is what was given beside the scores, array (n,) in (0, 1); ``sample``
+    holds the separate records that it is learned from; ``stability`` is that of the training, where it was measured;
+    ``coins`` are sealed coins that memberships came from; ``about`` are those of the notes that go with the evidence
+    wherever it is audited.
     """
 
     evidence: Evidence
@@ -230,7 +231,7 @@ def _with_ratio(
             "With equal variances the Gaussian ratio orders records exactly as its statistic, and cross-fitting it "
             "would only add noise: the loss itself is the score (erratum C1)."
         )
-        return Collected(base.replace(score=kept), (note,), Declared("loss") if not plain else None)
+        return Collected(base.replace(score=kept), (note,))
     if lira.given is not None:
         ratio, stats = likelihood.log_ratio(statistic, lira.given), lira.given
     else:
@@ -239,9 +240,7 @@ def _with_ratio(
         )
         stats = likelihood.GaussianStatistics.fit(statistic, base.member, lira.variance)
     both = {GAUSSIAN_LIRA: ratio, "loss": scores["loss"], **kept}
-    return Collected(
-        base.replace(score=both), _ratio_notes(statistic, lira, stats), Declared(GAUSSIAN_LIRA) if not plain else None
-    )
+    return Collected(base.replace(score=both), _ratio_notes(statistic, lira, stats))
 
 
 def _ratio_notes(statistic: FloatArray, lira: GaussianLira, stats: likelihood.GaussianStatistics) -> tuple[str, ...]:
@@ -408,10 +407,9 @@ def from_tokens(
         design=design,
         source=Path(path).name,
     )
-    headline = Declared(wanted[0]) if wanted is not None and len(wanted) == 1 else None
     # A zero-run audit counts twins by itself, beside those among the members.
     shared = "" if records.text is None or design == "zero-run" else in_both(records.text, records.member)
-    return Collected(evidence, (*records.notes, *([shared] if shared else [])), headline)
+    return Collected(evidence, (*records.notes, *([shared] if shared else [])))
 
 
 def _reference_loss(records: token_records.TokenRecords, names: Sequence[str]) -> dict[str, FloatArray]:

@@ -15,7 +15,6 @@ from miaudit.attacks import lira, output_kinds, registry
 from miaudit.attacks.output_kinds import LOGITS, MULTI_LABEL, PREDICTIONS
 from miaudit.auditing import vulnerable_records
 from miaudit.auditing.extraction import in_both
-from miaudit.auditing.plan import Declared, Headline
 from miaudit.auditing.reference import SHADOW_MODELS
 from miaudit.collect import canary_cost, several_runs
 from miaudit.collect.campaign import Campaign
@@ -93,13 +92,10 @@ def cost(campaign: Campaign, *, rng: np.random.Generator) -> shadow.Cost | None:
 
 
 def _scored(answers: Answers) -> Collected:
-    """Carry out the attacks; a single one is the score of the audit, with the loss beside it."""
+    """Carry out the attacks; all scores count, also the loss beside a single attack."""
     campaign, draws = answers.campaign, answers.draws
     names = campaign.names or answers.columns
     direct, scores = _scores(answers, names)
-    headline: Headline | None = Declared(names[0]) if len(names) == 1 else None
-    if names == (GAUSSIAN_LIRA,):
-        headline = direct.headline  # the loss itself, where the two order records alike
     notes = [*answers.said, *direct.notes, *answers.notes(name for name in names if name not in answers.own)]
     if campaign.user_code:
         notes.append(f"Code that came with the model was run: {campaign.user_code}.")
@@ -120,7 +116,7 @@ def _scored(answers: Answers) -> Collected:
     if isinstance(leaks, str):
         notes.append(leaks)
         leaks = None
-    return Collected(draws.base.replace(score=scores), tuple(notes), headline, leaks, about=about)
+    return Collected(draws.base.replace(score=scores), tuple(notes), None, leaks, about=about)
 
 
 def _of_canaries(campaign: Campaign, draws: Draws) -> str:

@@ -53,12 +53,12 @@ def _found(settings: DisclosureConfig, trial: Trial, rng: Any) -> DisclosureFind
     from miaudit.defences import findings as defence_findings
     from miaudit.defences import trial as trying
 
-    evaluation, section = settings.evaluation, settings.disclosure
+    evaluation, section, limits = settings.evaluation, settings.disclosure, settings.plan
     measuring, theory, resampling = rng.spawn(3)
     with progress("models and defences") as told:
         comparison = trying.measure(
             trial,
-            fpr_targets=settings.attack.fpr_targets,
+            fpr_targets=limits.rates,
             confidence=evaluation.confidence,
             rng=measuring,
             progress=told,
@@ -79,8 +79,7 @@ def _found(settings: DisclosureConfig, trial: Trial, rng: Any) -> DisclosureFind
     return defence_findings.findings(
         comparison,
         release=section.release,
-        metric=settings.reporting.primary_metric,
-        threshold=settings.reporting.threshold_for_concern,
+        policy=limits.policy,
         tolerance=section.tolerance,
         declared=trial.records.member is None or evaluation.design is not None,
         drivers=found,
@@ -89,7 +88,7 @@ def _found(settings: DisclosureConfig, trial: Trial, rng: Any) -> DisclosureFind
         plan={
             "fpr_targets": settings.attack.fpr_targets,
             "confidence": evaluation.confidence,
-            "primary_metric": settings.reporting.primary_metric,
+            "limits": limits.to_dict()["limits"],
             "release": section.release,
             "queries": section.queries,
             "tolerance": section.tolerance,
@@ -125,12 +124,14 @@ def _summary(findings: DisclosureFindings) -> str:
     counts = findings.counts
     lines = [
         findings.verdict.text,
+        *([f"Proven all the same: {findings.verdict.proven}"] if findings.verdict.proven else []),
+        *([findings.verdict.not_excluded] if findings.verdict.not_excluded else []),
         findings.recommendation,
         *findings.parts,
         "",
         f"{counts.members:,} members and {counts.nonmembers:,} non-members; {counts.shadow_models} shadow models; "
         f"released: {findings.release}",
-        f"  {'':<44} {'AUC':>5}  {'limits':<14}  {'guess right':>11}  off the AUC, limits for all together",
+        f"  {'':<44} {'AUC':>5}  {'interval':<14}  {'guess right':>11}  {'limits':<9}  off the AUC, interval for all",
     ]
     for one in findings.options:
         auc, gain = one.leakage["auc"], one.reduction
@@ -141,7 +142,7 @@ def _summary(findings: DisclosureFindings) -> str:
         lines.append(
             f"  {one_line(one.words)[:44]:<44} {auc.value:>5.3f}  "
             f"[{amount('auc', auc.low, 'down')}, {amount('auc', auc.high, 'up')}]  "
-            f"{one.accuracy.value:>11.3f}  {said}".rstrip()
+            f"{one.accuracy.value:>11.3f}  {one.within:<9}  {said}".rstrip()
         )
     lines += [f"Note: {one_line(note)}" for note in findings.notes]
     return "\n".join(lines)

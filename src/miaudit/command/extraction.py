@@ -74,9 +74,15 @@ def extraction(
         ),
     ] = None,
     confidence: Annotated[float, typer.Option(help="Of members, controls and their difference together.")] = 0.95,
-    negligible: Annotated[
-        float, typer.Option(help="Share of the texts by which members may exceed controls without concern.")
-    ] = 0.05,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The limit extraction=VALUE: by which share of the texts members may exceed controls. By default any "
+            "excess that is shown is a concern, and less than 0.05 is within the limits.",
+            metavar="NAME=VALUE",
+            show_default=False,
+        ),
+    ] = None,
     names: Annotated[
         bool, typer.Option("--names", help="Name the texts that come out, by their ids, and their units.")
     ] = False,
@@ -97,17 +103,19 @@ def extraction(
     """Say how many texts a language model repeats word for word, beside texts that it never saw.
 
     Log-probabilities of each token are enough; with --model the model is asked as well, and texts that come out nearly
-    word for word are counted. It is a concern (exit code 3) where more members than controls are shown to come out.
+    word for word are counted. It is a concern (exit code 3) where members are shown to exceed controls by more than the
+    limit.
     """
     from miaudit.auditing.extraction import ExtractionPlan
     from miaudit.collect.asked_passages import Asking, ask_passages
     from miaudit.collect.extraction import audit_extraction
+    from miaudit.findings.policy import checked
     from miaudit.io import token_files
     from miaudit.report import extraction_page
 
     check_free(out, overwrite=overwrite)
     _check_asked(context, model)
-    plan = ExtractionPlan(prefix, suffix, queries, chance, near, confidence, negligible)
+    plan = ExtractionPlan(prefix, suffix, queries, chance, near, confidence, None if not limit else checked(limit))
     asking = Asking(samples, temperature, top_k, passages, batch, seed)
     with progress("passes", meanwhile="reading and counting") as telling:
         held, answers = token_files.read(file), None

@@ -44,7 +44,7 @@ _PANELS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (SYNTHETIC, "synthetic", ("table_path", "schema_path", "secrets", "known", "records")),
     (VERDICT, "attack", ("fpr_targets",)),
     (VERDICT, "evaluation", ("confidence",)),
-    (VERDICT, "reporting", ("primary_metric", "threshold_for_concern", "levels", "prior")),
+    (VERDICT, "reporting", ("limits", "primary_metric", "threshold_for_concern", "levels", "prior")),
     (VERDICT, "attack", ("n_bootstrap",)),
     (VERDICT, "evaluation", ("intervals",)),
     (VERDICT, "attack", ("headline",)),
@@ -56,6 +56,7 @@ _PANELS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 _NAMES = {  # of parameters that are not called as their key, without the _path of files
     "attack.type": "attack",
     "attack.fpr_targets": "fpr",
+    "reporting.limits": "limit",
     "reporting.primary_metric": "primary",
     "reporting.threshold_for_concern": "threshold",
     "coins.reveal": "coins",
@@ -90,12 +91,15 @@ def taken(name: str) -> tuple[Any, Any]:
         default = False
     elif path.endswith("_path") or name in ("mechanism", "coins"):
         plain = Path
+    elif name == "limit":
+        plain, default = list[str], None
     elif typing.get_origin(plain) is tuple or (typing.get_args(plain) and not words):
         plain, default = list[str], None  # one name, or several
     elif words:
         plain = str
     least = 1 if name == "components" else None
     kind_shown = "<names>" if plain == list[str] else "<int>" if least else None
+    kind_shown = "<name=value>" if name == "limit" else kind_shown
     shown = typer.Option(flag(name), help=option.help, rich_help_panel=panel, min=least, metavar=kind_shown)
     return Annotated[plain if default is not None else plain | None, shown], default
 

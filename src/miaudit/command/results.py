@@ -253,7 +253,8 @@ def summary(findings: Findings) -> str:
     counts, challenge, claim, words = findings.counts, findings.challenge, findings.claim, findings.in_words
     lines = [
         *([one_line(challenge.text)] if challenge is not None and challenge.rejected else []),
-        " ".join(text for text in (findings.verdict.text, findings.verdict.besides) if text),
+        findings.verdict.text,
+        *(one_line(text) for text in (_proven(findings), findings.verdict.not_excluded) if text),
         *([one_line(claim.text)] if claim is not None else []),
         "",
         *(one_line(text) for text in (_once(words.said, findings), words.meaning) if text),
@@ -280,6 +281,11 @@ def summary(findings: Findings) -> str:
     others = [_row(findings, m) for m in findings.metrics if not definition.of(m.name).bounded]
     lines += ["In units of the score:", *table(others, columns())] if others else []
     return "\n".join([*lines, *_next(words.steps)])
+
+
+def _proven(findings: Findings) -> str:
+    proven = findings.verdict.proven
+    return f"Proven all the same: {proven}" if proven else ""
 
 
 def _once(said: str, findings: Findings) -> str:

@@ -156,7 +156,7 @@ EVALUATED = Keys(
             Design | None,
             Option(
                 "How membership came about: one-run or multi-run (inclusion was randomised) or zero-run (it was not). "
-                "Never guessed: without it there is no answer.",
+                "Never guessed: without it the audit is not answered.",
                 "leave it out if nobody knows how membership came about",
                 allowed=f"one of {', '.join(DESIGNS)}",
             ),
@@ -179,7 +179,9 @@ OUTPUTS = Keys(
     },
     make=_one_source,
 )
-REPORTING = Keys(keys_of(Plan, "primary_metric", "threshold_for_concern", "levels", "prior", "row_level", "raw_only"))
+REPORTING = Keys(
+    keys_of(Plan, "limits", "primary_metric", "threshold_for_concern", "levels", "prior", "row_level", "raw_only")
+)
 REFERENCE = Keys(keys_of(Reference.named))
 SYNTHETIC = Keys(
     {

@@ -13,6 +13,7 @@ from pathlib import Path
 from miaudit.config.assumed import ANSWERS, QUESTION, WIDE, Assumed, assume, assume_pair
 from miaudit.config.draft import relative, scalar, wrapped
 from miaudit.errors import one_line
+from miaudit.findings.policy import DRAFT
 from miaudit.io.roles import ROWS, Roles
 
 __all__ = ["AuditDraft", "of_pair", "of_table", "of_tokens"]
@@ -168,6 +169,8 @@ def _text(file: str, lines: Iterable[str], missing: Iterable[str], covariates: I
         *(f"  # design: {design:<9}  # {answer}" for answer, design in ANSWERS),
         *(_commented(_COVARIATES) if covariates else ()),
         *(f"  # {line}" for line in covariates),
+        "",
+        *DRAFT.splitlines(),
     ]
     return "\n".join(body) + "\n"
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from miaudit.auditing.plan import Plan
 from miaudit.config import section as sections
 from miaudit.config.audit import MODEL
 from miaudit.config.section import (
@@ -29,6 +30,7 @@ from miaudit.defences.ensemble import Ensemble, Stack
 from miaudit.defences.synthetic import SyntheticTraining
 from miaudit.defences.trial import AS_IT_IS, Trial
 from miaudit.errors import InputError, nearest
+from miaudit.findings.policy import SURE_LIST
 from miaudit.models.protocol import Target, Trainable
 from miaudit.models.targets import Precomputed
 from miaudit.synthesis import CausalGraph, Privacy
@@ -189,11 +191,7 @@ class EvaluationSection(Section):
     seed: Annotated[int, Field(ge=0)] = 0
 
 
-class ReportingSection(Section):
-    """What the verdict on the release is about."""
-
-    primary_metric: Text = "auc"
-    threshold_for_concern: Annotated[float, Field(ge=0, le=1)] | None = None
+REPORTING = Keys(keys_of(Plan, "limits", "primary_metric", "threshold_for_concern"))
 
 
 class DisclosureConfig(File):
@@ -215,16 +213,11 @@ class DisclosureConfig(File):
     disclosure: DisclosureSection = DisclosureSection()
     attack: AttackSection = AttackSection()
     evaluation: EvaluationSection = EvaluationSection()
-    reporting: ReportingSection = ReportingSection()
+    reporting: Annotated[dict[str, Any], REPORTING] = Field(default_factory=dict)
     model: Annotated[dict[str, Any], MODEL] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:
-        metrics = ["auc", "advantage", *(f"tpr_at_fpr_{fpr:g}" for fpr in self.attack.fpr_targets)]
-        metric = self.reporting.primary_metric
-        if metric not in metrics:
-            hint = nearest(metric, metrics) or "choose one"
-            raise ValueError(f"expected one of {', '.join(metrics)} as primary_metric, received {metric!r}; {hint}")
         if not self.target.classifies:
             raise ValueError(f"expected a classifier as target, received {self.target.kind}; it gives no probabilities")
         if self.shadow.keep != "outputs":
@@ -241,9 +234,22 @@ class DisclosureConfig(File):
                 raise ValueError(f"in disclosure.trainings.{name}: {problem}") from None
         return self
 
+    @property
+    def plan(self) -> Plan:
+        """The limits of the verdict and the rates of its metrics, as an audit has them."""
+        plan = Plan(fpr_targets=self.attack.fpr_targets, confidence=self.evaluation.confidence, **self.reporting)
+        plan.policy.only(("auc", SURE_LIST), "miaudit disclosure")
+        if "ate" in plan.policy.metrics:
+            raise InputError("limits", "metrics in [0, 1]", "ate", "its unit differs between measures: choose another")
+        return plan
+
     def refused(self) -> Iterator[str]:
-        """Say that the model would be given row numbers."""
+        """Say that the model would be given row numbers, and what of the limits cannot be."""
         yield from super().refused()
+        try:
+            _ = self.plan
+        except InputError as error:
+            yield f"reporting.{error}"
         yield from self.data.unnamed(self.target)
 
     def extras(self) -> Iterator[str]:

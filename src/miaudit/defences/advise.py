@@ -7,6 +7,7 @@ the owner can bear. Measures that help are then told apart only where their own 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -62,13 +63,14 @@ class Advice:
     recommended: tuple[str, ...]
 
 
-def advise(comparison: DefenceComparison, *, tolerance: float = 0.02) -> Advice:
+def advise(comparison: DefenceComparison, *, tolerance: float = 0.02, within: Sequence[bool] | None = None) -> Advice:
     """Say which measures help, at what price, and which of them the data tell apart.
 
     Parameters
     ----------
     comparison : as :func:`miaudit.defences.compare.compare` gives it
     tolerance : accuracy that may be lost, 0 to 1
+    within : whether each option is within every limit; only such options are recommended. None: no limits were judged
 
     Raises
     ------
@@ -85,11 +87,11 @@ def advise(comparison: DefenceComparison, *, tolerance: float = 0.02) -> Advice:
     parts: list[str] = []
     recommended: list[str] = []
     for use, places in _uses(comparison):
-        text, named = _part(comparison, judged, use, places, tolerance)
+        text, named = _part(comparison, judged, use, places, tolerance, within)
         parts.append(text)
         recommended += named
     return Advice(
-        _summary(comparison, judged, recommended, tolerance),
+        _summary(comparison, judged, recommended, tolerance, within),
         tuple(parts),
         tuple(_rests_on(comparison, tolerance)),
         tuple(judged),
@@ -143,7 +145,12 @@ def _uses(comparison: DefenceComparison) -> list[tuple[str, list[int]]]:
 
 
 def _part(
-    comparison: DefenceComparison, judged: list[JudgedOption], use: str, places: list[int], tolerance: float
+    comparison: DefenceComparison,
+    judged: list[JudgedOption],
+    use: str,
+    places: list[int],
+    tolerance: float,
+    within: Sequence[bool] | None,
 ) -> tuple[str, list[str]]:
     helping = [i for i in places if judged[i].effect == "helps"]
     if not helping:
@@ -162,6 +169,13 @@ def _part(
             f"{'its' if one else 'their'} sets are {'all' if wholly else 'nearly all'} full or {'all ' * wholly}empty"
         )
         return f"{use}: {names} {'is' if one else 'are'} shown to help, but {empty if sets else price}.", []
+    if within is not None:
+        safe = [i for i in affordable if within[i]]
+        if not safe:
+            names = _list([comparison.measured[i].option.called for i in affordable])
+            verb = "is" if len(affordable) == 1 else "are"
+            return f"{use}: {names} {verb} shown to help, but not shown to be within the limits.", []
+        affordable = safe
     best = _not_worse(comparison, affordable)
     told = _list([_told(comparison, i) for i in best])
     verb = "is" if len(best) == 1 else "are"
@@ -216,7 +230,11 @@ def _value(one: MeasuredOption) -> float:
 
 
 def _summary(
-    comparison: DefenceComparison, judged: list[JudgedOption], recommended: list[str], tolerance: float
+    comparison: DefenceComparison,
+    judged: list[JudgedOption],
+    recommended: list[str],
+    tolerance: float,
+    within: Sequence[bool] | None,
 ) -> str:
     count = len(judged) - 1
     if count == 0:
@@ -229,10 +247,15 @@ def _summary(
             f"No defence is shown to help: of {measures}, none has a lower limit of its effect on the AUC above zero"
             f"{known} ({sure} confidence for all together). That is no proof that none does."
         )
+    if not recommended and within is not None and not any(within):
+        return (
+            "No defence can be recommended: none of the options is shown to be within the limits. Train in another "
+            "way, with fewer epochs, more regularisation or differential privacy."
+        )
     if not recommended:
         return (
-            f"No defence can be recommended: what is shown to help costs more than {percent(tolerance)} of accuracy, "
-            "or may."
+            f"No defence can be recommended: what is shown to help is not shown to be within the limits, or costs more "
+            f"than {percent(tolerance)} of accuracy, or may."
         )
     names = {one.option.name: one.option.called for one in comparison.measured}
     said = _list([names[name] for name in dict.fromkeys(recommended)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,13 +13,19 @@ from miaudit.defences.compare import DefenceComparison, MeasuredOption, Models
 from miaudit.defences.differences import PairedDifference
 from miaudit.disclosure import prediction
 from miaudit.errors import InputError, nearest
-from miaudit.findings import verdict as verdict_rule
+from miaudit.evidence import Evidence
+from miaudit.findings import verdict as verdicts
 from miaudit.findings.disclosure import Compared, Counts, DisclosureFindings, Driver, Limits
+from miaudit.findings.judge import Scored, judge, tail_of
+from miaudit.findings.policy import SURE, SURE_LIST, Policy
+from miaudit.findings.verdict import Verdict
 from miaudit.metrics import definition
-from miaudit.metrics.classical import Estimate
+from miaudit.metrics.classical import Estimate, Sample
+from miaudit.metrics.definition import between
+from miaudit.metrics.surest_members import surest_members
 
 _MOST_PREDICTED = 120
-_LEVELS = (0.02, 0.05, 0.1)
+_TIES = 0  # seed of the order of equal scores, the same for every option
 _TURN = "more shadow models (shadow: models) let the attack learn which way round they go"
 _DECLARE = "Declare it if inclusion was decided at random: evaluation: design: one-run."
 
@@ -28,8 +34,7 @@ def findings(
     comparison: DefenceComparison,
     *,
     release: str | None = None,
-    metric: str = "auc",
-    threshold: float | None = None,
+    policy: Policy | None = None,
     tolerance: float = 0.02,
     declared: bool = True,
     drivers: Sequence[Driver] = (),
@@ -46,7 +51,7 @@ def findings(
     ----------
     comparison : as :func:`miaudit.defences.compare.compare` gives it
     release : name of the option that is to be released; by default the outputs as they are
-    metric, threshold : of the verdict; by default the AUC and the threshold that audits have
+    policy : the limits of the verdict; by default those of every command
     tolerance : accuracy that may be lost
     declared : whether memberships are known to have been drawn at random
     drivers : of :func:`miaudit.defences.drivers.drivers`
@@ -56,7 +61,7 @@ def findings(
     Raises
     ------
     InputError
-        For a release or metric that was not measured.
+        For a release that was not measured, and limits on a parameter.
     """
     names = [one.option.name for one in comparison.measured]
     name = release or names[0]
@@ -64,15 +69,18 @@ def findings(
         hint = nearest(name, names) or "choose one"
         raise InputError("release", f"one of {', '.join(names)}", repr(name), hint)
     judged = comparison.measured[names.index(name)]
-    advice = advise(comparison, tolerance=tolerance)
+    policy = Policy.of(None) if policy is None else policy.only(("auc", SURE_LIST), "a comparison of disclosures")
+    confidence = comparison.confidence
+    verdicts_of = [_verdict(one, policy, confidence, declared=True) for one in comparison.measured]
+    advice = advise(comparison, tolerance=tolerance, within=[one.status == "clear" for one in verdicts_of])
     first = comparison.measured[0].option.models
     return DisclosureFindings(
-        verdict=_verdict(judged, metric, threshold, comparison.confidence, declared=declared),
+        verdict=_verdict(judged, policy, confidence, declared=declared),
         release=name,
         recommendation=advice.text,
         parts=advice.parts,
         rests_on=advice.rests_on,
-        options=tuple(_compared(comparison, advice, i) for i in range(len(names))),
+        options=tuple(_compared(comparison, advice, verdict, i) for i, verdict in enumerate(verdicts_of)),
         counts=Counts(
             members=int(first.member.sum()),
             nonmembers=int((~first.member).sum()),
@@ -121,31 +129,48 @@ def predicted(
     return [one.to_dict() for one in found], []
 
 
-def _verdict(
-    one: MeasuredOption, metric: str, threshold: float | None, confidence: float, *, declared: bool
-) -> verdict_rule.Verdict:
-    if metric not in one.leakage:
-        hint = nearest(metric, one.leakage) or "choose one"
-        raise InputError("primary_metric", f"one of {', '.join(one.leakage)}", repr(metric), hint)
-    limit = definition.of(metric).threshold if threshold is None else threshold
-    verdict = verdict_rule.judge(
-        {one.option.called: one.leakage},
-        metric=metric,
-        threshold=limit,
+def _verdict(one: MeasuredOption, policy: Policy, confidence: float, *, declared: bool) -> Verdict:
+    """Judge what one option gives away by every limit."""
+    sample, models = _sample(one), one.option.models
+    tail = tail_of(confidence)
+    surest = surest_members(
+        sample,
+        score=one.option.called,
+        level=tail,
+        sure=policy.sure or SURE,
         confidence=confidence,
-        levels=_LEVELS,
-        turn=_TURN,
+        rng=np.random.default_rng(_TIES),
     )
-    if verdict.status == "clear" and (len(one.option.models.logits) < 1 + 2 * LEAST or not one.option.adaptive):
+    scored = Scored(one.option.called, definition.estimator(sample), sample.effective_nonmembers, surest)
+    verdict = judge(policy, [scored], confidence=confidence, turn=_TURN)
+    if verdict.status == "clear" and (len(models.logits) < 1 + 2 * LEAST or not one.option.adaptive):
         reason = (
-            "No answer: the attack that found little was a plain threshold, without shadow models that went through "
-            "the same. That shows concern where there is some, and never its absence."
+            "The attack that found little was a plain threshold, without shadow models that went through the same. "
+            "That can show concern, and never its absence."
         )
-        verdict = verdict_rule.no_answer("not-testable", reason, metric=metric, threshold=limit, confidence=confidence)
-    return verdict if declared else verdict_rule.undeclared(verdict, _DECLARE)
+        about: dict[str, Any] = {"metric": verdict.metric, "threshold": verdict.threshold, "confidence": confidence}
+        verdict = verdicts.no_answer("not-testable", reason, **about, stated=policy.stated)
+    above = [
+        f"{definition.label(name)} {between(name, found.low, found.high)}"
+        for name, found in one.leakage.items()
+        if found.value is not None and found.low > (definition.chance(name) or 0.0)
+    ]
+    verdict = verdict.beside(f"Above chance: {'; '.join(above)}." if above else "")
+    return verdict if declared else verdicts.undeclared(verdict, _DECLARE)
 
 
-def _compared(comparison: DefenceComparison, advice: Advice, i: int) -> Compared:
+def _sample(one: MeasuredOption) -> Sample:
+    models = one.option.models
+    units = None if models.units is None else models.units[models.rows]
+    return Sample.of(Evidence(score=one.attacked.scores, member=models.member, unit=units, design="one-run"))
+
+
+def _within(verdict: Verdict) -> Literal["exceeded", "within", "open"]:
+    words: dict[str, Literal["exceeded", "within"]] = {"flagged": "exceeded", "clear": "within"}
+    return words.get(verdict.status, "open")
+
+
+def _compared(comparison: DefenceComparison, advice: Advice, verdict: Verdict, i: int) -> Compared:
     one, judged = comparison.measured[i], advice.judged[i]
     auc = one.leakage["auc"]
     return Compared(
@@ -169,6 +194,8 @@ def _compared(comparison: DefenceComparison, advice: Advice, i: int) -> Compared
         effect=judged.effect,
         price=judged.price,
         front=judged.front,
+        within=_within(verdict),
+        limits=verdict.limits,
         recommended=one.option.name in advice.recommended,
         notes=one.notes,
     )

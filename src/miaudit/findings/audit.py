@@ -26,6 +26,7 @@ from miaudit.metrics import classical, definition
 from miaudit.metrics.classical import Sample
 from miaudit.metrics.definition import amount, at_least, between, written
 from miaudit.metrics.roc import Histogram
+from miaudit.metrics.surest_members import SurestMembers
 
 if TYPE_CHECKING:
     from miaudit.findings.plain_words import InWords
@@ -53,6 +54,7 @@ __all__ = [
     "SealedCoins",
     "Separation",
     "SeveralRuns",
+    "SurestMembers",
     "Vulnerability",
     "VulnerableGroup",
     "VulnerableRecord",
@@ -70,6 +72,7 @@ _PLAN = Keys(
     {
         "fpr_targets": Annotated[list[Inside], MinLen(1)],
         "confidence": Annotated[float, Interval(gt=0.5, lt=1)],
+        "limits": Annotated[Mapping[str, float], MinLen(1)],
         "primary_metric": MetricName,
         "threshold_for_concern": float,
         "levels": Annotated[list[Inside], Len(3, 3)],
@@ -80,6 +83,7 @@ _PLAN = Keys(
         "row_level": Count,
     },
     others=Any,
+    optional=("primary_metric", "threshold_for_concern"),
 )
 _DIGEST = Annotated[str, Pattern("^[0-9a-f]{64}$")]
 _EVIDENCE = Keys({"digest": _DIGEST, "source": str, "scores": Annotated[list[str], MinLen(1)]}, others=_SCALAR)
@@ -442,7 +446,7 @@ class Findings(FindingsRecord):
     """
 
     KIND = "audit"
-    DERIVED = ("exit_code", "verdict.exit_code")
+    DERIVED = ("exit_code", "verdict.exit_code", "verdict.word", "verdict.exceeded", "verdict.unresolved")
     LATER = ("vulnerability", "covariates_alone", "reference", "several_runs", "sealed_coins", "about")
 
     verdict: Verdict
@@ -470,6 +474,7 @@ class Findings(FindingsRecord):
     several_runs: SeveralRuns | None = None
     sealed_coins: SealedCoins | None = None
     about: About | None = None
+    surest_members: tuple[SurestMembers, ...] = ()
 
     @property
     def exit_code(self) -> int:

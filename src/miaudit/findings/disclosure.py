@@ -10,7 +10,7 @@ from annotated_types import Ge, MinLen
 
 from miaudit.arrays import Count, Share
 from miaudit.findings.kind import FindingsRecord, Keys
-from miaudit.findings.verdict import Verdict
+from miaudit.findings.verdict import LimitResult, Verdict
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,8 @@ class Compared:
     effect : "helps", "harms" or "not shown"
     price : "none", "bearable", "too high" or "not shown"
     front : whether no other option has a smaller AUC and a larger accuracy, by the estimates
+    within : "exceeded", "within" or "open": every limit of the policy against its attack
+    limits : each limit with what was measured
     recommended : whether the recommendation names it
     notes : what must be said
     """
@@ -84,6 +86,8 @@ class Compared:
     effect: Literal["helps", "harms", "not shown"]
     price: Literal["none", "bearable", "too high", "not shown"]
     front: bool
+    within: Literal["exceeded", "within", "open"]
+    limits: tuple[LimitResult, ...]
     recommended: bool
     notes: tuple[str, ...] = ()
 
@@ -144,6 +148,7 @@ class DisclosureFindings(FindingsRecord):
     """
 
     KIND = "disclosure"
+    DERIVED = ("exit_code", "verdict.word", "verdict.exceeded", "verdict.unresolved")
 
     verdict: Verdict
     release: str
@@ -173,5 +178,5 @@ class DisclosureFindings(FindingsRecord):
 
     @property
     def exit_code(self) -> int:
-        """0 no concern about the release, 3 concern, 4 no answer."""
+        """0 within the limits, 3 concern about the release, 4 not answered."""
         return self.verdict.exit_code

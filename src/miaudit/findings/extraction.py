@@ -10,6 +10,7 @@ from annotated_types import Ge
 
 from miaudit.arrays import Count, Inside, NotNegative, Share, Text
 from miaudit.findings.kind import FindingsRecord, Keys
+from miaudit.findings.verdict import LimitResult
 
 Status = Literal["flagged", "clear", "inconclusive", "not-testable"]
 _EXIT_CODES: dict[Status, int] = {"clear": 0, "flagged": 3, "inconclusive": 4, "not-testable": 4}
@@ -142,18 +143,34 @@ class NamedUnit:
 
 @dataclass(frozen=True)
 class ExtractionVerdict:
-    """What is concluded; ``condition`` is what it assumes and nobody declared, ``way`` of which way it is told."""
+    """What is concluded.
+
+    ``condition`` is what it assumes and nobody declared, ``way`` the way that the text is about, ``stated`` whether the
+    user stated the limit, and ``limits`` what each way shows of it.
+    """
 
     status: Status
     text: Text
     condition: str
     confidence: Inside
     way: WayName
+    stated: bool = True
+    limits: tuple[LimitResult, ...] = ()
 
     @property
     def exit_code(self) -> int:
-        """0 no concern, 3 concern, 4 no answer."""
+        """0 within the limits, 3 concern, 4 not answered."""
         return _EXIT_CODES[self.status]
+
+    @property
+    def exceeded(self) -> tuple[LimitResult, ...]:
+        """The ways in which the limit is exceeded."""
+        return tuple(one for one in self.limits if one.outcome == "exceeded")
+
+    @property
+    def unresolved(self) -> tuple[LimitResult, ...]:
+        """The ways in which the limit is open."""
+        return tuple(one for one in self.limits if one.outcome == "open")
 
 
 @dataclass(frozen=True)
@@ -172,13 +189,15 @@ class ExtractionFindings(FindingsRecord):
     named : texts that come out, those that need the fewest queries first; empty unless asked for
     units : units of which a text comes out, most texts first; empty unless asked for
     counts : texts (and units) of both kinds, passages, and texts too short to have one
-    plan : prefix, suffix, queries, chance, near, confidence, negligible
+    plan : prefix, suffix, queries, chance, near, confidence, and the limit: excess above it raises concern, below it
+        (``within``) is within the limits
     design : how it was decided which texts were trained on; empty if nobody said
     asked : the model that was asked to go on; None where only log-probabilities were read
     notes, source, repeat : as in an audit's findings
     """
 
     KIND = "extraction"
+    DERIVED = ("exit_code", "verdict.exceeded", "verdict.unresolved")
     LATER = ("asked",)
 
     verdict: ExtractionVerdict
@@ -202,7 +221,7 @@ class ExtractionFindings(FindingsRecord):
 
     @property
     def exit_code(self) -> int:
-        """0 no concern, 3 concern, 4 no answer."""
+        """0 within the limits, 3 concern, 4 not answered."""
         return self.verdict.exit_code
 
     def _rows(self) -> Iterator[dict[str, Any]]:

@@ -25,7 +25,7 @@ _LARGEST = 200_000_000
 WIDTH = 100  # characters of a line of text
 _COLUMNS = ("kind", "score", "name", "estimator", "value", "low", "high", "delta", "confidence", "note")
 _NUMBERS = ("value", "low", "high", "delta", "confidence")
-_MEANS = {0: "no concern", 3: "concern", 4: "no answer"}
+_MEANS = {0: "within the limits", 3: "concern", 4: "not answered"}
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class FindingsRecord:
 
     @property
     def exit_code(self) -> int:
-        """Of the command line: 0 no concern, 3 concern, 4 no answer."""
+        """Of the command line: 0 within the limits, 3 concern, 4 not answered."""
         raise NotImplementedError
 
     @classmethod
@@ -440,6 +440,8 @@ def plain(value: Any) -> Any:
     >>> plain({"a": (1, float("inf"))})
     {'a': [1, None]}
     """
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -448,9 +450,7 @@ def plain(value: Any) -> Any:
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if hasattr(value, "item"):
-        return plain(value.item())
-    return str(value)
+    return plain(value.item()) if hasattr(value, "item") else str(value)
 
 
 def _as_written(value: Any) -> Any:

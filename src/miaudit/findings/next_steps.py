@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Literal, Protocol
 
+from miaudit.findings.policy import PARAMETERS
 from miaudit.metrics import classical, definition
 from miaudit.metrics.definition import amount, percent
 
@@ -70,7 +71,7 @@ def reason(found: Audited, auc: Measured | None) -> Literal["no correction", "wr
     if found.design == "zero-run" and not found.is_corrected:
         return "no correction"
     inverted = auc is not None and auc.high is not None and auc.high < 0.5
-    return "wrong way" if inverted or found.design is not None else "not declared"
+    return "wrong way" if inverted or found.verdict.reason != "undeclared" else "not declared"
 
 
 def repeated(repeat: Mapping[str, Any]) -> str:
@@ -93,7 +94,7 @@ def of(found: Audited, primary: Measured | None, auc: Measured | None) -> Iterat
     if status == "flagged":
         yield from _weaken(made)
     elif status == "clear":
-        yield Step("Try a stronger attack before relying on it: shadow models, where the training can be repeated.")
+        yield Step("Try a stronger attack before you rely on this: shadow models, where you can repeat the training.")
         yield Step("Audit the next version in the same way, and compare.", made.comparison)
     elif status == "inconclusive":
         yield from _more_records(found, primary, made)
@@ -201,7 +202,7 @@ def _weaken(made: Made) -> Iterator[Step]:
         measures = str(PurePath(made.config).with_name("measures.yaml"))
         yield Step(
             f"See which measures weaken the attack on this model, and what each costs: if {name} trains a classifier, "
-            "copy its sections target, data, shadow and reporting (its threshold) to measures.yaml beside it.",
+            "copy its sections target, data, shadow and reporting (its limits) to measures.yaml beside it.",
             shlex.join(["miaudit", "disclosure", measures]),
         )
     else:
@@ -228,6 +229,11 @@ def _weaken(made: Made) -> Iterator[Step]:
 
 def _more_records(found: Audited, primary: Measured | None, made: Made) -> Iterator[Step]:
     verdict, counts = found.verdict, found.counts
+    if verdict.metric in PARAMETERS:
+        yield Step(
+            "Describe the mechanism (privacy: mechanism): only an accountant shows that a parameter is within a limit."
+        )
+        return
     metric = definition.of(verdict.metric)
     level = found.plan["confidence"]
     sure = [] if level == _USUAL_CONFIDENCE else ["--confidence", f"{level:g}"]
@@ -238,8 +244,8 @@ def _more_records(found: Audited, primary: Measured | None, made: Made) -> Itera
     if metric.fpr is not None and (primary is None or primary.value is None):
         needed = classical.nonmembers_needed(metric.fpr, verdict.confidence)
         yield Step(
-            f"Audit more {counts.of} that were not trained on: a lower limit at {percent(metric.fpr)} FPR needs at "
-            f"least {needed:,}, and there are {counts.nonmembers:,}.",
+            f"Audit more non-members: a lower limit at {percent(metric.fpr)} FPR needs at least {needed:,} "
+            f"{counts.of}, and there are {counts.nonmembers:,}.",
             shlex.join(_planned(max(counts.members, needed), max(counts.nonmembers, needed), *at, *sure)),
         )
     elif metric.fpr is not None and primary is not None and (primary.value or 0.0) > verdict.threshold:
@@ -279,7 +285,7 @@ def _declare(made: Made) -> Iterator[Step]:
         covariates = ["--covariates", "COLUMNS"] if besides and not named else []
         command = made.again("--design", design, *covariates)
         yield Step(f"{question} Then declare {design if command else how}.{besides}", command, asks=True)
-    yield Step("Does nobody know? Then there is no answer, and none should be given.", asks=True)
+    yield Step("If nobody knows how membership was decided, this audit cannot answer.", asks=True)
 
 
 def _turn(made: Made) -> Iterator[Step]:

@@ -13,9 +13,10 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from statistics import NormalDist
 from typing import Any, Literal, Protocol
 
-from miaudit.findings import next_steps
+from miaudit.findings import next_steps, verdict_text
 from miaudit.findings.about import About
 from miaudit.findings.next_steps import Step
+from miaudit.findings.policy import PARAMETERS, SURE_LIST, in_units_of_score, label_of, written_limit
 from miaudit.findings.verdict import Verdict
 from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, at_least, at_most, between, describe, label, percent, written
@@ -56,7 +57,7 @@ class InWords:
     limits : the metric, its interval and confidence; empty where there is none
     meaning : what follows for the decision at hand
     steps : what to do next, each with a command where there is one
-    plan : what was fixed before the numbers, in a line
+    plan : the limits, and whether somebody stated them, in a line
     slide : all that a slide needs, as lines of text
     """
 
@@ -84,18 +85,26 @@ def of(found: Audited, primary: Measured | None, auc: Measured | None) -> InWord
     >>> evidence = miaudit.Evidence(score=score, member=member, design="one-run")
     >>> findings = miaudit.audit(evidence, plan=miaudit.Plan(fpr_targets=(0.1,)), rng=0)
     >>> print(findings.in_words.said)
-    Of 1,000 audited records in the training data, at least 332 can be told, if 100 of 1,000 others may be accused \
-wrongly. Guessing tells 100.
+    An attacker who accepts 10 false accusations per 1,000 non-members identifies at least 58 of 1,000 members. Random \
+guessing would find 10.
     """
     said, limits = _said(found, primary, auc), _limits(found.verdict, primary)
     plan, meaning = _plan(found), _meaning(found, primary)
+    also = (found.verdict.proven, found.verdict.not_excluded)
     refuted = "" if not claim_is_refuted(found) else f"The claim was {found.claim.text.removeprefix('Refuted: ')}"
     besides = ""
     if refuted and found.verdict.status != "flagged":  # the worse of the two leads
         said = f"{refuted} {said}"
     else:
         besides = refuted
-    lines = [said, besides, limits, "" if found.about is None else found.about.line, f"Plan: {plan}"]
+    lines = [
+        f"{found.verdict.word}. {said}",
+        besides,
+        limits,
+        *also,
+        "" if found.about is None else found.about.line,
+        plan,
+    ]
     return InWords(
         said=said,
         limits=limits,
@@ -112,16 +121,15 @@ wrongly. Guessing tells 100.
 def _said(found: Audited, primary: Measured | None, auc: Measured | None) -> str:
     verdict = found.verdict
     if verdict.status == "refused":
-        return (
-            "No answer: the audited records of the training data and the others differ too much to tell memorisation "
-            "from that difference."
-        )
+        return "Not answered: members and non-members differ too much to separate memorisation from that difference."
     if verdict.status == "not-testable":
         return _without_answer(found, primary, auc)
     status: Bound = "unresolved" if primary is not None and primary.value is None else verdict.status
     text = _about_metric(found, status, _ends(verdict.low, verdict.high), auc)
+    if verdict.status == "clear" and verdict.proven:
+        text = f"Leakage is proven, but no limit is exceeded. {text}"
     if found.is_corrected:
-        text = f"After correction for how the audited records and the others differ: {text[:1].lower()}{text[1:]}"
+        text = f"After correction for how members and non-members differ: {text[:1].lower()}{text[1:]}"
         text += f" This holds {verdict.condition}." if verdict.condition else ""
     if verdict.exploratory:
         text = f"Exploratory, not evidence, since the score was chosen on the same data: {text[:1].lower()}{text[1:]}"
@@ -131,18 +139,18 @@ def _said(found: Audited, primary: Measured | None, auc: Measured | None) -> str
 def _without_answer(found: Audited, primary: Measured | None, auc: Measured | None) -> str:
     reason = next_steps.reason(found, auc)
     if reason == "wrong way":
-        return "No answer: the scores are lower for records of the training data, where they should be higher."
+        return "Not answered: the scores are lower for members, where they should be higher."
     if reason == "no correction":
         return (
-            "No answer: nobody drew by chance which records were trained on, so whatever tells them from others may be "
-            "the difference between two groups of records, and no memory of the model."
+            "Not answered: members were not assigned at random, so an attack may see the difference between two groups "
+            "of records, and not what the model memorised."
         )
-    text = "No answer: nobody said how it was decided which records were trained on."
+    text = "Not answered: nobody declared how membership was decided."
     if primary is None:
         return text
     status: Bound = "unresolved" if primary.value is None else "inconclusive"
     told = _about_metric(found, status, _ends(primary.low, primary.high), auc)
-    return f"{text} If chance decided: {told[:1].lower()}{told[1:]}"
+    return f"{text} If members were assigned at random: {told[:1].lower()}{told[1:]}"
 
 
 def _ends(low: float | None, high: float | None) -> tuple[float, float]:
@@ -152,6 +160,8 @@ def _ends(low: float | None, high: float | None) -> tuple[float, float]:
 
 def _about_metric(found: Audited, status: Bound, ends: tuple[float, float], auc: Measured | None) -> str:
     name, noun = found.verdict.metric, found.counts.of
+    if name in (*PARAMETERS, SURE_LIST):
+        return _of_limit(found.verdict)
     metric = definition.of(name)
     if metric.fpr is not None:
         return _told(status, _inside(ends), metric.fpr, noun)
@@ -160,8 +170,8 @@ def _about_metric(found: Audited, status: Bound, ends: tuple[float, float], auc:
     if name in ("advantage", "balanced_accuracy"):
         share = _inside(ends) if name == "balanced_accuracy" else [(1 + x) / 2 for x in _inside(ends)]
         return (
-            f"Asked about {_OF:,} audited {noun}, half of them in the training data, the attack at its best is right "
-            f"about {_count(status, share, _OF)}. Guessing is right about {_OF // 2}."
+            f"Asked about {_OF:,} {noun}, half of them members, the attack at its best is right about "
+            f"{_count(status, share, _OF)}. Random guessing is right about {_OF // 2}."
         )
     if metric.bounded:
         what = describe(name)
@@ -175,28 +185,42 @@ def _inside(ends: tuple[float, float]) -> list[Decimal]:
 
 
 def _told(status: Bound, ends: list[Decimal], fpr: float, noun: str) -> str:
-    """How many members are found, where so many others are accused."""
+    """How many members are identified, where so many non-members are accused wrongly."""
     exact = Decimal(repr(fpr)).normalize()
     digits, exponent = exact.as_tuple().digits, exact.as_tuple().exponent
     whole = len(digits) <= _MOST_DIGITS and isinstance(exponent, int)
     total = 10 ** max(3, -int(exponent)) if whole else _OF
     while status == "flagged" and 0 < ends[0] * total < 1 and total < _LARGEST:
         total *= 10
-    accused = f"{int(exact * total):,} of {total:,} others" if whole else f"{percent(fpr)} of the others"
+    others, members = ("non-members", "members") if noun == "records" else ("non-member units", "member units")
+    accused = f"accepts {int(exact * total):,} false accusations per {total:,} {others}"
+    accused = accused if whole else f"wrongly accuses {percent(fpr)} of the {others}"
     by_chance = f"{int(exact * total):,}" if whole else percent(fpr)
-    by = "can be told" if status == "flagged" else "can be told by this attack"
+    by = "" if status == "flagged" else " with this attack"
     return (
-        f"Of {total:,} audited {noun} in the training data, {_count(status, ends, total)} {by}, if {accused} may be "
-        f"accused wrongly. Guessing tells {by_chance}."
+        f"An attacker who {accused} identifies {_count(status, ends, total)} of {total:,} {members}{by}. Random "
+        f"guessing would find {by_chance}."
     )
 
 
 def _pairs(status: Bound, ends: list[Decimal], noun: str) -> str:
-    one = noun.removesuffix("s")
+    members = ("member", "non-member") if noun == "records" else ("member unit", "non-member unit")
     return (
-        f"Shown one audited {one} of the training data and one other, the attack says which is which rightly in "
-        f"{_count(status, ends, _OF)} of {_OF:,} such pairs. Guessing is right in {_OF // 2}."
+        f"Shown one {members[0]} and one {members[1]}, the attack picks the member correctly in "
+        f"{_count(status, ends, _OF)} of {_OF:,} such pairs. Random guessing is correct in {_OF // 2}."
     )
+
+
+def _of_limit(verdict: Verdict) -> str:
+    """A limit that is no metric of one score: a privacy parameter, or the list of the surest members."""
+    leading = next(one for one in verdict.limits if one.limit == verdict.metric)
+    if leading.limit == SURE_LIST:
+        text = verdict_text.list_sentence(leading)
+        return text[:1].upper() + text[1:]
+    name, limit = leading.limit, at_most(leading.threshold)
+    if leading.low is None:
+        return f"No lower bound on {name} could be computed. The limit is {limit}."
+    return f"The audit proves a lower bound on {name} of {at_least(leading.low)}. The limit is {limit}."
 
 
 def _count(status: Bound, ends: list[Decimal], total: int) -> str:
@@ -216,11 +240,11 @@ def _within(status: Bound, low: str, high: str) -> str:
 
 def _effect(found: Audited, status: Bound, auc: Measured | None) -> str:
     """An effect in units of the score, which say nothing by themselves: in pairs instead, where there is an AUC."""
-    name, threshold = label(found.verdict.metric), "the threshold of the plan"
+    name, limit = label(found.verdict.metric), "the limit"
     said = {
-        "flagged": f"{name}: above {threshold}, in units of the score.",
-        "clear": f"{name}: below {threshold}, in units of the score, for this attack.",
-    }.get(status, f"{name}: {threshold} lies within the interval, in units of the score.")
+        "flagged": f"{name}: above {limit}, in units of the score.",
+        "clear": f"{name}: below {limit}, in units of the score, for this attack.",
+    }.get(status, f"{name}: {limit} lies within the interval, in units of the score.")
     if auc is None or auc.value is None:
         return said
     return f"{said} {_pairs('inconclusive', _inside(_ends(auc.low, auc.high)), found.counts.of)}"
@@ -229,7 +253,7 @@ def _effect(found: Audited, status: Bound, auc: Measured | None) -> str:
 def _limits(verdict: Verdict, primary: Measured | None) -> str:
     """The metric and its interval; an effect in units of the score stands further down, with its name."""
     name = verdict.metric
-    if primary is None or not definition.of(name).bounded or verdict.low is None:
+    if primary is None or name in (*PARAMETERS, SURE_LIST) or not definition.of(name).bounded or verdict.high is None:
         return ""
     low, high = (float(end) for end in _inside(_ends(verdict.low, verdict.high)))
     same = (low, high) == (primary.low, primary.high) or primary.value is None
@@ -248,49 +272,52 @@ def claim_is_refuted(found: Audited) -> bool:
 def _meaning(found: Audited, primary: Measured | None) -> str:
     if not claim_is_refuted(found):
         return _of_status(found, primary)
-    text = "The privacy claim does not hold for this training: it must not be made."
+    text = "The privacy claim does not hold for this training. Do not make it."
     if found.verdict.status == "clear":
-        return f"{text} That this attack stays below the limit of the plan does not make up for it."
+        return f"{text} That this attack stays within the limits does not make up for it."
     return f"{text} {_of_status(found, primary)}"
 
 
 def _of_status(found: Audited, primary: Measured | None) -> str:
     verdict = found.verdict
     if verdict.status == "flagged":
-        text = "The limit of the plan is exceeded: released as it is, this gives away more than was to be accepted."
         if verdict.exploratory:
-            return f"{text} Confirm it on other records before anything rests on it."
-        return f"{text} How bad that is depends on what being in the data says about somebody."
+            return "A limit is exceeded in an exploratory audit. Confirm it on other records before you rely on it."
+        return (
+            "A limit is exceeded. Do not release this as it is, unless you accept what the attack reveals. How much "
+            "harm that does depends on what being in the data says about a person."
+        )
     if verdict.status == "clear":
         return (
-            "Nothing found here speaks against a release at the limit of the plan. That is about this attack on these "
-            "records: a stronger attack, or more exposed records, may give away more."
+            "No measured score exceeds a limit. This is about these attacks on these records: a stronger attack, or "
+            "more exposed records, may reveal more."
         )
     if verdict.status == "inconclusive":
         few = primary is None or primary.value is None
-        why = "there are too few others to measure it" if few else "the limit of the plan lies within the interval"
-        return f"This decides nothing, neither for a release nor against it: {why}. It is no pass."
+        why = "there are too few non-members to measure it" if few else "a limit lies within the interval"
+        return f"This audit decides nothing, neither for a release nor against it: {why}. Do not treat this as a pass."
     if verdict.status == "refused":
-        return "No decision can rest on this audit. It shows neither leakage nor its absence."
-    return "No decision can rest on these numbers as they are."
+        return "Do not base a decision on this audit. It shows neither leakage nor its absence."
+    return "Do not base a decision on these numbers as they are."
 
 
 # -- the plan ----------------------------------------------------------------------------------------------------------
 
 
 def _plan(found: Audited) -> str:
-    verdict, plan = found.verdict, found.plan
-    name = verdict.metric
-    bounded = definition.of(name).bounded
-    against = f"a threshold of {amount(name, verdict.threshold)}" if bounded else "a threshold in units of the score"
-    rates = ", ".join(percent(fpr) for fpr in plan["fpr_targets"])
-    parts = [f"{label(name)} against {against}"]
-    parts += [f"false-positive rates {rates}", f"{percent(plan['confidence'])} confidence"]
+    """The limits, whose they are, the confidence, and how several scores were counted."""
+    limits = ", ".join(f"{label_of(name)} {_limit(name, limit)}" for name, limit in found.plan["limits"].items())
+    whose = "Limits of this audit" if found.verdict.stated else "Default limits"
+    parts = [f"{whose}: {limits}", f"{percent(found.plan['confidence'])} confidence"]
     if len(found.evidence["scores"]) > 1:
         several = {"bonferroni": "corrected for several scores", "split": "score chosen on other records"}
-        kind = plan["headline"]["kind"]
+        kind = found.plan["headline"]["kind"]
         parts.append(several.get(kind, "score declared" if kind == "declared" else "score chosen on the same data"))
     return "; ".join(parts)
+
+
+def _limit(name: str, limit: float) -> str:
+    return "in units of the score" if in_units_of_score(name) else written_limit(name, limit)
 
 
 # -- privacy parameters ------------------------------------------------------------------------------------------------

@@ -1,17 +1,18 @@
-"""The verdict: one metric against one threshold, in words that never say more than the interval does."""
+"""The verdict: every limit of the policy, and what was measured against it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Protocol
 
-from miaudit.arrays import Inside, Text
+from miaudit.arrays import Inside, Share, Text
 from miaudit.findings.kind import Pattern
-from miaudit.metrics.definition import METRICS, amount, beyond, describe, of, percent
+from miaudit.metrics.definition import METRICS
 
 Status = Literal["flagged", "clear", "inconclusive", "not-testable", "refused"]
+Outcome = Literal["exceeded", "within", "open", "silent"]
 
 
 @dataclass(frozen=True)
@@ -30,21 +31,25 @@ def _defined(name: Any, follows: Callable[[Any], str]) -> str:
     return name if isinstance(name, str) and name in METRICS else follows(name)
 
 
-MetricName = Annotated[str, _Metric("^(auc|advantage|balanced_accuracy|ate|tpr_at_fpr_[0-9][0-9.e+-]*)$")]
+_METRIC = "auc|advantage|balanced_accuracy|ate|tpr_at_fpr_[0-9][0-9.e+-]*"
+MetricName = Annotated[str, _Metric(f"^({_METRIC})$")]
+LimitName = Annotated[str, _Metric(f"^({_METRIC}|epsilon|mu|surest_members|copies|extraction|secret: .+)$")]
 LEVEL_NAMES = ("low", "moderate", "elevated", "material")
 _EXIT_CODES: dict[str, int] = {"clear": 0, "flagged": 3, "inconclusive": 4, "not-testable": 4, "refused": 4}
+CONCERN, WITHIN, NOT_ANSWERED = "Concern", "Within the limits", "Not answered"
+_REASONS = {"not-testable": "not testable"}
 TURN = (
     "if they are losses, --signal loss (signal: loss in a configuration file) turns them; any other score is turned by "
     "its sign"
 )
 NOT_CAUSAL = (
-    "No answer: members and non-members were not assigned at random (zero-run), so raw numbers mix memorisation with "
-    "the difference between the two populations."
+    "Members and non-members were not assigned at random (zero-run), so raw numbers mix memorisation with the "
+    "difference between the two populations."
 )
 CONDITIONS: dict[str | None, str] = {
     "zero-run": "if the covariates account for how members and non-members differ",
 }
-NOT_DECLARED = "No answer: nobody declared how membership came about."
+NOT_DECLARED = "Nobody declared how membership was decided."
 DECLARE = (
     "Declare it: --design one-run or multi-run if inclusion was decided at random, --design zero-run if it was not "
     "(design: in a configuration file)."
@@ -52,8 +57,49 @@ DECLARE = (
 
 
 def code_of(status: str) -> int | None:
-    """Return the exit code of a verdict with this status; None for a status that none has."""
+    """Return the exit code of a verdict with this status; None for a status that does not exist."""
     return _EXIT_CODES.get(status)
+
+
+def word_of(status: str, reason: str | None = None) -> str:
+    """Return the word that people read for a status, and why there is no answer where there is none.
+
+    Examples
+    --------
+    >>> word_of("clear"), word_of("not-testable"), word_of("not-testable", "undeclared")
+    ('Within the limits', 'Not answered (not testable)', 'Not answered (undeclared)')
+    """
+    if status in ("flagged", "clear"):
+        return CONCERN if status == "flagged" else WITHIN
+    return f"{NOT_ANSWERED} ({reason or _REASONS.get(status, status)})"
+
+
+@dataclass(frozen=True)
+class LimitResult:
+    """One limit of the policy, and what one score shows of it.
+
+    Attributes
+    ----------
+    limit : name of the limit
+    score : name of the score that was measured; of ``epsilon`` and ``mu``, of all that count
+    low : lower confidence limit that was compared, after the correction for the number of limits and scores; of
+        ``surest_members`` the members on the list; None where there is none
+    high : upper confidence limit at the confidence of the audit; of ``surest_members`` the length of the list
+    threshold : the limit itself
+    p : of "the limit is not exceeded", one-sided, before any correction
+    outcome : "exceeded" (the lower limit lies above), "within" (the upper limit lies below) or "open"; of
+        ``surest_members`` "silent" where the list is not shown to be more right: that clears nothing
+    resolved : whether so many records can exceed the limit at all; else the upper limit alone counts
+    """
+
+    limit: LimitName
+    score: str
+    low: float | None
+    high: float | None
+    threshold: float
+    p: Share | None
+    outcome: Outcome
+    resolved: bool = True
 
 
 @dataclass(frozen=True)
@@ -63,19 +109,24 @@ class Verdict:
     Attributes
     ----------
     status : "flagged", "clear", "inconclusive", "not-testable" or "refused"
-    metric : name of the primary metric
-    threshold : for concern
-    low, high : confidence limits of the metric, for the score that the verdict is about
-    confidence : of the interval
-    level : the wording that the limits support (erratum C5); empty for metrics other than a TPR
+    reason : "undeclared" where nobody declared how membership was decided, else None
+    metric : name of the limit that the text leads with
+    threshold : that limit
+    low, high : confidence limits that were compared with it
+    confidence : of two-sided intervals
+    level : the wording that the limits support (erratum C5); empty for limits other than a TPR at a low FPR
     condition : what the verdict assumes and nobody declared; empty if nothing
     exploratory : whether the score was chosen on the same data without correction
-    text : the verdict as a sentence
-    besides : what else lies above chance, where the verdict raises no concern
+    text : the verdict as a sentence or more
+    stated : whether they are limits of this audit; else they are the default limits
+    limits : every limit and score that counts; empty without an answer
+    proven : what is proven all the same where no limit is exceeded, in sentences
+    not_excluded : what a verdict within the limits does not exclude, as a sentence
     """
 
     status: Status
-    metric: MetricName
+    reason: Literal["undeclared"] | None
+    metric: LimitName
     threshold: float
     low: float | None
     high: float | None
@@ -84,18 +135,36 @@ class Verdict:
     condition: str
     exploratory: bool
     text: Text
-    besides: str = ""
+    stated: bool = True
+    limits: tuple[LimitResult, ...] = ()
+    proven: str = ""
+    not_excluded: str = ""
 
     @property
     def exit_code(self) -> int:
-        """0 no concern, 3 concern, 4 no answer."""
+        """0 within the limits, 3 concern, 4 not answered."""
         return _EXIT_CODES[self.status]
 
-    def beside(self, above: str) -> Verdict:
-        """Name what else lies above chance, in words, where the verdict alone would hide it."""
-        if not above or self.status not in ("clear", "inconclusive"):
+    @property
+    def word(self) -> str:
+        """What people read: Concern, Within the limits, or Not answered with the reason."""
+        return word_of(self.status, self.reason)
+
+    @property
+    def exceeded(self) -> tuple[LimitResult, ...]:
+        """The limits that are exceeded."""
+        return tuple(one for one in self.limits if one.outcome == "exceeded")
+
+    @property
+    def unresolved(self) -> tuple[LimitResult, ...]:
+        """The limits that are open, or that so few records cannot show to be exceeded."""
+        return tuple(one for one in self.limits if one.outcome == "open" or not one.resolved)
+
+    def beside(self, proven: str, not_excluded: str = "") -> Verdict:
+        """Add what is proven all the same, and what is not excluded, where the verdict alone would hide it."""
+        if self.status not in ("clear", "inconclusive"):
             return self
-        return replace(self, besides=f"The verdict is about one metric and its threshold. Above chance: {above}.")
+        return replace(self, proven=proven, not_excluded=not_excluded if self.status == "clear" else "")
 
 
 class Measured(Protocol):
@@ -120,143 +189,29 @@ def limits(measured: Measured) -> tuple[float, float]:
     return -math.inf if low is None else low, math.inf if high is None else high
 
 
-def judge(
-    measured: Mapping[str, Mapping[str, Measured]],
+def no_answer(
+    status: Literal["not-testable", "refused"],
+    reason: str,
     *,
     metric: str,
     threshold: float,
     confidence: float,
-    levels: tuple[float, float, float],
-    condition: str = "",
-    exploratory: bool = False,
-    turn: str = TURN,
-) -> Verdict:
-    """Compare the primary metric of each score that counts with the threshold.
-
-    ``measured`` holds of each score its metrics by name: the primary one, and the AUC, corrected where that is.
-    Flagged when the lower limit of one exceeds the threshold; clear when the upper limits of all are below it;
-    otherwise inconclusive. The limits must already hold for all scores together. Below its resolution a metric never
-    flags. Unless one is flagged, a score whose AUC is shown to be below one half leaves nothing to test: turned round
-    it is an attack that was not measured. ``turn`` then says how it is turned.
-
-    Examples
-    --------
-    >>> from miaudit.metrics.classical import Estimate
-    >>> found = {"tpr_at_fpr_0.01": Estimate(0.1, 0.08, 0.12, 0.95), "auc": Estimate(0.7, 0.6, 0.8, 0.95)}
-    >>> verdict = judge({"loss": found}, metric="tpr_at_fpr_0.01", threshold=0.06, confidence=0.95,
-    ...                 levels=(0.02, 0.05, 0.1))
-    >>> verdict.status, verdict.level, verdict.exit_code
-    ('flagged', 'at least elevated', 3)
-    """
-    primary = [found[metric] for found in measured.values()]
-    loudest = max(primary, key=lambda m: (-1.0 if m.value is None else limits(m)[0], limits(m)[1]))
-    widest = max(primary, key=lambda m: limits(m)[1])
-    inverted = list(_inverted(measured, metric))
-    status: Status
-    if loudest.value is not None and limits(loudest)[0] > threshold:
-        status, about = "flagged", loudest
-    elif inverted:
-        reason = _inverted_sentence(inverted, confidence, turn)
-        none = no_answer("not-testable", reason, metric=metric, threshold=threshold, confidence=confidence)
-        return replace(none, exploratory=exploratory)
-    elif limits(widest)[1] < threshold:
-        status, about = "clear", widest
-    else:
-        status, about = "inconclusive", widest
-    low, high = limits(about)
-    return Verdict(
-        status=status,
-        metric=metric,
-        threshold=threshold,
-        low=low,
-        high=high,
-        confidence=confidence,
-        level=_level(status, low, high, levels) if of(metric).has_levels else "",
-        condition=condition,
-        exploratory=exploratory,
-        text=_sentence(status, about, metric, threshold, confidence, condition, exploratory),
-    )
-
-
-def no_answer(
-    status: Literal["not-testable", "refused"], reason: str, *, metric: str, threshold: float, confidence: float
+    stated: bool = True,
 ) -> Verdict:
     """Return the verdict of an audit that the evidence does not allow; the reason is its text."""
-    return Verdict(status, metric, threshold, None, None, confidence, "", "", False, reason)
+    text = f"{word_of(status)}: {reason}"
+    return Verdict(status, None, metric, threshold, None, None, confidence, "", "", False, text, stated)
 
 
 def undeclared(would_be: Verdict, declare: str = DECLARE) -> Verdict:
-    """Return the verdict on evidence whose design nobody declared: no answer, and what the answer would be.
+    """Return the verdict on evidence whose design nobody declared: not answered, and what the answer would be.
 
     Parameters
     ----------
-    would_be : what :func:`judge` says as if membership was randomised
+    would_be : what :func:`miaudit.findings.judge.judge` says as if membership was decided at random
     declare : how it is declared, as a sentence
     """
-    if would_be.status == "not-testable":
-        text = f"{would_be.text} Nor did anybody declare how membership came about. {declare}"
-    else:
-        said = f"If membership was randomised it would be: {would_be.text}"
-        text = f"{NOT_DECLARED} {declare} {said}"
-    return replace(would_be, status="not-testable", low=None, high=None, level="", condition="", text=text)
-
-
-def _level(status: Status, low: float, high: float, levels: tuple[float, float, float]) -> str:
-    def name(rate: float) -> str:
-        return LEVEL_NAMES[sum(rate >= level for level in levels)]
-
-    if status == "flagged":
-        return f"at least {name(low)}" if name(low) != "material" else "material"
-    if status == "clear":
-        return f"at most {name(high)}" if name(high) != "low" else "low"
-    return name(low) if name(low) == name(high) else f"anything from {name(low)} to {name(high)}"
-
-
-def _sentence(
-    status: Status, about: Measured, metric: str, threshold: float, confidence: float, condition: str, exploratory: bool
-) -> str:
-    what, sure = describe(metric), f"{percent(confidence)} confidence"
-    bottom, top = limits(about)
-    limit, high = amount(metric, threshold), amount(metric, top, "up")
-    if status == "flagged":
-        low = beyond(metric, bottom, threshold, "down")
-        text = f"Concern: with {sure}, {what} is at least {low}, above the threshold of {limit}."
-    elif status == "clear":
-        high = beyond(metric, top, threshold, "up")
-        text = (
-            f"No concern at this threshold: with {sure}, {what} is at most {high}, below the threshold of {limit}. "
-            "Leakage below that limit, or to a stronger attack, was not looked for."
-        )
-    elif about.value is not None:
-        text = (
-            f"Inconclusive: with {sure}, {what} lies between {amount(metric, bottom, 'down')} and {high}; the "
-            f"threshold of {limit} is in between."
-        )
-    else:
-        text = (
-            f"Inconclusive: there are too few non-members to measure {what}; "
-            f"it can only be said to be at most {high} ({sure}), and the threshold is {limit}."
-        )
-    if condition:
-        text = f"{text} This holds {condition}."
-    return f"Exploratory, not evidence: {text}" if exploratory else text
-
-
-def _inverted(measured: Mapping[str, Mapping[str, Measured]], metric: str) -> Iterator[str]:
-    """Yield of each score that is shown to point the wrong way, lower for members, how it shows."""
-    for score, found in measured.items():
-        auc_high, high = (limits(found[name])[1] for name in ("auc", metric))
-        if auc_high < 0.5:
-            yield f"the AUC of {score} is at most {amount('auc', auc_high, 'up')}"
-        elif not of(metric).bounded and high < (of(metric).chance or 0):
-            what = describe(metric).partition(" (")[0].replace("the score", score)
-            yield f"{what} is at most {amount(metric, high, 'up')}"
-
-
-def _inverted_sentence(inverted: list[str], confidence: float, turn: str) -> str:
-    said = ", ".join(inverted)
-    return (
-        f"No answer: scores point the wrong way (with {percent(confidence)} confidence {said}); {turn}. Scores must be "
-        "higher for members: where they are lower, an attacker turns them round, and that attack was not measured. "
-        f"(Of scores that say nothing, {percent((1 - confidence) / 2)} look so by chance.)"
-    )
+    said = f"If membership was decided at random, the verdict would be: {would_be.text}"
+    text = f"{word_of('not-testable', 'undeclared')}: {NOT_DECLARED} {declare} {said}"
+    hidden: dict[str, Any] = {"low": None, "high": None, "level": "", "condition": "", "limits": ()}
+    return replace(would_be, status="not-testable", reason="undeclared", text=text, **hidden)

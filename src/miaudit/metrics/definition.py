@@ -143,6 +143,11 @@ def estimates(sample: Sample, names: Iterable[str], confidence: float) -> dict[s
     return {name: of(name).estimate(sample, confidence=confidence) for name in names}
 
 
+def estimator(sample: Sample) -> Callable[[str, float], Estimate]:
+    """Return the function that estimates a metric of a sample, by its name, at a two-sided confidence."""
+    return lambda name, confidence: of(name).estimate(sample, confidence=confidence)
+
+
 def names(fpr_targets: Iterable[float]) -> tuple[str, ...]:
     """Return the names of the metrics of every audit: ``tpr_at_fpr_...`` for each target, then those of one name."""
     return (*map(tpr_name, fpr_targets), *BUILT_IN)

@@ -96,7 +96,8 @@ def left_out(findings: Findings) -> dict[str, str]:
 
     The verdict's chart of an effect would have units of the score, which say nothing to whoever reads the first screen.
     """
-    reasons = {} if definition.of(findings.verdict.metric).bounded else {"verdict": ""}
+    drawable = definition.of(findings.verdict.metric).bounded  # no privacy parameter, and no list
+    reasons = {} if drawable else {"verdict": ""}
     limit = findings.counts.smallest_fpr
     if findings.curve and limit > _HARDLY_RESOLVED:
         few = f"so few non-members resolve no false-positive rate below {percent(limit, 'down')}"
@@ -164,7 +165,7 @@ def _verdict(findings: Findings, low: float, high: float) -> alt.LayerChart:
     layers: list[alt.Chart] = [*_level_bands(findings, x)] if definition.of(name).has_levels else []
     for at, text, colour, dash, row in (
         (chance(name), "chance", GREY, [2, 3], "bottom"),
-        (threshold, f"threshold {amount(name, threshold)}", RED, [6, 3], "top"),
+        (threshold, f"limit {amount(name, threshold)}", RED, [6, 3], "top"),
     ):
         if at is not None:
             layers += _marked_rule(at, text, colour, dash, x, row)
@@ -181,7 +182,7 @@ def _verdict(findings: Findings, low: float, high: float) -> alt.LayerChart:
             .encode(x=alt.X("value:Q", **x), y=alt.value(44))
         )
     said = f"{label(name)}: {percent(findings.verdict.confidence)} interval {between(name, low, high)}"
-    title = f"{said}, threshold {amount(name, threshold)}"
+    title = f"{said}, limit {amount(name, threshold)}"
     return finished(layers, title, [], f"{title}.", 88)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import base64
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.audit import foremost, named
 from miaudit.findings.plain_words import claim_is_refuted
-from miaudit.findings.verdict import LEVEL_NAMES, NOT_DECLARED
+from miaudit.findings.policy import SURE_LIST, in_units_of_score, label_of, written_limit
+from miaudit.findings.verdict import DECLARE, LEVEL_NAMES, NOT_DECLARED, LimitResult
 from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, between, chance, label, percent, rate_with_limits
 from miaudit.report import audit_charts, drawing, page_frame, privacy_page
@@ -115,24 +115,71 @@ def _claim_leads(findings: Findings) -> bool:
 def _verdict(findings: Findings, said: str) -> dict[str, Any]:
     """The box on the whole audit: a refuted claim leads, and what the metric said follows."""
     verdict, claim = findings.verdict, findings.claim
-    status, word = verdict.status, page_frame.WORDS[verdict.status]
-    asked = rf"{re.escape(NOT_DECLARED)} Declare it: .*?\)\. "  # in the words of any version
-    text, explained = re.sub(f"^{asked}", "", verdict.text.removeprefix(f"{word}: ")), ""
+    status, word = verdict.status, verdict.word
+    asked = f"{NOT_DECLARED} {DECLARE} "
+    text, explained = verdict.text.removeprefix(f"{word}: ").removeprefix(asked), ""
     if claim is not None and _claim_leads(findings):
         status, word, text = "flagged", "Claim refuted", verdict.text
         explained = privacy_page.explained(findings)[claim.parameter]
+    limits = _limits(findings)
     return {
         **vars(verdict),
         "status": status,
+        "tone": "warned" if status == "clear" and verdict.proven else status,
+        "limits": limits,
         "word": word,
         "lead": said,
         "explained": explained,
-        "text": text[:1].upper() + text[1:],
-        "in_units_of_score": bool(findings.metrics) and not definition.of(verdict.metric).bounded,
+        "text": "" if limits else text[:1].upper() + text[1:],
+        "in_units_of_score": bool(findings.metrics) and in_units_of_score(verdict.metric),
         "level": f"Reading level supported by the interval: {verdict.level}" if verdict.level else "",
         "score": findings.scores[0].score,
         "corrected": _corrected_by(findings),
     }
+
+
+_OUTCOMES = {"exceeded": "exceeded", "within": "within", "open": "open", "silent": "no alarm"}
+
+
+def _limits(findings: Findings) -> list[dict[str, str]]:
+    """Every limit with what was measured of it: of each the score that is nearest to exceeding it."""
+    nearest: dict[str, LimitResult] = {}
+    for one in findings.verdict.limits:
+        held = nearest.get(one.limit)
+        rank = (one.outcome == "exceeded", one.outcome == "open", one.high or 0.0)
+        if held is None or rank > (held.outcome == "exceeded", held.outcome == "open", held.high or 0.0):
+            nearest[one.limit] = one
+    several = len(findings.scores) > 1
+    return [
+        {
+            "limit": label_of(one.limit),
+            "measured": _measured_of(one),
+            "threshold": "in units of the score" if in_units_of_score(one.limit) else _threshold(one),
+            "outcome": _OUTCOMES[one.outcome],
+            "tone": {"exceeded": "flagged", "within": "clear", "open": "inconclusive"}.get(one.outcome, ""),
+            "note": "" if one.resolved else "too few non-members for a lower limit",
+            "score": one.score if several else "",
+        }
+        for one in nearest.values()
+    ]
+
+
+def _threshold(one: LimitResult) -> str:
+    shown = written_limit(one.limit, one.threshold)
+    return f"{shown} of such a list, at even odds" if one.limit == SURE_LIST else shown
+
+
+def _measured_of(one: LimitResult) -> str:
+    if one.limit == SURE_LIST:
+        return f"{int(one.low or 0):,} of the {int(one.high or 0):,} highest scores are members"
+    if in_units_of_score(one.limit):
+        return "in units of the score"
+    low, high = written_limit(one.limit, one.low, "down"), written_limit(one.limit, one.high, "up")
+    if one.low is None and one.high is None:
+        return "not measured"
+    if one.outcome == "exceeded" or one.high is None:
+        return f"at least {low}"
+    return f"at most {high}" if one.outcome == "within" or not one.resolved or one.low is None else f"{low} to {high}"
 
 
 def _corrected_by(findings: Findings) -> str:
@@ -340,7 +387,7 @@ def _metric_row(findings: Findings, metric: Metric) -> dict[str, Any]:
         "step": amount(name, metric.step_value),
         "bootstrap": between(name, bootstrap["low"], bootstrap["high"]) if bootstrap else "–",
         "note": metric.note,
-        "primary": name == findings.verdict.metric and metric in foremost(findings.metrics),
+        "primary": name in findings.plan["limits"] and metric in foremost(findings.metrics),
     }
 
 
@@ -509,13 +556,13 @@ def cell(findings: Findings) -> str:
 def _cell_verdict(findings: Findings) -> tuple[str, str, str]:
     """Tone, word and text of the box: as on the page, a refuted claim leads where the metric raised no concern."""
     verdict, claim = findings.verdict, findings.claim
-    status, word = str(verdict.status), page_frame.WORDS[verdict.status]
-    said = [str(verdict.text), verdict.besides]
+    status, word = str(verdict.status), verdict.word
+    said = [str(verdict.text), verdict.proven, verdict.not_excluded]
     if claim is not None and claim.status == "refuted" and status != "flagged":
         status, word, said = "flagged", "Claim refuted", [str(claim.text).removeprefix("Refuted: "), *said]
     elif claim is not None:
         said.append(str(claim.text))
-    text = " ".join(filter(None, said)).removeprefix(f"{word}: ").removeprefix("No answer: ")
+    text = " ".join(filter(None, said)).removeprefix(f"{word}: ")
     return status, word, text[:1].upper() + text[1:]
 
 

@@ -148,7 +148,7 @@ def _section(content: Findings, url: str) -> Iterator[str]:
     verdict, counts = content.verdict, content.counts
     yield "## Membership-inference audit"
     yield ""
-    yield escaped(" ".join(text for text in (verdict.text, verdict.besides) if text))
+    yield escaped(" ".join(text for text in (verdict.text, verdict.proven, verdict.not_excluded) if text))
     yield ""
     if content.claim is not None:
         yield from (escaped(content.claim.text), "")

@@ -65,7 +65,7 @@ def page(findings: ExtractionFindings) -> str:
     """Write the findings as one self-contained HTML page."""
     verdict = findings.verdict
     word = page_frame.WORDS[verdict.status]
-    text = verdict.text.removeprefix(f"{word}: ").removeprefix("No concern at this limit: ")
+    text = verdict.text.removeprefix(f"{word}: ")
     plan = findings.plan
     about = _about(findings)
     return page_frame.render(

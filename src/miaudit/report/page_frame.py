@@ -12,19 +12,14 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from miaudit.findings.verdict import word_of
 from miaudit.report import drawing
 
 if TYPE_CHECKING:
     import altair as alt
     import jinja2
 
-WORDS = {
-    "flagged": "Concern",
-    "clear": "No concern at this threshold",
-    "inconclusive": "Inconclusive",
-    "not-testable": "Not testable",
-    "refused": "Refused",
-}
+WORDS = {status: word_of(status) for status in ("flagged", "clear", "inconclusive", "not-testable", "refused")}
 
 
 def render(

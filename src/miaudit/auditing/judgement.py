@@ -1,0 +1,280 @@
+"""The verdict of an audit: what measures each limit of the plan's policy, and the rule that compares."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from miaudit.auditing import zero_run
+from miaudit.auditing.plan import Bootstrap, Case
+from miaudit.auditing.zero_run import Correction
+from miaudit.dp import accounting
+from miaudit.dp.verdict import LowerBound
+from miaudit.errors import InputError
+from miaudit.findings import judge as rule
+from miaudit.findings import verdict as verdicts
+from miaudit.findings.audit import Metric, ScoreFindings, foremost
+from miaudit.findings.judge import Scored
+from miaudit.findings.policy import SURE
+from miaudit.findings.verdict import LimitResult, Measured, Verdict
+from miaudit.metrics import definition
+from miaudit.metrics.classical import Estimate
+from miaudit.metrics.definition import at_least, percent
+from miaudit.metrics.surest_members import SurestMembers, surest_members
+
+__all__ = ["Judged", "all_the_same", "judged"]
+
+Bounding = Callable[[Case], Sequence[LowerBound]]
+_STEPS = 14  # halvings of the logarithm of a level, for the p-value of a limit on epsilon or mu
+_LEAST = 1e-12
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The verdict, the score that the findings are about, and the surest members of each score."""
+
+    verdict: Verdict
+    best: str
+    surest: tuple[SurestMembers, ...]
+
+
+def judged(
+    case: Case,
+    found: Mapping[str, Sequence[Metric]],
+    nonmembers: Mapping[str, float],
+    correction: Correction | None,
+    *,
+    obstacle: str,
+    bounding: Bounding,
+    fair_coins: bool,
+    turn: str,
+    rng: np.random.Generator,
+) -> Judged:
+    """Compare the limits of the plan with every score that counts.
+
+    Parameters
+    ----------
+    case : the audited records and the plan
+    found : metrics of each score, corrected ones first
+    nonmembers : effective number of non-members of each score
+    correction : of zero-run evidence, where the numbers are corrected by it
+    obstacle : why the evidence allows no answer; empty if it does
+    bounding : the bounds of the case at another confidence
+    fair_coins : whether independent fair coins decided each membership
+    turn : how scores that point the wrong way are turned
+    rng : orders equal scores of the surest members, and draws the folds of estimates that are made again
+    """
+    plan, policy = case.plan, case.plan.policy
+    lists, again = rng.spawn(2)
+    surest = {} if case.audited.design == "zero-run" or obstacle else _surest(case, fair_coins=fair_coins, rng=lists)
+    every = {
+        name: Scored(name, _estimator(case, name, found[name], correction, again), nonmembers[name], surest.get(name))
+        for name in case.names
+    }
+    counting = [every[name] for name in case.judged]
+    metrics = [name for name in policy.metrics if not obstacle or found[case.judged[0]]]
+    best = case.headline or max(case.judged, key=lambda name: _loudness(every[name], found[name], metrics, case))
+    if obstacle:
+        return Judged(_without_answer(case, correction, obstacle), best, ())
+    verdict = rule.judge(
+        policy,
+        counting,
+        others=[one for name, one in every.items() if name not in case.judged and not case.exploratory],
+        confidence=plan.confidence,
+        parameter=_parameters(case, bounding, slow=case.audited.design == "zero-run"),
+        levels=plan.levels,
+        condition=verdicts.CONDITIONS.get(case.audited.design, ""),
+        exploratory=case.exploratory,
+        turn=turn,
+    )
+    verdict = verdicts.undeclared(verdict) if case.audited.design is None else verdict
+    return Judged(verdict, best, tuple(surest.values()))
+
+
+def all_the_same(found: Judged, scores: Sequence[ScoreFindings], bounds: Sequence[LowerBound]) -> tuple[str, str]:
+    """Return what is proven although no limit is exceeded, and what a verdict within the limits does not exclude."""
+    found_by = "" if len(scores) == 1 else "{}: "
+    above = [f"{found_by.format(one.score)}{text}" for one in scores if (text := one.above_chance)]
+    parts = [f"The attack is better than random guessing: {'; '.join(above)}."] if above else []
+    known = [
+        f"{bound.parameter} at least {at_least(bound.value)}"
+        + (f" at delta = {bound.delta:g}" if bound.parameter == "epsilon" else "")
+        for bound in bounds
+        if bound.value > 0 and not bound.exploratory
+    ]
+    parts += [f"Lower bounds on privacy parameters: {', '.join(known)}."] if known else []
+    lists = [one for one in found.surest if one.exceeded]
+    if lists:
+        one = max(lists, key=lambda one: one.listed)
+        parts.append(
+            f"An attacker can name {one.listed:,} records of which {one.members:,} are members ({one.score}): at even "
+            f"odds such a list is, as a whole, more than {percent(one.sure)} right."
+        )
+    return " ".join(parts), _not_excluded(found.verdict, scores)
+
+
+def _not_excluded(verdict: Verdict, scores: Sequence[ScoreFindings]) -> str:
+    """Up to how many members may still be identified at the lowest false-positive rate that was measured."""
+    highest: dict[float, float] = {}
+    for fpr, high in (*_rates(verdict.limits), *_rates(metric for one in scores for metric in foremost(one.metrics))):
+        highest.setdefault(fpr, high)
+    if not highest:
+        return ""
+    lowest = min(highest)
+    up = percent(highest[lowest], "up")
+    return f"Not excluded: an attacker identifies up to {up} of the members at {percent(lowest)} FPR."
+
+
+def _rates(found: Iterable[LimitResult | Metric]) -> Iterator[tuple[float, float]]:
+    """The false-positive rate and the upper limit of each TPR, the highest of a rate first."""
+    pairs = []
+    for one in found:
+        fpr = definition.of(one.limit if isinstance(one, LimitResult) else one.name).fpr
+        if fpr is not None and one.high is not None:
+            pairs.append((fpr, one.high))
+    yield from sorted(pairs, key=lambda pair: (pair[0], -pair[1]))
+
+
+def _surest(case: Case, *, fair_coins: bool, rng: np.random.Generator) -> dict[str, SurestMembers]:
+    """The surest members of each score; those that do not count pay for all."""
+    tail, plan = rule.tail_of(case.plan.confidence), case.plan
+    return {
+        name: surest_members(
+            case.samples[name],
+            score=name,
+            level=tail / len(case.judged if name in case.judged else case.names),
+            sure=plan.policy.sure or SURE,
+            chance=0.5 if fair_coins else None,
+            confidence=plan.confidence,
+            rng=child,
+        )
+        for name, child in zip(case.names, rng.spawn(len(case.names)), strict=True)
+    }
+
+
+def _loudness(
+    one: Scored, found: Sequence[Metric], limits: Sequence[str], case: Case
+) -> tuple[bool, float, float, float]:
+    """How near a score is to exceeding a limit; of equal ones the largest AUC is the louder."""
+    thresholds = case.plan.policy.thresholds
+    p = min((rule.p_value(one, name, thresholds[name]) for name in limits), default=1.0)
+    alarm = one.surest is not None and one.surest.exceeded and case.plan.policy.sure is not None
+    auc = next((metric for metric in found if metric.name == "auc"), None)
+    high = max((metric.high or 0.0 for metric in found if metric.name in limits), default=0.0)
+    return alarm, -p, (0.0 if auc is None or auc.value is None else auc.value), high
+
+
+def _without_answer(case: Case, correction: Correction | None, obstacle: str) -> Verdict:
+    """The verdict of zero-run evidence that allows no answer, or of a design that the evidence contradicts."""
+    policy = case.plan.policy
+    metric, threshold = policy.limits[0]
+    # Not learned yet is not testable; anything else that is wrong with the propensity or the overlap is refused.
+    refused = correction is not None and correction.overlap.reasons != (correction.still_learning,)
+    reason = obstacle if correction is not None else f"Here {obstacle}."
+    status: Literal["refused", "not-testable"] = "refused" if refused else "not-testable"
+    text = f"{verdicts.NOT_CAUSAL} {reason}"
+    about: dict[str, Any] = {"metric": metric, "threshold": threshold, "confidence": case.plan.confidence}
+    return verdicts.no_answer(status, text, **about, stated=policy.stated)
+
+
+# -- what measures a limit ---------------------------------------------------------------------------------------------
+
+
+def _estimator(
+    case: Case, score: str, found: Sequence[Metric], correction: Correction | None, rng: np.random.Generator
+) -> Callable[[str, float], Measured]:
+    """Return the function that measures a metric of a score at any confidence.
+
+    At the confidence of the findings it gives their own numbers. Where the plan asks for the intervals of a bootstrap,
+    others are widened to hold these, and what the findings withhold stays withheld.
+    """
+    shown = {metric.name: metric for metric in reversed(found)}  # corrected metrics stand first and stay
+    again = definition.estimator(case.samples[score])
+    again = again if correction is None else _corrected(case, score, correction, rng)
+    held: dict[tuple[str, float], Measured] = {}
+
+    def estimate(name: str, confidence: float) -> Measured:
+        own = shown.get(name)
+        if own is not None and (math.isclose(confidence, case.confidence) or (own.value is None and own.high is None)):
+            return own
+        if (name, confidence) not in held:
+            made = again(name, confidence)
+            wide = own is not None and own.bootstrap is not None and isinstance(case.plan.intervals, Bootstrap)
+            held[name, confidence] = _hull(made, own) if wide and own is not None else made
+        return held[name, confidence]
+
+    return estimate
+
+
+def _hull(made: Estimate, own: Metric) -> Estimate:
+    low, high = verdicts.limits(own)
+    return replace(made, low=min(made.low, low), high=max(made.high, high))
+
+
+def _corrected(
+    case: Case, score: str, correction: Correction, rng: np.random.Generator
+) -> Callable[[str, float], Estimate]:
+    """Return the function that measures a corrected metric at any confidence; an outcome model is fitted once."""
+    evidence, plan = case.audited.only(score), case.plan
+    fitted: list[Any] = []
+
+    def estimate(name: str, confidence: float) -> Estimate:
+        stream = copy.deepcopy(rng)  # the same folds at every confidence
+        if not fitted and definition.of(name).outcome_model:
+            fitted.append(zero_run.with_outcome(evidence, correction, plan, rng=copy.deepcopy(rng)))
+        nuisance = fitted[0] if fitted else correction.nuisance
+        asked: dict[str, Any] = {"names": [name], "rng": stream}
+        found: Estimate = zero_run.metrics(evidence, correction.propensity, plan, nuisance, confidence, **asked)[name][
+            1
+        ]
+        return found
+
+    return estimate
+
+
+def _parameters(case: Case, bounding: Bounding, *, slow: bool) -> rule.Parameter | None:
+    """Return what measures a limit on epsilon or mu: a bound at the level of the limit, and the accountant's bound."""
+    if not case.plan.policy.parameters or case.plan.bounds is None:
+        return None
+
+    def lower(name: str, level: float) -> float | None:
+        options = case.plan.bounds
+        delta = options.delta if options is not None and name == "epsilon" else 0.0
+        bounds = bounding(replace(case, confidence=1 - level / len(case.judged)))
+        return next((bound.value for bound in bounds if bound.parameter == name and bound.delta == delta), None)
+
+    def measured(name: str, threshold: float, level: float) -> tuple[float | None, float | None, float | None]:
+        low = lower(name, level)
+        p = None if low is None or slow else _p_value(lambda p: lower(name, p) or 0.0, threshold)
+        return low, _upper(case, name), p
+
+    return measured
+
+
+def _p_value(lower: Callable[[float], float], threshold: float) -> float:
+    """The smallest level at which a bound lies above a threshold, to a factor of about 1.002; 1 above one half."""
+    top, bottom = math.log(0.5), math.log(_LEAST)
+    if lower(math.exp(top)) <= threshold:
+        return 1.0
+    for _ in range(_STEPS):
+        middle = (top + bottom) / 2
+        top, bottom = (middle, bottom) if lower(math.exp(middle)) > threshold else (top, middle)
+    return math.exp(top)
+
+
+def _upper(case: Case, name: str) -> float | None:
+    """What the accountant proves of the described mechanism; None where nothing is described, or has no such bound."""
+    options = case.plan.bounds
+    if options is None or options.mechanism is None:
+        return None
+    try:
+        if name == "mu":
+            return accounting.upper_bound(options.mechanism, parameter="mu").value
+        return accounting.upper_bound(options.mechanism, delta=options.delta).value
+    except InputError:
+        return None

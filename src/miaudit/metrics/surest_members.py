@@ -1,0 +1,140 @@
+"""The surest members: a list of the records with the highest scores, and how right it is.
+
+A few members that are exposed for certain move no true-positive rate at 1%, and still an attacker can name them. The
+length of the list follows from counts alone, so that how many members are on it is a binomial count, or less, under
+every mechanism by which the odds of membership of each listed record are at most those of the limit (Hoeffding 1956).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from annotated_types import Interval
+from scipy import special
+
+from miaudit.arrays import BoolArray, Count, FloatArray, Inside, IntArray, Positive, Share
+from miaudit.metrics.classical import Sample, clopper_pearson
+
+__all__ = ["SurestMembers", "surest_members"]
+
+_SHARE = 0.01  # of the members that the shortest list is to hold
+_LONGER = 1.15  # by which a list that is refuted is made longer
+
+
+@dataclass(frozen=True)
+class SurestMembers:
+    """The highest scores as a list of accused records (units, where records share them).
+
+    Attributes
+    ----------
+    score : its name
+    listed : length of the list
+    members : how many of them are members
+    low, high : exact confidence limits of the share of members on such lists
+    chance : share of members among all records
+    sure : the limit: how right a list may be at even odds
+    q : the same for the share of members that there is
+    p : of "lists of this length are at most that right"; below ``level`` the limit is exceeded
+    level : one-sided, after the correction for several scores
+    """
+
+    score: str
+    listed: Positive
+    members: Count
+    low: Share
+    high: Share
+    chance: Inside
+    sure: Annotated[float, Interval(gt=0.5, lt=1)]
+    q: Inside
+    p: Share
+    level: Inside
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether lists of this length are shown to be more right than the limit."""
+        return self.p <= self.level
+
+
+def surest_members(
+    sample: Sample,
+    *,
+    score: str = "score",
+    level: float,
+    sure: float = 0.9,
+    chance: float | None = None,
+    confidence: float = 0.95,
+    rng: np.random.Generator,
+) -> SurestMembers:
+    """Count the members among the highest scores, and test whether such a list is at most ``sure`` right at even odds.
+
+    Parameters
+    ----------
+    sample : of one score; with units each is listed once, by its highest score, and those of both classes are left out
+    score : its name
+    level : one-sided level of the test, in (0, 0.5)
+    sure : precision at even odds, in (0.5, 1)
+    chance : probability with which independent coins made each record a member; None where the numbers of members and
+        non-members were fixed, or nobody knows
+    confidence : two-sided, of the limits
+    rng : orders equal scores
+
+    Returns
+    -------
+    SurestMembers
+        Of the longest list that is refuted, else of the first.
+
+    Source: a list of r records of which each is a member with probability at most q holds at most Bin(r, q) members
+    (in the tail, Hoeffding 1956). The first length is the smallest that can be refuted, or 1% of the members; then
+    it grows by 15% as long as it is refuted: a fixed sequence, each at the full level.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> member = np.arange(4000) < 2000
+    >>> values = np.where(np.arange(4000) < 50, 9.0, rng.normal(size=4000))  # 50 members are exposed
+    >>> from miaudit.evidence import Evidence
+    >>> found = surest_members(Sample.of(Evidence(score=values, member=member)), level=0.025, rng=rng)
+    >>> found.listed, found.members, found.exceeded
+    (49, 49, True)
+    """
+    values, member = _listable(sample)
+    n, inside = len(member), int(np.count_nonzero(member))
+    share = inside / n if chance is None else chance
+    odds = sure / (1 - sure)
+    q = odds * share / (odds * share + 1 - share) if 0 < share < 1 else 1.0
+    first = max(math.ceil(math.log(level) / math.log(q)), math.ceil(_SHARE * share * n / sure)) if q < 1 else n
+    by_chance = min(max(share, 1e-12), 1 - 1e-12)
+    if first >= n:
+        return SurestMembers(score, max(n, 1), inside, 0.0, 1.0, by_chance, sure, min(q, 1 - 1e-12), 1.0, level)
+    falling = np.lexsort((rng.random(n), -values))
+    counts = np.cumsum(member[falling], dtype=np.int64)
+    p = best = _p_value(first, counts, q)
+    listed = longer = first
+    while best <= level and longer < n:
+        listed, longer = longer, min(math.ceil(_LONGER * longer), n)
+        best = _p_value(longer, counts, q) if longer < n else 1.0
+    c = int(counts[listed - 1])
+    low, high = clopper_pearson(c, listed, confidence)
+    return SurestMembers(score, listed, c, low, high, by_chance, sure, q, p, level)
+
+
+def _listable(sample: Sample) -> tuple[FloatArray, BoolArray]:
+    """Scores and membership of records, or of the units of one class by their highest score."""
+    units = sample.units
+    if units is None or not units.repeat:
+        return sample.score, sample.member
+    highest = np.full(units.count, -np.inf)
+    np.maximum.at(highest, units.code, sample.score)
+    inside = np.bincount(units.code, weights=sample.member, minlength=units.count)
+    size = np.bincount(units.code, minlength=units.count)
+    pure = (inside == 0) | (inside == size)
+    return highest[pure], inside[pure] > 0
+
+
+def _p_value(listed: int, counts: IntArray, q: float) -> float:
+    """P(Bin(listed, q) is at least the members that the list holds)."""
+    c = int(counts[listed - 1])
+    return float(special.bdtrc(c - 1, listed, q)) if c > 0 else 1.0
