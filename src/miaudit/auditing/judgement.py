@@ -224,14 +224,19 @@ def _corrected(
     fitted: list[Any] = []
 
     def estimate(name: str, confidence: float) -> Estimate:
-        stream = copy.deepcopy(rng)  # the same folds at every confidence
         if not fitted and definition.of(name).outcome_model:
-            fitted.append(zero_run.with_outcome(evidence, correction, plan, rng=copy.deepcopy(rng)))
-        nuisance = fitted[0] if fitted else correction.nuisance
-        asked: dict[str, Any] = {"names": [name], "rng": stream}
-        found: Estimate = zero_run.metrics(evidence, correction.propensity, plan, nuisance, confidence, **asked)[name][
-            1
-        ]
+            fitted.append(zero_run.outcome_of(evidence, correction, plan, rng=copy.deepcopy(rng)))
+        made = zero_run.metrics(
+            evidence,
+            correction.propensity,
+            plan,
+            correction.nuisance,
+            confidence,
+            names=[name],
+            fitted=fitted[0] if fitted else None,
+            rng=copy.deepcopy(rng),  # the same folds at every confidence
+        )
+        found: Estimate = made[name][1]
         return found
 
     return estimate
