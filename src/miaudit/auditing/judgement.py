@@ -143,7 +143,7 @@ def _rates(found: Iterable[LimitResult | Metric]) -> Iterator[tuple[float, float
 def _surest(case: Case, *, fair_coins: bool, rng: np.random.Generator) -> dict[str, SurestMembers]:
     """The surest members of each score; those that do not count pay for all."""
     tail, plan = rule.tail_of(case.plan.confidence), case.plan
-    return {
+    found = {
         name: surest_members(
             case.samples[name],
             score=name,
@@ -155,6 +155,7 @@ def _surest(case: Case, *, fair_coins: bool, rng: np.random.Generator) -> dict[s
         )
         for name, child in zip(case.names, rng.spawn(len(case.names)), strict=True)
     }
+    return {name: one for name, one in found.items() if one is not None}
 
 
 def _loudness(
