@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from miaudit.auditing import zero_run
+from miaudit.auditing import withholding, zero_run
 from miaudit.auditing.plan import Bootstrap, Case
 from miaudit.auditing.zero_run import Correction
 from miaudit.dp import accounting
@@ -81,6 +81,8 @@ def judged(
     best = case.headline or max(case.judged, key=lambda name: _loudness(every[name], found[name], metrics, case))
     if obstacle:
         return Judged(_without_answer(case, correction, obstacle), best, ())
+    shown = {name: {metric.name: metric for metric in reversed(found[name])} for name in case.judged}
+    withheld = withholding.refusal(shown, policy.metrics)
     verdict = rule.judge(
         policy,
         counting,
@@ -92,6 +94,14 @@ def judged(
         exploratory=case.exploratory,
         turn=turn,
     )
+    if withheld and verdict.status != "flagged":  # what another limit or score shows stays
+        about: dict[str, Any] = {
+            "metric": verdict.metric,
+            "threshold": verdict.threshold,
+            "confidence": plan.confidence,
+        }
+        text = f"{verdicts.NOT_CAUSAL} {withheld}"
+        return Judged(verdicts.no_answer("refused", text, **about, stated=policy.stated), best, ())
     verdict = verdicts.undeclared(verdict) if case.audited.design is None else verdict
     return Judged(verdict, best, tuple(surest.values()))
 

@@ -430,13 +430,24 @@ def in_words(corrected: Correction, plan: Plan) -> tuple[str, ...]:
 
 
 def memorisation(
-    evidence: Evidence, learned: Propensity, *, raw: Metric, causal: Metric, rng: np.random.Generator
+    evidence: Evidence,
+    learned: Propensity,
+    *,
+    raw: Metric,
+    causal: Metric,
+    contradicted: bool = False,
+    rng: np.random.Generator,
 ) -> Memorisation:
-    """Split the raw AUC of one score into memorisation and shift, with its sensitivity."""
+    """Split the raw AUC of one score into memorisation and shift.
+
+    Its sensitivity, and what wrong labels would change, rest on the weights alone: without them where the weights are
+    contradicted.
+    """
     before, after = raw.value or 0.0, causal.value or 0.0
     parts = f"Of the raw AUC of {before:.3f}, {before - after:+.3f} is shift and {after - 0.5:+.3f} is memorisation."
-    wrong = tuple(_mislabelled(evidence, learned, e1, e0, rng) for e1, e0 in _WRONG_LABELS)
-    if after <= 0.5:
+    labels = () if contradicted else _WRONG_LABELS
+    wrong = tuple(_mislabelled(evidence, learned, e1, e0, rng) for e1, e0 in labels)
+    if after <= 0.5 or contradicted:
         return Memorisation(before, after, after - 0.5, before - after, None, None, parts, wrong)
     found = sensitivity.breakdown(evidence, learned, metric="auc", rng=rng)
     told = f"{parts} {found.sentence[0].upper()}{found.sentence[1:]}."
