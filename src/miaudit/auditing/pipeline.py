@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import BoolArray, IndexArray
-from miaudit.auditing import bounds, remarks, several_runs, zero_run
+from miaudit.auditing import bounds, design_test, remarks, several_runs, zero_run
 from miaudit.auditing import seed as seeds
 from miaudit.auditing.plan import Bootstrap, Case, Plan, choose
 from miaudit.auditing.zero_run import Correction
@@ -160,9 +160,11 @@ def examine(
     case = choose(evidence, plan, rng=choose_rng)
     case = zero_run.sampled(case, nuisance, choose_rng) if evidence.design == "zero-run" else case
     correction, obstacle, causal_rng = _corrected(case, nuisance, correct_rng)
-    alone: Metric | str | None = None
-    if evidence.design is None:  # a generator of its own, drawn last: no other draw moves
-        alone = zero_run.covariates_alone(case.audited, plan, rng=correct_rng.spawn(1)[0])
+    if evidence.design != "zero-run":  # a generator of its own, drawn last: no other draw moves
+        tested = design_test.examine(case.audited, plan, rng=correct_rng.spawn(1)[0])
+        obstacle = tested.obstacle
+    else:
+        tested = design_test.DesignTest()
     correction, obstacle, referenced = _controlled(case, correction, obstacle, correct_rng)
     claim, upper = bounds.claimed(plan.bounds)
     bounded, no_bound, challenge, runs = _bounded(case, claim, correction, obstacle, bound_rng)
@@ -177,7 +179,7 @@ def examine(
         for name in sorted(case.names, key=lambda name: name != best)  # the one that counts first
     )
     unused = bounds.without_use(plan.bounds, evidence)
-    said = [*notes, *case.notes, *unused, *([alone] if isinstance(alone, str) else [])]
+    said = [*notes, *case.notes, *unused, *([tested.note] if tested.note else [])]
     findings = Findings(
         verdict=verdict.beside(shown[0].above_chance),
         metrics=shown[0].metrics,
@@ -203,7 +205,7 @@ def examine(
         rows=_most_exposed(case.audited.only(best), plan.row_level, case.rows),
         repeat={**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__},
         vulnerability=vulnerability,
-        covariates_alone=alone if isinstance(alone, Metric) else None,
+        covariates_alone=tested.alone,
         reference=referenced,
         several_runs=runs,
         sealed_coins=coins,
@@ -286,6 +288,8 @@ def _bounded(
     """Bounds of one run, of many or of none; or of several runs of the same training."""
     if case.audited.run is None:
         return *bounds.assess(case, claim, correction, obstacle=obstacle, rng=rng), None
+    if obstacle:
+        return (), () if case.plan.bounds is None else (obstacle,), None, None
     bounded, no_bound, runs = several_runs.assess(case, claim, rng)
     return bounded, no_bound, None, runs
 
@@ -436,6 +440,8 @@ def _verdict(
     threshold = plan.threshold_for_concern
     threshold = definition.of(primary).threshold if threshold is None else threshold
     about: dict[str, Any] = {"metric": primary, "threshold": threshold, "confidence": plan.confidence}
+    if obstacle and case.audited.design != "zero-run":
+        return verdict_rule.no_answer("refused", f"No answer: {obstacle}", **about), best
     if obstacle:
         # Not learned yet is not testable; anything else that is wrong with the propensity or the overlap is refused.
         refused = correction is not None and correction.overlap.reasons != (correction.still_learning,)

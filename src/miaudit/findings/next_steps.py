@@ -97,6 +97,11 @@ def of(found: Audited, primary: Measured | None, auc: Measured | None) -> Iterat
         yield Step("Audit the next version in the same way, and compare.", made.comparison)
     elif status == "inconclusive":
         yield from _more_records(found, primary, made)
+    elif status == "refused" and found.design != "zero-run":
+        yield Step(
+            "If members were not assigned at random, declare the design zero-run.", made.again("--design", "zero-run")
+        )
+        yield _DRAW
     elif status == "refused":
         yield Step("See, before any new scores are computed, which columns or records would help.", made.outlook())
         yield _DRAW

@@ -111,6 +111,8 @@ wrongly. Guessing tells 100.
 
 def _said(found: Audited, primary: Measured | None, auc: Measured | None) -> str:
     verdict = found.verdict
+    if verdict.status == "refused" and found.design != "zero-run":
+        return "No answer: the evidence contradicts the declared design, so nothing can be concluded from it."
     if verdict.status == "refused":
         return (
             "No answer: the audited records of the training data and the others differ too much to tell memorisation "
