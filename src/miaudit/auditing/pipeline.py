@@ -230,6 +230,7 @@ def _check(evidence: Any, plan: Any, nuisance: Any, rng: Any) -> None:
     if evidence.run is not None and evidence.design not in (None, "one-run"):
         hint = "audit each training by itself: only coins that are tossed anew make several runs of one"
         raise InputError("run", "none, unless the design is one-run", str(evidence.design), hint)
+    several_runs.require_own_noise(evidence)
     if nuisance is None:
         return
     if not isinstance(nuisance, Nuisance):
@@ -448,6 +449,8 @@ def _verdict(
         reason = obstacle if correction is not None else f"Here {obstacle}."
         status: Literal["refused", "not-testable"] = "refused" if refused else "not-testable"
         return verdict_rule.no_answer(status, f"{verdict_rule.NOT_CAUSAL} {reason}", **about), best
+    if constant := remarks.constant(case):
+        return verdict_rule.no_answer("not-testable", f"No answer: {constant}", **about), best
     judged = verdict_rule.judge(
         measured,
         **about,

@@ -65,8 +65,10 @@ class Measured(Protocol):
     def high(self) -> float | None: ...
 
 
-def reason(found: Audited, auc: Measured | None) -> Literal["no correction", "wrong way", "not declared"]:
+def reason(found: Audited, auc: Measured | None) -> Literal["no correction", "wrong way", "constant", "not declared"]:
     """Return why a verdict is not testable."""
+    if found.verdict.text.startswith("No answer: Every record has the same"):
+        return "constant"
     if found.design == "zero-run" and not found.is_corrected:
         return "no correction"
     inverted = auc is not None and auc.high is not None and auc.high < 0.5
@@ -111,6 +113,8 @@ def of(found: Audited, primary: Measured | None, auc: Measured | None) -> Iterat
             "" if made.option("--covariates") else made.again("--covariates", "COLUMNS"),  # else: those are none
         )
         yield _DRAW
+    elif reason(found, auc) == "constant":
+        yield Step("Check how the scores were made: every record has the same one.")
     elif reason(found, auc) == "wrong way":
         yield from _turn(made)
     if found.design is None:

@@ -134,6 +134,8 @@ def _without_answer(found: Audited, primary: Measured | None, auc: Measured | No
     reason = next_steps.reason(found, auc)
     if reason == "wrong way":
         return "No answer: the scores are lower for records of the training data, where they should be higher."
+    if reason == "constant":
+        return "No answer: every record has the same score, so the attack cannot say anything about membership."
     if reason == "no correction":
         return (
             "No answer: nobody drew by chance which records were trained on, so whatever tells them from others may be "
