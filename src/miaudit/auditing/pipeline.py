@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import BoolArray, IndexArray
-from miaudit.auditing import bounds, design_test, remarks, several_runs, zero_run
+from miaudit.auditing import bounds, design_test, remarks, several_runs, shared_records, zero_run
 from miaudit.auditing import seed as seeds
 from miaudit.auditing.plan import Bootstrap, Case, Plan, choose
 from miaudit.auditing.zero_run import Correction
@@ -162,10 +162,12 @@ def examine(
     correction, obstacle, causal_rng = _corrected(case, nuisance, correct_rng)
     if evidence.design != "zero-run":  # a generator of its own, drawn last: no other draw moves
         tested = design_test.examine(case.audited, plan, rng=correct_rng.spawn(1)[0])
-        obstacle = tested.obstacle
     else:
         tested = design_test.DesignTest()
     correction, obstacle, referenced = _controlled(case, correction, obstacle, correct_rng)
+    contradicted = shared_records.obstacle(case.audited) or tested.obstacle
+    if contradicted:
+        obstacle, correction = contradicted, None if correction is None else correction.refuted(contradicted)
     claim, upper = bounds.claimed(plan.bounds)
     bounded, no_bound, challenge, runs = _bounded(case, claim, correction, obstacle, bound_rng)
     correction, obstacle = _challenged(correction, obstacle, challenge)
@@ -173,7 +175,7 @@ def examine(
     shows_metrics = correction is None or used is not None or plan.raw_only  # those of a refused audit on request only
     found = _measure(case, used, causal_rng, bootstrap_rng, progress)
     nonmembers = _nonmembers(case, used)
-    verdict, best = _verdict(case, found, nonmembers, correction, obstacle, turn)
+    verdict, best = _verdict(case, found, nonmembers, correction, obstacle, turn, contradicted=bool(contradicted))
     shown = tuple(
         _score_findings(case, name, found[name] if shows_metrics else (), used, nonmembers[name])
         for name in sorted(case.names, key=lambda name: name != best)  # the one that counts first
@@ -431,6 +433,8 @@ def _verdict(
     correction: Correction | None,
     obstacle: str,
     turn: str,
+    *,
+    contradicted: bool,
 ) -> tuple[Verdict, str]:
     """The verdict, and the score that the findings are about."""
     plan = case.plan
@@ -441,7 +445,7 @@ def _verdict(
     threshold = plan.threshold_for_concern
     threshold = definition.of(primary).threshold if threshold is None else threshold
     about: dict[str, Any] = {"metric": primary, "threshold": threshold, "confidence": plan.confidence}
-    if obstacle and case.audited.design != "zero-run":
+    if contradicted:
         return verdict_rule.no_answer("refused", f"No answer: {obstacle}", **about), best
     if obstacle:
         # Not learned yet is not testable; anything else that is wrong with the propensity or the overlap is refused.

@@ -239,7 +239,7 @@ def _with_cost(collected: Collected, answers: Answers, progress: Progress | None
     return replace(collected, notes=(*collected.notes, cost.sentence))
 
 
-def _require_different(campaign: Campaign, given: GivenShadows) -> None:
+def _require_different(given: GivenShadows) -> None:
     """Refuse shadow models that learned different records and have equal outputs."""
     names = [f"shadow model {m}" for m in range(given.outputs.models)]
     models = map(given.outputs.model, range(given.outputs.models))
@@ -305,7 +305,7 @@ class Answers:
         shadows, shadow_copies = (None, None) if trained is None else _parted(trained, n)
         pooled = None
         if given is not None:
-            _require_different(campaign, given)
+            _require_different(given)
             place = given.rows_in(n, campaign.records.y)
             shadows = None if place is None else given.on(place, draws.y)
             pooled = given.outputs if given.labelled else shadows  # with the labels of the data, which it is about

@@ -10,13 +10,13 @@ import numpy as np
 from miaudit.arrays import BoolArray, FloatArray
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
+from miaudit.metrics.digits import many_digits
 
 __all__ = ["require_own_noise"]
 
 _FEWEST = 20  # equal scores
 _SHARE = 0.25  # of all records, where scores have many digits: half are expected of shared noise
 _AGREE, _DIFFER = 0.75, 0.25  # of records with equal coins, and with different ones: 1 and 0 are expected
-_DIGITS = 5  # significant ones, beyond which a score is no rounded number
 
 
 def require_own_noise(runs: Sequence[Evidence]) -> None:
@@ -50,7 +50,7 @@ def require_own_noise(runs: Sequence[Evidence]) -> None:
         if np.count_nonzero(equal) < _FEWEST:
             continue
         alone = _alone(one.score) & _alone(other.score)
-        if _shared(equal, alone, one.member == other.member, _fine(one.score)):
+        if _shared(equal, alone, one.member == other.member, bool(np.mean(many_digits(one.score)) > 0.5)):
             received = f"{np.count_nonzero(equal):,} of {one.n:,} scores equal in runs {i} and {j}"
             hint = "train each run anew, with a seed of its own"
             raise InputError("runs", "noise of its own in each", received, hint)
@@ -71,13 +71,3 @@ def _alone(score: FloatArray) -> BoolArray:
     """Which records (n,) have a score that no other record has."""
     place, count = np.unique(score, return_inverse=True, return_counts=True)[1:]
     return np.asarray(count[place] == 1)
-
-
-def _fine(score: FloatArray) -> bool:
-    """Whether most scores have more digits than rounded numbers have."""
-    values = np.abs(score[score != 0])
-    if not len(values):
-        return False
-    unit = 10.0 ** (np.floor(np.log10(values)) - _DIGITS + 1)
-    rounded = np.rint(values / unit) * unit
-    return bool(np.mean(np.abs(values - rounded) > 1e-9 * values) > 0.5)
