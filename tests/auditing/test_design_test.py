@@ -1,10 +1,13 @@
 """A randomised design that covariates contradict has no verdict and no bound, in every design and by every door."""
 
+import json
+
 import numpy as np
 import pytest
 
 from miaudit import Evidence, Plan, audit
 from miaudit.auditing.plan import Bounds
+from miaudit.collect import from_tokens
 from miaudit.command.results import summary
 from miaudit.dp.verdict import Claim
 from miaudit.report import audit_page
@@ -83,3 +86,25 @@ def test_the_page_and_the_terminal_say_why():
     for text in (summary(found), audit_page.page(found)):
         assert "contradicts its design" in text
     assert "zero-run" in found.in_words.steps[0].text
+
+
+def token_lines(texts, member):
+    rng = np.random.default_rng(0)
+    for i, (text, inside) in enumerate(zip(texts, member, strict=True)):
+        log_p = (-rng.exponential(size=4)).tolist()
+        yield json.dumps({"id": i, "member": bool(inside), "logprobs": log_p, "text": text})
+
+
+def test_texts_of_a_token_file_test_its_declared_design(tmp_path):
+    rng = np.random.default_rng(9)
+    year, path = rng.integers(2000, 2024, 400), tmp_path / "tokens.jsonl"
+    texts = [f"report of {y}, number {i}" for i, y in enumerate(year)]
+    for member, refused in ((year < 2012, True), (rng.random(400) < 0.5, False)):
+        path.write_text("\n".join(token_lines(texts, member)))
+        found = audited(from_tokens(path, names=["loss"], design="one-run").evidence, bounds=None)
+        assert (found.verdict.status == "refused") is refused
+        assert ("The texts alone identify members" in found.verdict.text) is refused
+    twice = texts[:200] + texts[:60] + texts[260:]
+    path.write_text("\n".join(token_lines(twice, np.arange(400) < 200)))
+    found = audited(from_tokens(path, names=["loss"], design="one-run").evidence, bounds=None)
+    assert "60 of 200 non-members are also members, by their texts" in found.verdict.text

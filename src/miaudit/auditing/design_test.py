@@ -54,8 +54,8 @@ def examine(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Desi
     """
     if evidence.design == "zero-run" or (evidence.covariates is None and evidence.text is None):
         return DesignTest()
-    encoding = zero_run.encoding_of(evidence, plan, Nuisance())
     try:
+        encoding = zero_run.encoding_of(evidence, plan, Nuisance())
         found = randomisation.alone(evidence, encoding, confidence=plan.confidence, rng=rng)
     except InputError as error:
         return DesignTest(note=f"How well the covariates alone identify members cannot be measured ({error}).")

@@ -160,12 +160,8 @@ def examine(
     case = choose(evidence, plan, rng=choose_rng)
     case = zero_run.sampled(case, nuisance, choose_rng) if evidence.design == "zero-run" else case
     correction, obstacle, causal_rng = _corrected(case, nuisance, correct_rng)
-    if evidence.design != "zero-run":  # a generator of its own, drawn last: no other draw moves
-        tested = design_test.examine(case.audited, plan, rng=correct_rng.spawn(1)[0])
-    else:
-        tested = design_test.DesignTest()
+    tested, contradicted = _contradicted(case, correct_rng)
     correction, obstacle, referenced = _controlled(case, correction, obstacle, correct_rng)
-    contradicted = shared_records.obstacle(case.audited) or tested.obstacle
     if contradicted:
         obstacle, correction = contradicted, None if correction is None else correction.refuted(contradicted)
     claim, upper = bounds.claimed(plan.bounds)
@@ -260,6 +256,14 @@ def _corrected(
     nuisance = _named_classifier(nuisance or Nuisance(), case.plan).of_rows(case.rows)
     assessed = zero_run.assess(case.audited, case.plan, nuisance, rng=assess_rng)
     return (None, assessed, rest) if isinstance(assessed, str) else (assessed, _obstacle(assessed), rest)
+
+
+def _contradicted(case: Case, rng: np.random.Generator) -> tuple[design_test.DesignTest, str]:
+    """Test the declared design by the covariates alone, and return how the evidence contradicts it, if it does."""
+    tested = design_test.DesignTest()
+    if case.audited.design != "zero-run":  # a generator of its own, drawn last: no other draw moves
+        tested = design_test.examine(case.audited, case.plan, rng=rng.spawn(1)[0])
+    return tested, shared_records.obstacle(case.audited) or tested.obstacle
 
 
 def _named_classifier(nuisance: Nuisance, plan: Plan) -> Nuisance:

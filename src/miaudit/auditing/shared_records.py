@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miaudit.arrays import BoolArray
+from miaudit.causal.duplicates import content_codes
 from miaudit.causal.shared_records import Shared
 from miaudit.evidence import Evidence
 from miaudit.metrics.digits import many_digits
@@ -71,7 +72,8 @@ def _described(evidence: Evidence) -> Iterator[tuple[str, NDArray[Any], BoolArra
 
 def _stands_for_records(x: NDArray[np.float64], member: BoolArray) -> bool:
     """Whether hardly two records of a side have the same covariates."""
-    return all(len(np.unique(x[own], axis=0)) >= _DISTINCT * np.count_nonzero(own) for own in (member, ~member))
+    code = content_codes(x)
+    return all(len(np.unique(code[own])) >= _DISTINCT * np.count_nonzero(own) for own in (member, ~member))
 
 
 def _of_own_units(evidence: Evidence) -> BoolArray:

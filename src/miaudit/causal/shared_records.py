@@ -69,15 +69,16 @@ class Shared:
         a = np.bincount(code, weights=inside).astype(np.int64)
         b = count - a
         both = (a > 0) & (b > 0)
-        counted = (count > 1) & (count <= _LARGEST_GROUP)
-        share = float(inside.mean())
-        chance = 1 - share ** count[counted] - (1 - share) ** count[counted]
+        sizes, share = np.arange(2, _LARGEST_GROUP + 1), float(inside.mean())
+        counted = (count >= sizes[0]) & (count <= sizes[-1])
+        groups = np.bincount(count[counted], minlength=_LARGEST_GROUP + 1)[sizes]
+        chance = 1 - share**sizes - (1 - share) ** sizes
         return cls(
             members=int(a[both].sum()),
             nonmembers=int(b[both].sum()),
             of_members=int(a.sum()),
             of_nonmembers=int(b.sum()),
-            p_value=_at_least(chance, int(np.count_nonzero(both[counted]))),
+            p_value=_at_least(chance, groups, int(np.count_nonzero(both[counted]))),
         )
 
     @property
@@ -102,9 +103,9 @@ class Shared:
             raise InputError(argument, "records that the model was not trained on", self.size, "leave them out")
 
 
-def _at_least(chance: FloatArray, many: int) -> float:
-    """Bound the probability that at least so many of independent events happen (Chernoff)."""
-    if many <= float(chance.sum()):
+def _at_least(chance: FloatArray, groups: IntArray, many: int) -> float:
+    """Bound the probability that at least so many groups have both sides, by their chance for each size (Chernoff)."""
+    if many <= float(chance @ groups):
         return 1.0
-    exponent = np.log1p(chance[:, None] * np.expm1(_TILTS)).sum(axis=0) - _TILTS * many
+    exponent = groups @ np.log1p(chance[:, None] * np.expm1(_TILTS)) - _TILTS * many
     return float(np.exp(min(0.0, float(exponent.min()))))

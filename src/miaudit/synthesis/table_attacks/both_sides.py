@@ -22,12 +22,7 @@ from miaudit.findings.audit import Findings
 from miaudit.metrics.units import Units
 from miaudit.synthesis.schema import Table
 
-__all__ = ["contradicted", "repeats", "shared", "withheld"]
-
-
-def shared(members: Table, control: Table) -> Shared:
-    """Count the records that stand among members and control records both."""
-    return Shared.of(*_together(members, control))
+__all__ = ["contradicted", "repeats", "withheld"]
 
 
 def repeats(members: Table, control: Table, units: Units | None) -> Repeats | None:
@@ -42,28 +37,34 @@ def repeats(members: Table, control: Table, units: Units | None) -> Repeats | No
 def contradicted(
     members: Table,
     control: Table,
+    equal: Repeats | None,
     design: str | None,
-    both: Shared,
     units: tuple[ArrayLike, ArrayLike] | None,
     confidence: float,
     *,
     rng: np.random.Generator,
 ) -> str:
-    """Say that control records are members too, or that columns identify members although chance decided; else nothing.
+    """Say why members and control records allow no answer; an empty text where they do.
+
+    Control records may be members too, equal rows may stand on one side, and columns may identify members although
+    chance decided.
 
     Parameters
     ----------
     members, control, design, units : as of :func:`miaudit.synthesis.table_attacks.audit_table`
-    both : of :func:`shared`
+    equal : of :func:`repeats`
     confidence : of the interval of the AUC of the columns
     rng : draws folds and permutations
     """
+    values, member = _together(members, control)
+    both = Shared.of(values, member)
     if both.beyond_chance:
         size = both.size.replace("non-members", "control records")
         return f"{size}. Leave them out of the control records, and audit again."
+    if equal is not None and equal.forbids(design):
+        return equal.text(declared=units is not None)
     if design in (None, "zero-run"):
         return ""
-    values, member = _together(members, control)
     lowest = np.nanmin(np.where(np.isnan(values), np.inf, values), axis=0)
     lowest = np.where(np.isfinite(lowest), lowest, 0.0)
     columns = members.schema.columns

@@ -18,7 +18,6 @@ from miaudit.arrays import BoolArray, IntArray
 from miaudit.auditing import pipeline
 from miaudit.auditing.plan import Plan
 from miaudit.causal.duplicates import Repeats
-from miaudit.causal.shared_records import Shared
 from miaudit.errors import InputError, Option, check_options
 from miaudit.evidence import Evidence
 from miaudit.findings import table as found
@@ -119,7 +118,6 @@ class TableAttacks:
     attacked : rows of the members and of the control records that were attacked
     units : of the members and then the control records, where several are of one unit; else None
     repeats : where equal records fall, of one record of each unit; None where these are of one class
-    shared : records that stand among members and control records both
     """
 
     evidence: Evidence
@@ -129,7 +127,6 @@ class TableAttacks:
     attacked: tuple[IntArray, IntArray]
     units: Units | None
     repeats: Repeats | None
-    shared: Shared
 
 
 def attack(
@@ -211,7 +208,6 @@ def attack(
         attacked=case.rows,
         units=case.units,
         repeats=both_sides.repeats(members, control, grouped),
-        shared=both_sides.shared(members, control),
     )
 
 
@@ -276,9 +272,7 @@ def audit_table(
         progress=progress,
     )
     equal = attacked.repeats
-    refuted = both_sides.contradicted(members, control, design, attacked.shared, units, plan.confidence, rng=design_rng)
-    if not refuted and equal is not None and equal.forbids(design):
-        refuted = equal.text(declared=units is not None)
+    refuted = both_sides.contradicted(members, control, equal, design, units, plan.confidence, rng=design_rng)
     warned = equal is not None and equal.beyond_chance and not refuted
     evidence_plan = evidence_plan or Plan(confidence=plan.confidence)
     if refuted:
