@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miaudit.arrays import FloatArray
+from miaudit.arrays import FloatArray, IntArray
 from miaudit.causal.duplicates import content_codes
 from miaudit.errors import InputError
 
