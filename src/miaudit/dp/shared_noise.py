@@ -49,6 +49,9 @@ def require_own_noise(runs: Sequence[Evidence]) -> None:
         equal = one.score == other.score
         if np.count_nonzero(equal) < _FEWEST:
             continue
+        if equal.all():
+            received = f"equal ones in runs {i} and {j}"
+            raise InputError("runs", "scores of a model of its own for each", received, "score each run")
         alone = _alone(one.score) & _alone(other.score)
         if _shared(equal, alone, one.member == other.member, bool(np.mean(many_digits(one.score)) > 0.5)):
             received = f"{np.count_nonzero(equal):,} of {one.n:,} scores equal in runs {i} and {j}"
