@@ -351,33 +351,3 @@ def test_units_need_a_label_for_each_record() -> None:
     table = draw(20, rng)
     with pytest.raises(InputError, match="units: expected a label for each of 20 control"):
         attack(table, table, table, units=(np.arange(20), np.arange(19)), rng=rng)
-
-
-def _tables(rng, values):
-    schema = Schema(tuple(Column(name, "continuous", low=-9, high=9) for name in "abc"))
-    return tuple(Table(schema, np.clip(one, -9, 9)) for one in values)
-
-
-def test_control_records_that_are_members_are_refused_with_their_number():
-    rng = np.random.default_rng(0)
-    made, members, others = (rng.normal(size=(300, 3)) for _ in range(3))
-    options = {"design": "one-run", "plan": TablePlan(fidelity=False, attempts=20)}
-    copied = np.r_[members[:90], others[90:]]
-    found = audit_table(*_tables(rng, (made, members, copied)), **options, rng=np.random.default_rng(1))
-    assert found.verdict.status == "refused"
-    assert "90 of 300 control records are also members" in found.verdict.text
-    assert (found.membership.verdict.status, found.membership.bounds) == ("refused", ())
-    control = audit_table(*_tables(rng, (made, members, others)), **options, rng=np.random.default_rng(1))
-    assert control.verdict.status != "refused"
-
-
-def test_columns_that_identify_members_contradict_a_declared_split():
-    rng = np.random.default_rng(2)
-    made, members, others = (rng.normal(size=(300, 3)) for _ in range(3))
-    moved, plan = others + [0.6, 0, 0], TablePlan(fidelity=False, attempts=20)
-    tables = _tables(rng, (made, members, moved))
-    found = audit_table(*tables, design="one-run", plan=plan, rng=np.random.default_rng(1))
-    assert found.verdict.status == "refused"
-    assert "although the declared design one-run says that chance decided" in found.verdict.text
-    undeclared = audit_table(*tables, plan=plan, rng=np.random.default_rng(1))
-    assert undeclared.verdict.status == "not-testable"
