@@ -10,7 +10,7 @@ import numpy as np
 
 from miaudit.auditing.bounds import UNDECLARED, best_of
 from miaudit.auditing.plan import Bounds, Case
-from miaudit.dp import one_run, several_runs
+from miaudit.dp import one_run, several_runs, shared_noise
 from miaudit.dp.ceiling import one_run_ceiling
 from miaudit.dp.selection import Fixed, Pilot
 from miaudit.dp.several_runs import Anytime
@@ -24,6 +24,19 @@ ASSUMED = (
     "Several runs on the same records, each with coins of its own: intervals of metrics take the rows of all runs "
     "together, and are about these records, not about others like them."
 )
+
+
+def require_own_noise(evidence: Evidence) -> None:
+    """Refuse several runs that share their noise, by any of their scores.
+
+    Raises
+    ------
+    InputError
+        As :func:`miaudit.dp.shared_noise.require_own_noise`.
+    """
+    if evidence.run is not None:
+        for name in evidence.scores:
+            shared_noise.require_own_noise(evidence.only(name).runs)
 
 
 def assess(

@@ -22,6 +22,7 @@ from scipy import special
 from miaudit.arrays import BoolArray, FloatArray
 from miaudit.dp import one_run
 from miaudit.dp.selection import Option
+from miaudit.dp.shared_noise import require_own_noise
 from miaudit.dp.verdict import LowerBound, Parameter
 from miaudit.errors import DesignError, InputError, check_confidence, is_number
 from miaudit.evidence import Evidence
@@ -369,6 +370,7 @@ def require_independent(runs: Sequence[Evidence]) -> None:
             received = f"{pair}, whose memberships have a correlation of {alike:.2f}"
             hint = "toss coins anew for each run; shadow models with exact halves are no runs of each other"
             raise InputError("runs", "members drawn by independent coins in each run", received, hint)
+    require_own_noise(runs)
 
 
 def _correlation(one: Evidence, other: Evidence) -> float:
