@@ -106,6 +106,16 @@ def test_rows_that_repeat_count_as_opposed():
     assert few.correlation["auc"] > 0.5 and "100 more records of a cannot be told apart (1 different rows)" in few.text
 
 
+def test_rows_of_another_coding_are_not_taken_for_other_records():
+    """Nothing tells the two apart: without a common row the limits stay wide. Names are taken at their word."""
+    rows = np.arange(N).astype(float)[:, None]
+    a = audited("a", HALF, seed=1, covariates=rows)
+    recoded = correlations(a, audited("b", ~HALF, seed=2, covariates=rows + 0.25))
+    assert recoded.correlation == {} and "coded in another way" in recoded.text
+    some = rows + 0.25 * (rows > 100)
+    assert correlations(a, audited("b", ~HALF, seed=2, covariates=some)).correlation["auc"] != 0
+
+
 def test_values_that_were_filled_do_not_hide_a_record():
     """The median that stands in for a missing value is that of its file."""
     gap = np.arange(N) % 5 == 0

@@ -48,8 +48,8 @@ def within(audit):
 def test_a_later_audit_that_exceeds_a_limit_stops_whatever_is_shown_of_a_rise():
     high, low = findings(1.2), findings(0.3)
     assert "after exceeds a limit. Concern" in compare(low, high).text  # a real one, beside a rise
-    for pair, status in (((high, low), "fell"), ((low, findings(0.3, seed=4)), "no-difference")):
-        pair = (pair[0], replace(pair[1], verdict=replace(pair[1].verdict, status="flagged")))
+    for first, second, status in ((high, low, "fell"), (low, findings(0.3, seed=4), "no-difference")):
+        pair = (first, replace(second, verdict=replace(second.verdict, status="flagged")))
         found, passed = compare(*pair), compare(pair[0], within(pair[1]))
         assert (found.status, found.later, found.exit_code) == (status, "flagged", 3)
         assert "after exceeds a limit." in found.text

@@ -68,8 +68,9 @@ def correlations(before: Audited, after: Audited) -> SharedRecords | None:
 
     Records are matched by their units where both audits have them, else by ``id``, else by a digest of text, covariates
     and group. Where several records of an audit have the same digest as a record of the other, nobody knows which is
-    which, and they count as opposed as far as they can be. Without anything that identifies a record there is no
-    correlation, and the comparison adds the half-widths: a position in a file identifies nothing.
+    which, and they count as opposed as far as they can be. Without anything that identifies a record, or where no
+    digest is in both, there is no correlation, and the comparison adds the half-widths: a position in a file identifies
+    nothing, and rows that were coded in another way look like other records.
 
     Parameters
     ----------
@@ -93,7 +94,7 @@ def correlations(before: Audited, after: Audited) -> SharedRecords | None:
     >>> before, after = audited("before", half), audited("after", ~half)
     >>> shared = correlations(before, after)
     >>> round(shared.correlation["auc"], 1)
-    -0.8
+    -0.7
     >>> next(c for c in compare(before.findings, after.findings, shared=shared).changes if c.name == "auc").low < 0
     True
     """
@@ -163,8 +164,10 @@ def _matched(before: _Side, after: _Side) -> tuple[Shared, str, str] | str:
     used = _identifying(before.evidence, after.evidence)
     if not used:
         return "nothing identifies the records: both need an id, units, texts or the same covariates."
-    digests = [_row_digests(audit.evidence, used) for audit in (before, after)]
-    return _by_digest(*digests), "records", " and ".join(used)
+    first, second = (_row_digests(audit.evidence, used) for audit in (before, after))
+    if not np.isin(first, second).any():
+        return f"no {' and '.join(used)} of one audit is in the other: different records, or coded in another way."
+    return _by_digest(first, second), "records", " and ".join(used)
 
 
 def _by_name(before: NDArray[Any], after: NDArray[Any]) -> Shared:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ def read(path: str | Path, findings: Findings) -> tuple[Evidence, NDArray[Any] |
     path = tables.existing_file(path, "--evidence", tuple(tables.FORMATS))
     refused: InputError | None = None
     last: Evidence | None = None
-    for options in _readings(path):
+    for options in _readings(path, findings.evidence["scores"]):
         try:
             last = outputs.from_table(path, **options, design=findings.design, rng=np.random.default_rng(0)).evidence
         except InputError as error:
@@ -58,18 +58,25 @@ def read(path: str | Path, findings: Findings) -> tuple[Evidence, NDArray[Any] |
     return last, _ids(path)
 
 
-def _readings(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the options by which the file may be read: as saved evidence, or by names and first rows."""
+def _readings(path: Path, scores: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield the options by which the file may be read: as saved evidence, or by names and first rows.
+
+    From losses or outputs the scores of the findings are computed again, as far as they need no option.
+    """
     yield {}
     try:
         made = assume(path, {})[0].options
     except InputError:
         return
-    if {"score", "member"} <= made.keys() and made.get("signal") in NARROW:
-        options: dict[str, Any] = {key: value for key, value in made.items() if key != "labels"}
-        yield options
-        if "unit" in options:
-            yield {key: value for key, value in options.items() if key != "unit"}
+    if not {"score", "member"} <= made.keys():
+        return
+    known = tuple(name for name in scores if name in outputs.of_outputs())
+    signal = made.get("signal", "score")
+    for kind in NARROW if signal in NARROW else (signal,):
+        for without in ((), ("unit",)) if "unit" in made else ((),):
+            options: dict[str, Any] = {key: value for key, value in made.items() if key not in without}
+            attack = None if kind == "score" else outputs.Attack(known or ("loss",))
+            yield {**options, "score": made["score"].split(","), "signal": kind, "attack": attack}
 
 
 def _ids(path: Path) -> NDArray[Any] | None:
