@@ -97,7 +97,7 @@ def auc_change(out: str) -> dict[str, float]:
 @pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("loss", [False, True])
-def test_evidence_beside_findings_gives_the_interval_of_shared_records(place: Path, run: Run, loss: bool) -> None:
+def test_evidence_beside_findings_gives_the_interval_of_paired_records(place: Path, run: Run, loss: bool) -> None:
     """Losses too, whose column is known by its name as the audit knew it; other evidence is refused."""
     kind = ("--score", "loss", "--signal", "loss") if loss else ("--score", "score")
     common = ("--member", "member", "--design", "one-run", "--primary", "auc", "--no-bounds")

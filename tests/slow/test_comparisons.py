@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import miaudit as ma
-from miaudit.auditing import shared_records
+from miaudit.auditing import paired_records
 from miaudit.findings.audit import Metric
 from miaudit.findings.comparison import SharedRecords, compare
 from miaudit.metrics import definition
@@ -81,14 +81,14 @@ class Tally:
         return self.misses.get(name, 0) / self.pairs[name]
 
 
-def audited(name: str, template: ma.Findings, evidence: ma.Evidence) -> shared_records.Audited:
+def audited(name: str, template: ma.Findings, evidence: ma.Evidence) -> paired_records.Audited:
     """An audit of the evidence with the metrics that decide, in a fraction of the time."""
     sample = Sample.of(evidence)
     found = {metric: definition.of(metric).estimate(sample, confidence=0.95) for metric in FOLLOWED}
     metrics = tuple(Metric(metric, "raw", e.value, e.low, e.high, 0.95) for metric, e in found.items())
     stated = {**template.evidence, "digest": evidence.digest}
     findings = ma.Findings(**{**vars(template), "metrics": metrics, "evidence": stated})
-    return shared_records.Audited(name, findings, evidence)
+    return paired_records.Audited(name, findings, evidence)
 
 
 def simulated(world: World, kind: str, replicates: int) -> dict[str, Tally]:
@@ -105,7 +105,7 @@ def simulated(world: World, kind: str, replicates: int) -> dict[str, Tally]:
             held = ma.Evidence(score=score[kept], member=member[kept], unit=kept, design="one-run")
             sides.append(audited("ab"[k], template, held))
         ways = {
-            "by records": shared_records.correlations(*sides),
+            "by records": paired_records.correlations(*sides),
             "sum of squares": SharedRecords(dict.fromkeys(FOLLOWED, 0.0), "as if they were independent"),
             "findings alone": None,
         }

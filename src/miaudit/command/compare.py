@@ -13,7 +13,7 @@ from miaudit.command.terminal import say, say_json
 from miaudit.errors import InputError, one_line
 
 if TYPE_CHECKING:
-    from miaudit.auditing.shared_records import Audited
+    from miaudit.auditing.paired_records import Audited
     from miaudit.findings.audit import Findings
     from miaudit.findings.comparison import SharedRecords
 
@@ -43,7 +43,7 @@ def compare(
     The interval is narrower where the command can read the records of both audits: in two bundles that share all, or
     with --evidence.
     """
-    from miaudit.auditing.shared_records import correlations
+    from miaudit.auditing.paired_records import correlations
     from miaudit.findings.comparison import compare as contrast
     from miaudit.metrics.definition import difference
 
@@ -85,7 +85,7 @@ def history(
             raise InputError(received, f"none: the page is {audits[0] / 'index.html'}", received, "leave it out")
         _list(audits[0], json=json)
         return
-    from miaudit.auditing.shared_records import correlations
+    from miaudit.auditing.paired_records import correlations
     from miaudit.findings.comparison import history as line_up
     from miaudit.report.comparison_page import VERDICTS
 
@@ -128,7 +128,7 @@ def _read(path: Path, name: str, evidence: Path | None = None) -> Audited:
 
     The records are those of a file of evidence, or of a bundle that shares all.
     """
-    from miaudit.auditing.shared_records import Audited
+    from miaudit.auditing.paired_records import Audited
     from miaudit.config import evidence_file
     from miaudit.findings import kind
     from miaudit.findings.audit import Findings

@@ -141,7 +141,7 @@ def compare(
     ----------
     before, after : findings of the two
     names : what to call them
-    shared : correlations by shared records, from :func:`miaudit.auditing.shared_records.correlations`
+    shared : correlations by shared records, from :func:`miaudit.auditing.paired_records.correlations`
     followed : names of the metrics that decide, which share the error level (Bonferroni); default: those of the later
         audit's plan
     repeat : how to repeat the comparison

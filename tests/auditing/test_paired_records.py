@@ -9,7 +9,7 @@ import pytest
 
 import miaudit as ma
 from miaudit.auditing.plan import Plan, Split
-from miaudit.auditing.shared_records import Audited, correlations
+from miaudit.auditing.paired_records import Audited, correlations
 from miaudit.errors import InputError
 from miaudit.findings.comparison import compare
 
