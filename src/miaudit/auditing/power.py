@@ -14,6 +14,7 @@ from scipy import special
 from miaudit.arrays import FloatArray
 from miaudit.auditing.planned_guesses import PlannedGuesses
 from miaudit.dp import multi_run, one_run, schedule
+from miaudit.dp.ranked_run import UNFAIR
 from miaudit.dp.selection import Option
 from miaudit.dp.tradeoff import Gaussian
 from miaudit.dp.verdict import Claim, LowerBound
@@ -371,7 +372,7 @@ class _OneRun:
         cls, members: int, nonmembers: int, confidence: float, delta: float, guesses: Option | int | None
     ) -> _OneRun:
         n = members + nonmembers
-        if abs(members - nonmembers) > one_run.UNFAIR * math.sqrt(n):
+        if abs(members - nonmembers) > UNFAIR * math.sqrt(n):
             n = 2 * min(members, nonmembers)
         return cls(PlannedGuesses.of(guesses, n, confidence), confidence, delta)
 
