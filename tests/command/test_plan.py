@@ -42,7 +42,8 @@ def test_plan_says_what_bounds_and_claims_are_within_reach(run: Run) -> None:
 def test_plan_takes_how_guesses_are_settled(run: Run) -> None:
     size = ("--members", "30", "--nonmembers", "30", "--json")
     found = json.loads(run("plan", *size, "--guesses", "hedged")[1])
-    assert found["bounds"][0]["audited"] == 60  # a pilot would leave 48
+    assert found["bounds"][0]["audited"] == 60
+    assert json.loads(run("plan", *size, "--guesses", "pilot")[1])["bounds"][0]["audited"] == 48
     code, _, err = run("plan", *size, "--guesses", "61")
     assert code == 1
     assert "expected at most the 60 records" in err

@@ -217,7 +217,7 @@ class Reach:
     Attributes
     ----------
     design : "one-run", or "multi-run" (one model for each record)
-    audited : records behind a bound, after those of a pilot
+    audited : records behind a bound; a pilot's are left out
     confidence : one-sided, of each bound
     delta : of epsilon
     mu, epsilon : shown by an attack without any error
@@ -275,7 +275,7 @@ def reach(
 ) -> Reach:
     """Return the largest bounds that an audit can show, and those for algorithms of known mu.
 
-    One run: by default a fifth of the records goes to the pilot, and the best of its numbers of guesses is taken. Many
+    One run: the best of the numbers of guesses that the option tests is taken, each at its part of the level. Many
     runs: the best of eight thresholds, each at an eighth of the error. Both as ``miaudit audit`` does by default.
 
     Parameters
@@ -285,8 +285,8 @@ def reach(
     delta : in [0, 1), of epsilon
     confidence : in (0.5, 1), one-sided
     true_mus : above 0
-    guesses : int, an option of :mod:`miaudit.dp.selection`, or None for a pilot
-        Of one run: the best of its numbers of guesses is taken.
+    guesses : int, an option of :mod:`miaudit.dp.selection`, or None for Hedged()
+        Of one run.
 
     Examples
     --------

@@ -64,6 +64,18 @@ class Choice:
         return f"{guesses:,} guesses of {run.records:,} ({run.every_order[self.order].name})"
 
 
+def pessimistic(right: int, made: int, guesses: int | None = None) -> int:
+    """Return right guesses to expect of so many, a little fewer than in proportion to those of earlier runs.
+
+    Examples
+    --------
+    >>> pessimistic(90, 100), pessimistic(90, 100, 1_000)
+    (88, 883)
+    """
+    share = (right + 0.5) / (made + 1) - 0.125 / math.sqrt(made)
+    return math.floor((made if guesses is None else guesses) * min(1.0, max(0.0, share)))
+
+
 def _promised(earlier: Sequence[RankedRun], order: int, share: float, confidence: float) -> float:
     """Return the bound that a share of the records as guesses lets expect of the next run."""
     right = made = 0
@@ -71,7 +83,5 @@ def _promised(earlier: Sequence[RankedRun], order: int, share: float, confidence
         (guesses,) = numbers_of((share,), run.records)
         right, made = right + int(run.right[order][guesses - 1]), made + guesses
     (guesses,) = numbers_of((share,), earlier[-1].records)
-    accuracy = (right + 0.5) / (made + 1) - 0.125 / math.sqrt(made)
-    expected = math.floor(guesses * min(1.0, max(0.0, accuracy)))
-    bound = earlier[-1].bound
+    bound, expected = earlier[-1].bound, pessimistic(right, made, guesses)
     return bound(correct=expected, guesses=guesses, canaries=earlier[-1].records, confidence=confidence).value

@@ -37,7 +37,7 @@ def steps(
 
 def _two_digits(number: int) -> int:
     """Return the largest number of two significant digits that is not above a number."""
-    unit = 10 ** max(0, len(str(number)) - 2)
+    unit = int(10 ** max(0, len(str(number)) - 2))
     return number // unit * unit
 
 

@@ -18,6 +18,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -403,8 +404,9 @@ class RankedRuns:
         """Return the bound of one run that only chooses for the next: 0."""
         found = self._by_itself(0, confidence)
         text = "the first run chooses for the next and is not audited itself"
-        nothing = {"value": 0.0, "p_value": None, "correct": None, "guesses": None, "canaries": None, "reachable": 0.0}
-        return replace(found, **nothing, corrections=(*self.runs[0].notes, text))
+        notes = (*self.runs[0].notes, text)
+        counts: dict[str, Any] = {"correct": None, "guesses": None, "canaries": None}
+        return replace(found, value=0.0, p_value=None, reachable=0.0, corrections=notes, **counts)
 
 
 def of_each(

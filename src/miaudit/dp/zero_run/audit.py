@@ -249,7 +249,8 @@ def _untampered(job: Job, records: AuditedRecords, option: PoissonBinomial) -> L
             name,
             places,
             records.right(guess)[places],
-            *_beforehand(job, records, places, guess, drawn, option.signed, margin),
+            job.one_run,
+            *_beforehand(records, places, guess, drawn, option.signed, margin),
         )
         for name, places, guess in orders(job, records)
     ]
@@ -269,7 +270,8 @@ def _conditional(job: Job, records: AuditedRecords, option: Conditional) -> Lowe
             places,
             records.right(guess)[places],
             uniforms,
-            *_beforehand(job, records, places, guess, drawn, option.signed, margin),
+            job.one_run,
+            *_beforehand(records, places, guess, drawn, option.signed, margin),
         )
         for name, places, guess in orders(job, records, aware)
     ]
@@ -308,11 +310,7 @@ def _composition_bound(
 
 
 def orders(job: Job, records: AuditedRecords, aware: Callable[..., FloatArray] | None = None) -> tuple[Order, ...]:
-    """Return the ways to guess: a pilot chooses one of them, every other option uses the first.
-
-    Without a centre, a pilot and a hedged schedule guess around what the covariates say of the score. Both the fit and
-    the order of the guesses look at no label.
-    """
+    """Return the ways to guess, of which a pilot chooses one and every other option uses the first; from no label."""
     if isinstance(job.guesses, Sides):
         return (_by_sides(job.guesses, records.score, job.rng),)
     adaptive = job.guesses is None or isinstance(job.guesses, selection.Pilot | selection.Hedged)
@@ -400,28 +398,22 @@ def _by_sides(sides: Sides, score: FloatArray, rng: np.random.Generator) -> Orde
 
 
 def _beforehand(
-    job: Job,
-    records: AuditedRecords,
-    places: IntArray,
-    guess: IntArray,
-    drawn: FloatArray | None,
-    signed: bool,
-    margin: float,
-) -> tuple[FloatArray, selection.CountBound, Callable[[IntArray], FloatArray] | None]:
-    """Log-odds (m,) that guesses are right before the algorithm is asked, a bound from counts, and a function.
+    records: AuditedRecords, places: IntArray, guess: IntArray, drawn: FloatArray | None, signed: bool, margin: float
+) -> tuple[FloatArray, Callable[[IntArray], FloatArray] | None]:
+    """Log-odds (m,) that guesses are right before the algorithm is asked, and a function of places under replicates.
 
     From places (r,) it gives the same log-odds (K, r) under each replicate of the propensities ``drawn`` (K, n).
     """
     at = partial(_toward, signed=signed, margin=margin)
     toward = at(records.logit, sign=guess.astype(np.float64))[places]
     if drawn is None:
-        return toward, job.one_run, None
+        return toward, None
 
     def replicated(chosen: IntArray) -> FloatArray:
         numbers = places[chosen]
         return at(logit(drawn[:, records.rows[numbers]]), sign=guess[numbers].astype(np.float64))
 
-    return toward, job.one_run, replicated
+    return toward, replicated
 
 
 def _toward(values: FloatArray, *, sign: FloatArray, signed: bool, margin: float) -> FloatArray:

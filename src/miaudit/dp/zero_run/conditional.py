@@ -158,8 +158,8 @@ class ConditionalTest:
     name : how the guesses are made, in words
     places : ints (m,), record numbers, the surest guess first
     correct, uniforms : arrays (m,), in that order; see :class:`Tampered`
-    toward : array (m,), log-odds that each guess is right before the algorithm is asked, margin included
     from_counts : bound from counts, by which a schedule is laid out
+    toward : array (m,), log-odds that each guess is right before the algorithm is asked, margin included
     replicates : from places (r,) to the same log-odds (K, r) under bootstrap replicates of the propensity; None without
         Half of the error probability then goes to the bootstrap (erratum B7), and the coins are the same throughout.
     """
@@ -169,8 +169,8 @@ class ConditionalTest:
     places: IntArray
     correct: BoolArray
     uniforms: FloatArray
-    toward: FloatArray
     from_counts: CountBound
+    toward: FloatArray
     replicates: Callable[[IntArray], FloatArray] | None = None
 
     def bound(self, rows: IntArray, guesses: int, confidence: float) -> LowerBound:

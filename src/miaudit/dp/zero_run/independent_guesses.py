@@ -538,8 +538,8 @@ class UntamperedTest:
     name : how the guesses are made, in words
     places : ints (m,), record numbers, the surest guess first
     correct : array (m,) of bool, in that order
-    toward : array (m,), log-odds that each guess is right before the algorithm is asked, margin included
     from_counts : bound from counts, by which a schedule is laid out
+    toward : array (m,), log-odds that each guess is right before the algorithm is asked, margin included
     replicates : from places (r,) to the same log-odds (K, r) under bootstrap replicates of the propensity; None without
         Half of the error probability then goes to the bootstrap: the bound is the plain quantile (erratum B7).
     """
@@ -547,8 +547,8 @@ class UntamperedTest:
     name: str
     places: IntArray
     correct: BoolArray
-    toward: FloatArray
     from_counts: CountBound
+    toward: FloatArray
     replicates: Callable[[IntArray], FloatArray] | None = None
 
     def bound(self, rows: IntArray, guesses: int, confidence: float) -> LowerBound:
