@@ -159,7 +159,7 @@ def test_several_runs_show_more_than_one() -> None:
         means[several] = float(np.mean([bound.value for bound in found]))
         assert all(bound.value < 2.0 for bound in found)
     assert means[1] == pytest.approx(1.30, abs=0.06)
-    assert means[2] == pytest.approx(1.51, abs=0.06)
+    assert means[2] == pytest.approx(1.47, abs=0.07)
     assert means[4] == pytest.approx(1.60, abs=0.06)
 
 
@@ -247,12 +247,12 @@ def test_run_by_run_each_is_audited_as_those_before_it_chose() -> None:
 def test_no_pilot_in_several_runs_and_no_schedule_above_level_two_fifths() -> None:
     rng = np.random.default_rng(15)
     runs = gaussian_runs(4, 400, 1.0, rng)
-    with pytest.raises(InputError, match="guesses: expected .* received a pilot; leave it out"):
+    with pytest.raises(InputError, match=r"guesses: expected .* received a pilot; leave it out"):
         several_runs.audit(runs, guesses=Pilot(), rng=rng)
     several_runs.audit(runs, guesses=Schedule(), confidence=0.975, rng=rng)  # .3976 of each
-    with pytest.raises(InputError, match="a schedule at level 0.473 of each of 4 runs"):
+    with pytest.raises(InputError, match=r"a schedule at level 0\.473 of each of 4 runs"):
         several_runs.audit(runs, guesses=Schedule(), confidence=0.95, rng=rng)
-    with pytest.raises(InputError, match="a schedule at level 0.5"):
+    with pytest.raises(InputError, match=r"a schedule at level 0\.5"):
         several_runs.audit(runs, guesses=Schedule(), at_least=Anytime(), rng=rng)
     several_runs.audit(runs[:1], guesses=Pilot(), rng=rng)
 

@@ -13,7 +13,7 @@ import pytest
 
 from miaudit import Evidence
 from miaudit.dp import one_run, schedule, several_runs
-from miaudit.dp.selection import Hedged, Pilot, Schedule, numbers_of
+from miaudit.dp.selection import Hedged, Pilot, numbers_of
 from miaudit.dp.several_runs import Anytime
 from worlds import patterns
 
@@ -86,16 +86,7 @@ def test_one_run_keeps_its_level_at_worst_mixtures_and_a_pilot_does_not(records:
     hedged = [patterns.above(world, one(None), each=each, seed=5) for world in (made_for_it, made_for_pilots)]
     pilot = patterns.above(made_for_pilots, one(Pilot()), each=each, seed=6)
     print(f"\n{records:,} records: hedged {hedged}, pilot {pilot:.4f}")
-    assert 0.4 * P < hedged[0] <= P + error  # at its own worst mixture it comes close
-    assert hedged[1] <= P + error
+    # Far below the level, since a walk has to pass every parameter below the truth with other numbers of guesses.
+    assert max(hedged) <= P + error
     if records == 100_000:
         assert pilot > P + error  # the control
-
-
-def test_a_schedule_alone_is_at_most_at_its_level() -> None:
-    records = 10_000
-    counts = tuple(sorted(set(numbers_of(Schedule().fractions, records))))
-    own = [r for start, r in schedule.steps(counts, records, one_run.mu_lower_bound, 1 - P) if start <= MU][-1]
-    world = patterns.worst(records, MU, [(own / records, P)])
-    found = patterns.above(world, one(Schedule()), each=60, seed=7)
-    assert 0.6 * P < found <= P
