@@ -292,7 +292,7 @@ def reach(
     --------
     >>> found = reach("one-run", members=5000, nonmembers=5000, confidence=0.975)
     >>> [f"{t.mu:g}: {t.mu_shown:.2f}" for t in found.typical], round(found.mu, 1)
-    (['0.5: 0.32', '1: 0.68', '2: 1.35'], 2.7)
+    (['0.5: 0.31', '1: 0.67', '2: 1.31'], 2.6)
     """
     trials = _trials(design, members, nonmembers, confidence, check_delta(delta), guesses)
     perfect = trials.typical("mu", _LARGEST_MU), trials.typical("epsilon", _LARGEST_MU)
@@ -329,7 +329,7 @@ def refutation(
     --------
     >>> found = refutation(Claim.gaussian(0.5), "one-run", members=1000, nonmembers=1000)
     >>> found.refutable, found.guesses, round(found.accuracy, 2)
-    (True, 160, 0.85)
+    (True, 200, 0.86)
     >>> refutation(Claim.gaussian(3.0), "one-run", members=1000, nonmembers=1000).refutable
     False
     """

@@ -49,7 +49,7 @@ def one_run_ceiling(mu: float, canaries: int, *, confidence: float = 0.95) -> fl
     Examples
     --------
     >>> round(one_run_ceiling(2.0, 10_000, confidence=0.975), 2)
-    1.62
+    1.63
     """
     if not (is_number(mu) and 0 < mu <= 50):
         raise InputError("mu", "a number in (0, 50]", repr(mu), "it is the parameter of Gaussian DP")
