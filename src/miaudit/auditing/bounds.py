@@ -47,7 +47,7 @@ def assess(
     claim : of :func:`claimed`
     correction : propensities and overlap of zero-run evidence, where they could be learned
     obstacle : why the evidence allows no answer; empty if it does
-    rng : draws pilots, coins and subsamples
+    rng : draws coins, ties and subsamples
 
     Returns
     -------

@@ -300,12 +300,10 @@ def _check_stated(bundle: Bundle, evidence: Evidence) -> None:
 
 
 def _metric(bundle: Bundle, judged: tuple[Evidence, Evidence], odds: FloatArray | None) -> str:
-    """Return the primary metric, or the AUC where that has no usable paired interval."""
-    primary = str(bundle.findings.plan["primary_metric"])
-    fpr = definition.of(primary).fpr
-    if fpr is None:
-        return "auc"
-    return primary if all(replicates.resolves(one, fpr, odds) for one in judged) else "auc"
+    """Return the limit at the lowest FPR that has a usable paired interval, or the AUC."""
+    rates = sorted((fpr, name) for name in bundle.findings.plan["limits"] if (fpr := definition.of(name).fpr))
+    usable = (name for fpr, name in rates if all(replicates.resolves(one, fpr, odds) for one in judged))
+    return next(usable, "auc")
 
 
 def _one_of_each_unit(evidence: Evidence, rows: IntArray, rng: np.random.Generator, *, learned: bool) -> IntArray:

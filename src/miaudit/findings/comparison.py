@@ -14,6 +14,7 @@ from miaudit.errors import InputError
 from miaudit.findings import verdict
 from miaudit.findings.audit import Findings, Metric
 from miaudit.findings.kind import FindingsRecord
+from miaudit.findings.policy import PARAMETERS, SURE_LIST
 from miaudit.findings.verdict import TURN
 from miaudit.metrics.classical import joined
 from miaudit.metrics.definition import amount, difference, label, percent, written
@@ -118,8 +119,9 @@ class Comparison(FindingsRecord):
 
 
 def followed_metrics(after: Findings) -> tuple[str, ...]:
-    """Return the names of the metrics by which a comparison with an audit is judged."""
-    return (str(after.plan["primary_metric"]),)
+    """Return the names of the metrics by which a comparison with an audit is judged: those that it has limits for."""
+    named = tuple(name for name in after.plan["limits"] if name not in (*PARAMETERS, SURE_LIST))
+    return named or ("auc",)
 
 
 def compare(
@@ -445,7 +447,9 @@ def history(
     if len(audits) < 2:
         raise InputError("findings", "at least two audits", str(len(audits)), "name their folders, oldest first")
     last = audits[-1][1]
-    followed, primary = followed_metrics(last), str(last.plan["primary_metric"])
+    followed = followed_metrics(last)
+    resolved = {metric.name for metric in last.metrics if metric.value is not None}
+    primary = next((name for name in followed if name in resolved), followed[0])
     rows = tuple(_row(name, audit, primary) for name, audit in audits)
     steps: list[Step] = []
     for ((a, before), (b, after)), records in zip(pairwise(audits), shared or [None] * (len(audits) - 1), strict=True):
