@@ -11,7 +11,8 @@ from typing import Any, Literal
 import numpy as np
 
 from miaudit.auditing import remarks, withholding, zero_run
-from miaudit.auditing.plan import Bootstrap, Case
+from miaudit.auditing.case import Case
+from miaudit.auditing.plan import Bootstrap
 from miaudit.auditing.zero_run import Correction
 from miaudit.dp import accounting
 from miaudit.dp.verdict import LowerBound
