@@ -135,7 +135,7 @@ def singling_out(
     *,
     mode: Mode = "multivariate",
     attempts: int = 2000,
-    columns: int = 4,
+    columns: int = 6,
     confidence: float = 0.95,
     units: Units | None = None,
     rng: np.random.Generator,
@@ -341,4 +341,4 @@ def _check(mode: str, attempts: int, columns: int) -> None:
     if attempts < 1:
         raise InputError("attempts", "1 or more predicates", str(attempts), "2000 is the default")
     if not 2 <= columns <= max(_MOST_COLUMNS, 2):
-        raise InputError("columns", f"2 to {_MOST_COLUMNS} columns of a predicate", str(columns), "4 is the default")
+        raise InputError("columns", f"2 to {_MOST_COLUMNS} columns of a predicate", str(columns), "6 is the default")

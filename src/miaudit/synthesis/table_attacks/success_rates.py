@@ -23,7 +23,7 @@ _FEW = 10
 LEVEL, POWER = 0.05, 0.8  # of the smallest excess that an attack could have detected, one-sided
 _AT_LEVEL, _AT_POWER = (float(special.ndtri(share)) for share in (1 - LEVEL, POWER))
 _NORMAL = 1.959963984540054  # half-width of a 95% interval in standard errors
-_SMALLEST_LEVEL, _STEPS = 1e-12, 60
+_SMALLEST_LEVEL, _STEPS = 1e-12, 40
 _MOST_MEMBERS = 10**8
 
 

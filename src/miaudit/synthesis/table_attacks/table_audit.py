@@ -29,7 +29,7 @@ from miaudit.synthesis import fidelity as fidelity_of
 from miaudit.synthesis.encoding import Features
 from miaudit.synthesis.schema import Table, check_alike
 from miaudit.synthesis.table_attacks import inference, linkability, planted_control, singling_out, table_verdict
-from miaudit.synthesis.table_attacks.closest_record import Metric, nearest
+from miaudit.synthesis.table_attacks.closest_record import Metric
 from miaudit.synthesis.table_attacks.success_rates import Comparison, compare
 
 __all__ = ["TableAttacks", "TablePlan", "attack", "audit_table"]
@@ -92,7 +92,7 @@ class TablePlan:
     parts: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     neighbours: int = 10
     attempts: int = 2000
-    predicate_columns: int = 4
+    predicate_columns: int = 6
     tolerance: float = 0.05
     threshold: Annotated[
         float, Option("Difference in success that raises concern.", "0.05 is five points", ge=0, lt=1)
@@ -168,12 +168,10 @@ def attack(
     if len(synthetic.schema) < 2:
         raise InputError("schema", "two columns or more", "one", "give the table all of its columns")
     grouped = _grouped(units, members, control)
-    draw, near_rng, *streams, control_rng = rng.spawn(7)
+    draw, *streams, control_rng = rng.spawn(6)
     plan = plan or TablePlan()
     case = _Case.of(synthetic, members, control, plan, grouped, draw)
     told = progress or (lambda *_: None)
-    everyone = Table(synthetic.schema, np.concatenate([case.inside.values, case.outside.values]))
-    near = nearest(case.metric, everyone, synthetic, rng=near_rng).distance[:, 0]
     kind, in_table = _kinds(synthetic, members, control)
     copies = _copied(in_table, len(members), plan.confidence, case.units)
     concern = table_verdict.corrected(plan.confidence, 1 + len(plan.secrets or ()))
@@ -196,7 +194,7 @@ def attack(
     inferred = inference.attribute_inference(*three, rng=streams[3], **alike)
     told(4, 4)
     scores = {
-        "distance": -near,
+        "distance": -np.asarray(inferred.distance),
         "singling_out": (singled[0].score + singled[1].score)[np.r_[case.rows[0], len(members) + case.rows[1]]],
         "linkability": linked.score,
         "inference": inferred.score,
