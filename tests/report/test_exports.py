@@ -221,7 +221,7 @@ def test_other_kinds_have_numbers_of_their_own(content: ma.Findings) -> None:
         "inference: a/b <c>", rate, rate, 0.1, unlimited, 1, None, None, None, None,
         "blocking", 0.05, "clear", 1.0, unlimited, None, False,
     )  # fmt: skip
-    control = PositiveControl(1, 0.01, 10, 10, 9, True)
+    control = PositiveControl(1, 0.01, 0.01, 0.0, 10, 10, 9, True)
     audited = TableFindings(TableVerdict("flagged", "", 0.95), (attack,), control, content, {}, (), "")
     table = exports.numbers(audited)
     assert table["difference.inference_a_b_c"] == 0.1  # MLflow refuses other characters

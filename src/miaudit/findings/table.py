@@ -144,6 +144,9 @@ class PositiveControl:
     ----------
     copies : "members" that were copied each time
     share : of all "members"
+    excess : by which the planted copies alone raised the rate of copies among "members" above that of the others, on
+        average; less than ``share`` where records stand in the table anyway, or have equals
+    rate : share of the others of which the table then holds a copy, on average
     repetitions, seen : how often it was tried, and how often the excess of copies was seen
     needed : how often it must be seen
     found : whether it was
@@ -151,6 +154,8 @@ class PositiveControl:
 
     copies: Count
     share: Share
+    excess: float
+    rate: Share
     repetitions: Count
     seen: Count
     needed: Count

@@ -74,7 +74,8 @@ def test_the_shown_power_is_that_of_the_binomial_law() -> None:
 @pytest.mark.parametrize("rate", [0.0, 0.02, 0.2])
 def test_with_as_many_members_as_it_names_the_control_is_seen_and_with_a_third_it_is_not(rate: float) -> None:
     rng = np.random.default_rng(2)
-    needed = enough_members(np.arange(400) < 400 * rate, 200, 0.95)
+    small = planted_control(np.arange(16000), np.arange(16000) % 100 < 100 * rate, 8000, confidence=0.95, rng=rng)
+    needed = enough_members(small, 8000, 8000, 0.95)
     assert needed is not None
     found = []
     for n in (needed * 11 // 10, needed // 3):
@@ -84,7 +85,10 @@ def test_with_as_many_members_as_it_names_the_control_is_seen_and_with_a_third_i
 
 
 def test_where_every_record_stands_in_the_table_no_number_of_records_is_enough() -> None:
-    assert enough_members(np.ones(200, bool), 100, 0.95) is None
+    rng = np.random.default_rng(5)
+    whole = planted_control(np.arange(2000), np.ones(2000, bool), 1000, confidence=0.95, rng=rng)
+    assert (whole.excess, whole.rate) == (0.0, pytest.approx(1.0))
+    assert enough_members(whole, 1000, 1000, 0.95) is None
 
 
 def test_a_planted_copy_covers_every_equal_record() -> None:
@@ -92,6 +96,11 @@ def test_a_planted_copy_covers_every_equal_record() -> None:
     kind = np.tile(np.arange(10), 200)
     found = planted_control(kind, np.zeros(2000, bool), 1000, confidence=0.95, rng=np.random.default_rng(3))
     assert (found.copies, found.seen) == (10, 0)
+    assert 0.5 < found.rate < 0.9
+    assert enough_members(found, 1000, 1000, 0.95) is None
+    alone = planted_control(np.arange(2000), np.arange(2000) < 0, 1000, confidence=0.95, rng=np.random.default_rng(3))
+    assert (alone.excess, alone.rate) == (pytest.approx(0.01), 0.0)  # control: records without equals
+    assert enough_members(alone, 1000, 1000, 0.95) == pytest.approx(513, abs=1)
 
 
 def test_units_are_permuted_whole_and_one_record_of_each_is_planted() -> None:

@@ -12,7 +12,7 @@ from miaudit.findings.table import PositiveControl, TableVerdict, opened_with
 from miaudit.synthesis.table_attacks.success_rates import Comparison, compare
 from miaudit.synthesis.table_attacks.table_verdict import judge, rows, without_answer
 
-SEEN = PositiveControl(20, 0.01, 10, 10, 9, True)
+SEEN = PositiveControl(20, 0.01, 0.01, 0.0, 10, 10, 9, True)
 LIMITS = {"threshold": 0.05, "confidence": 0.95}
 
 
@@ -77,7 +77,7 @@ def test_clear_needs_the_positive_control() -> None:
     assert "the positive control was not seen" in found.text and "in 3 of 10 repetitions" in found.text
     assert "About 630 members and 630 control records would settle it" in found.text
     none = verdict(NO_COPIES, control=blind, enough=None)
-    assert "columns that tell records apart would settle it" in none.text
+    assert "Columns that tell records apart would settle it" in none.text
     assert verdict(attack("copies", 0.05, 0), control=blind).status == "flagged"
 
 

@@ -19,6 +19,7 @@ from miaudit.synthesis.table_attacks.success_rates import compare, members_neede
 SHARE = 0.01
 REPETITIONS = 10
 NEEDED = 9
+MOST = 20  # times as many records, above which more records are no advice
 _CONFIDENCE = 0.95
 _POWER = 0.95  # with it nine of ten repetitions are seen in 91% of audits
 
@@ -56,6 +57,7 @@ def planted_control(
     0
     """
     seen = copies = 0
+    excess = rate = 0.0
     for _ in range(REPETITIONS):
         inside = _permuted(len(kind), members, units, rng)
         rows = np.flatnonzero(inside)
@@ -64,10 +66,15 @@ def planted_control(
         copies = max(1, round(SHARE * len(rows)))
         planted = rows[rng.permutation(len(rows))[:copies]]
         copied = in_table | np.isin(kind, kind[planted])
+        new = copied & ~in_table
+        excess += float(new[inside].mean() - new[~inside].mean()) / REPETITIONS
+        rate += float(copied[~inside].mean()) / REPETITIONS
         seen += _seen(copied, inside, units, confidence)
     return PositiveControl(
         copies=copies,
         share=SHARE,
+        excess=excess,
+        rate=min(rate, 1.0),
         repetitions=REPETITIONS,
         seen=seen,
         needed=NEEDED,
@@ -86,14 +93,16 @@ def shown_power(seen: int, repetitions: int = REPETITIONS) -> float:
     return float(special.betaincinv(seen, repetitions - seen + 1, 1 - _CONFIDENCE)) if seen else 0.0
 
 
-def enough_members(in_table: BoolArray, members: int, confidence: float) -> int | None:
+def enough_members(control: PositiveControl, members: int, others: int, confidence: float) -> int | None:
     """Members, with control records in proportion, of which planted copies would be seen; None if no number would do.
 
-    Records that stand in the table anyway hide their planted copies.
+    Planted copies add little where records stand in the table anyway, or have many equals.
     """
-    rate = float(in_table.mean())
-    ratio = (len(in_table) - members) / members
-    return members_needed(SHARE * (1 - rate), rate=rate, ratio=ratio, level=(1 - confidence) / 2, power=_POWER)
+    if control.excess <= 0:
+        return None
+    of = {"rate": control.rate, "ratio": others / members, "level": (1 - confidence) / 2, "power": _POWER}
+    needed = members_needed(control.excess, **of)
+    return None if needed is None or needed > MOST * members else needed
 
 
 def _permuted(n: int, members: int, units: Units | None, rng: np.random.Generator) -> BoolArray:

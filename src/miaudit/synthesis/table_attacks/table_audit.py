@@ -206,7 +206,7 @@ def attack(
         evidence=evidence,
         comparisons=(copies, *(part.comparison for part in singled), linked.comparison, *inferred.comparisons),
         control=planted,
-        enough=planted_control.enough_members(in_table, len(members), concern),
+        enough=planted_control.enough_members(planted, len(members), len(control), concern),
         metric=case.metric,
         attacked=case.rows,
         units=case.units,

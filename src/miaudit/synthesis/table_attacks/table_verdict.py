@@ -15,12 +15,11 @@ from miaudit.findings.audit import Findings
 from miaudit.findings.table import Limited, PositiveControl, Role, Status, TableVerdict, opened_with, proven
 from miaudit.findings.verdict import DECLARE
 from miaudit.metrics.definition import Rounding, percent
-from miaudit.synthesis.table_attacks.planted_control import shown_power
+from miaudit.synthesis.table_attacks.planted_control import MOST, shown_power
 from miaudit.synthesis.table_attacks.success_rates import Comparison, Rate
 
 COPIES = "copies"
 INFERENCE = "inference: "
-_MOST = 100.0  # times as many records, above which more records are no advice
 
 UNDECLARED = "Not answered (undeclared): nobody declared how membership was decided."
 ZERO_RUN = (
@@ -240,7 +239,7 @@ def _settled_by(part: found.Attack, threshold: float, available: tuple[int, int]
     if value > (part.threshold or 0.0):
         factors.append(((value - part.corrected_low) / (value - (part.threshold or 0.0))) ** 2)
     factor = min(factors, default=math.inf)
-    if factor > _MOST:
+    if factor > MOST:
         return "The excess lies so close to the limit that more records will hardly settle it."
     trials = part.members.trials, part.control.trials
     needed = [_rounded_up(max(factor * n, 1.05 * least * have)) for n, have in zip(trials, available, strict=True)]
@@ -266,8 +265,8 @@ def _blind(control: PositiveControl, enough: int | None, available: tuple[int, i
     )
     if enough is None:
         return (
-            f"{said} Nearly every record stands in the table anyway, so no number of records would do: columns that "
-            "tell records apart would settle it."
+            f"{said} Too many records stand in the table anyway, or equal others, so more records would not do. "
+            "Columns that tell records apart would settle it."
         )
     needed = _rounded_up(enough * 1.05), _rounded_up(1.05 * enough * available[1] / available[0])
     return f"{said} About {needed[0]:,} members and {needed[1]:,} control records would settle it."
