@@ -101,7 +101,8 @@ def enough_members(control: PositiveControl, members: int, others: int, confiden
     if control.excess <= 0:
         return None
     of = {"rate": control.rate, "ratio": others / members, "level": (1 - confidence) / 2, "power": _POWER}
-    needed = members_needed(control.excess, **of)
+    rounded = min(1.0, control.share * members / control.copies)  # one copy is more than 1% of a few members
+    needed = members_needed(control.excess * rounded, **of)
     return None if needed is None or needed > MOST * members else needed
 
 
