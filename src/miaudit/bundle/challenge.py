@@ -56,9 +56,9 @@ def by_scores(
 ) -> ChallengeFindings:
     """Compare another attack's scores with the bundle's on the same records.
 
-    The challenger wins if the bundle's primary metric (the AUC, where that has no paired interval) is larger with the
-    submitted scores, at a confidence of 95% that all challenges share: with k made before, this one is held to
-    1 - 0.05 / (k + 1). Where labels were sealed, only those records decide.
+    The challenger wins if the metric that the bundle's verdict leads with (the AUC, where that has no paired interval)
+    is larger with the submitted scores, at a confidence of 95% that all challenges share: with k made before, this one
+    is held to 1 - 0.05 / (k + 1). Where labels were sealed, only those records decide.
 
     Parameters
     ----------
@@ -300,8 +300,8 @@ def _check_stated(bundle: Bundle, evidence: Evidence) -> None:
 
 
 def _metric(bundle: Bundle, judged: tuple[Evidence, Evidence], odds: FloatArray | None) -> str:
-    """Return the primary metric, or the AUC where that has no usable paired interval."""
-    primary = str(bundle.findings.plan["primary_metric"])
+    """Return the metric that the verdict leads with, or the AUC where that has no usable paired interval."""
+    primary = bundle.findings.verdict.metric
     fpr = definition.of(primary).fpr
     if fpr is None:
         return "auc"

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.disclosure import Compared, DisclosureFindings, Driver, Limits
 from miaudit.findings.next_steps import Step, repeated
-from miaudit.findings.policy import label_of, written_limit
 from miaudit.metrics import definition
 from miaudit.metrics.definition import Rounding, amount, between, chance, in_points, label, percent, written
 from miaudit.report import defence_charts, disclosure_charts, page_frame
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
 _PREDICTED = "predicted-"
 NAMES = ("tradeoff", "reductions", "steps", *(f"{_PREDICTED}{name}" for name in disclosure_charts.NAMES))
+_WORDS = page_frame.WORDS | {"not-testable": "No answer"}
 _EFFECTS = {"helps": "shown to help", "harms": "shown to harm", "not shown": "no effect shown"}
 _RANDOMNESS = {"none": "", "fixed": "drawn once for each record", "redrawn": "drawn anew with each query"}
 _NOTHING_LOST = {"value": "none", "limits": "the label stays", "beside": ""}
@@ -71,22 +71,16 @@ def _released(findings: DisclosureFindings) -> Compared:
 
 def _verdict(findings: DisclosureFindings) -> dict[str, Any]:
     verdict = findings.verdict
-    word = verdict.word
+    word = _WORDS[verdict.status]
     text = verdict.text.removeprefix(f"{word}: ")
-    whose = "Limits of this audit" if verdict.stated else "Default limits"
     return {
         **vars(verdict),
         "status": "refused" if verdict.status == "not-testable" else verdict.status,
         "word": word,
         "text": text[:1].upper() + text[1:],
-        "asked": f"{whose}: {_limits(findings)}",
+        "asked": f"{label(verdict.metric)} against a threshold of {amount(verdict.metric, verdict.threshold)}",
         "release": _released(findings).words,
     }
-
-
-def _limits(findings: DisclosureFindings) -> str:
-    limits = {one.limit: one.threshold for one in _released(findings).limits}
-    return ", ".join(f"{label_of(name)} {written_limit(name, limit)}" for name, limit in limits.items())
 
 
 def _in_pairs(findings: DisclosureFindings) -> str:
