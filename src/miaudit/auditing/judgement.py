@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from miaudit.auditing import zero_run
+from miaudit.auditing import withholding, zero_run
 from miaudit.auditing.plan import Bootstrap, Case
 from miaudit.auditing.zero_run import Correction
 from miaudit.dp import accounting
@@ -81,6 +81,8 @@ def judged(
     best = case.headline or max(case.judged, key=lambda name: _loudness(every[name], found[name], metrics, case))
     if obstacle:
         return Judged(_without_answer(case, correction, obstacle), best, ())
+    shown = {name: {metric.name: metric for metric in reversed(found[name])} for name in case.judged}
+    withheld = withholding.refusal(shown, policy.metrics)
     verdict = rule.judge(
         policy,
         counting,
@@ -92,6 +94,14 @@ def judged(
         exploratory=case.exploratory,
         turn=turn,
     )
+    if withheld and verdict.status != "flagged":  # what another limit or score shows stays
+        about: dict[str, Any] = {
+            "metric": verdict.metric,
+            "threshold": verdict.threshold,
+            "confidence": plan.confidence,
+        }
+        text = f"{verdicts.NOT_CAUSAL} {withheld}"
+        return Judged(verdicts.no_answer("refused", text, **about, stated=policy.stated), best, ())
     verdict = verdicts.undeclared(verdict) if case.audited.design is None else verdict
     return Judged(verdict, best, tuple(surest.values()))
 
@@ -143,7 +153,7 @@ def _rates(found: Iterable[LimitResult | Metric]) -> Iterator[tuple[float, float
 def _surest(case: Case, *, fair_coins: bool, rng: np.random.Generator) -> dict[str, SurestMembers]:
     """The surest members of each score; those that do not count pay for all."""
     tail, plan = rule.tail_of(case.plan.confidence), case.plan
-    return {
+    found = {
         name: surest_members(
             case.samples[name],
             score=name,
@@ -155,6 +165,7 @@ def _surest(case: Case, *, fair_coins: bool, rng: np.random.Generator) -> dict[s
         )
         for name, child in zip(case.names, rng.spawn(len(case.names)), strict=True)
     }
+    return {name: one for name, one in found.items() if one is not None}
 
 
 def _loudness(
@@ -224,14 +235,19 @@ def _corrected(
     fitted: list[Any] = []
 
     def estimate(name: str, confidence: float) -> Estimate:
-        stream = copy.deepcopy(rng)  # the same folds at every confidence
         if not fitted and definition.of(name).outcome_model:
-            fitted.append(zero_run.with_outcome(evidence, correction, plan, rng=copy.deepcopy(rng)))
-        nuisance = fitted[0] if fitted else correction.nuisance
-        asked: dict[str, Any] = {"names": [name], "rng": stream}
-        found: Estimate = zero_run.metrics(evidence, correction.propensity, plan, nuisance, confidence, **asked)[name][
-            1
-        ]
+            fitted.append(zero_run.outcome_of(evidence, correction, plan, rng=copy.deepcopy(rng)))
+        made = zero_run.metrics(
+            evidence,
+            correction.propensity,
+            plan,
+            correction.nuisance,
+            confidence,
+            names=[name],
+            fitted=fitted[0] if fitted else None,
+            rng=copy.deepcopy(rng),  # the same folds at every confidence
+        )
+        found: Estimate = made[name][1]
         return found
 
     return estimate

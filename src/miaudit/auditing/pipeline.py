@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import BoolArray, IndexArray
-from miaudit.auditing import bounds, judgement, remarks, several_runs, zero_run
+from miaudit.auditing import bounds, judgement, remarks, several_runs, withholding, zero_run
 from miaudit.auditing import seed as seeds
 from miaudit.auditing.plan import Bootstrap, Case, Plan, choose
 from miaudit.auditing.zero_run import Correction
@@ -198,14 +198,14 @@ def examine(
         scores=shown,
         plan=plan.to_dict(),
         evidence={"digest": evidence.digest, "source": evidence.source, "scores": list(evidence.scores)},
-        groups=_groups(case, best, used, causal_rng) if shows_metrics else (),
+        groups=_groups(case, best, used, _note(found[best]), causal_rng) if shows_metrics else (),
         overlap=None if correction is None else correction.overlap,
         memorisation=_memorisation(case, used, best, found[best], causal_rng),
         challenge=challenge,
         claim=bounds.judge(claim, bounded, upper, no_bound),
         bounds=bounded,
         no_bound=no_bound,
-        corrections=(*case.corrections, *(() if used is None else zero_run.in_words(used, plan))),
+        corrections=(*case.corrections, *_corrections(used, plan, found)),
         assumptions=(
             *((several_runs.ASSUMED,) if evidence.run is not None else ()),
             _ASSUMED[_assumed(evidence, used, coins)],
@@ -222,6 +222,16 @@ def examine(
         surest_members=judged.surest,
     )
     return findings, None if correction is None else correction.propensity, case.rows
+
+
+def _corrections(used: Correction | None, plan: Plan, found: Mapping[str, Sequence[Metric]]) -> tuple[str, ...]:
+    """Describe the corrections of zero-run evidence, and what is withheld all the same."""
+    return () if used is None else (*zero_run.in_words(used, plan), *withholding.in_words(found))
+
+
+def _note(metrics: Sequence[Metric]) -> str:
+    """Say why metrics of a score are withheld; empty where none is."""
+    return next((metric.note for metric in metrics if metric.withheld), "")
 
 
 def _assumed(evidence: Evidence, used: Correction | None, coins: SealedCoins | None) -> str | None:
@@ -366,15 +376,16 @@ def _causal(
     drawn: Mapping[str, Mapping[str, tuple[float, float]]] = {}
     if plan.n_bootstrap:
         drawn = zero_run.bootstrapped(case.audited, correction, plan, confidence, progress=told.next())
-    return {
-        score: tuple(
+    found = {}
+    for score in case.audited.scores:
+        one = case.audited.only(score)
+        rows = tuple(zero_run.both(one, correction.propensity, plan, correction.nuisance, confidence, rng=rng))
+        note = withholding.contradicted(rows, one, correction, plan, rng=rng)
+        found[score] = tuple(
             _metric(name, estimate, _resampled(estimate, method, drawn.get(score, {}).get(name)), plan, method)
-            for name, method, estimate in zero_run.both(
-                case.audited.only(score), correction.propensity, plan, correction.nuisance, confidence, rng=rng
-            )
+            for name, method, estimate in withholding.without(rows, note)
         )
-        for score in case.audited.scores
-    }
+    return found
 
 
 def _memorisation(
@@ -385,7 +396,8 @@ def _memorisation(
         return None
     both = [m for m in found if m.name == "auc"]
     one = case.audited.only(score)
-    return zero_run.memorisation(one, correction.propensity, causal=both[0], raw=both[-1], rng=rng)
+    causal, raw, contradicted = both[0], both[-1], bool(_note(found))
+    return zero_run.memorisation(one, correction.propensity, causal=causal, raw=raw, contradicted=contradicted, rng=rng)
 
 
 class _Stages:
@@ -406,7 +418,7 @@ class _Stages:
 
 def _resampled(estimate: Estimate, method: str, limits: tuple[float, float] | None) -> Estimate | None:
     """Give a Hajek estimate its bootstrap limits, or the upper limit where it has no value."""
-    if limits is None or method != zero_run.ESTIMATOR:
+    if limits is None or method != zero_run.ESTIMATOR or not math.isfinite(estimate.high):
         return None
     if estimate.value is None:
         return estimate
@@ -423,7 +435,7 @@ def _metric(name: str, estimate: Estimate, resampled: Estimate | None, plan: Pla
                 low, high = min(low, estimate.low), max(high, estimate.high)
             estimate = replace(estimate, low=low, high=high)
     ppv = None
-    if fpr is not None:
+    if fpr is not None and math.isfinite(estimate.high):
         rate = classical.precision(estimate, fpr, plan.prior)
         ppv = {"prior": plan.prior, "value": rate.value, "low": rate.low, "high": rate.high}
     bottom, top = (x if math.isfinite(x) else None for x in (estimate.low, estimate.high))
@@ -459,6 +471,8 @@ def _score_findings(
     binned = histogram(sample.score, sample.member)
     if not found:
         return ScoreFindings(name, (), None, binned)
+    if any(metric.withheld for metric in found):  # the curve is one of TPRs
+        return ScoreFindings(name, found, None, binned)
     resolved = classical.smallest_fpr(nonmembers, confidence)
     fpr = Curve.grid(case.plan.rates, nonmembers, resolved)
     if correction is None:
@@ -469,9 +483,9 @@ def _score_findings(
 
 
 def _groups(
-    case: Case, score: str, correction: Correction | None, rng: np.random.Generator
+    case: Case, score: str, correction: Correction | None, withheld: str, rng: np.random.Generator
 ) -> tuple[GroupFindings, ...]:
-    """Compute metrics of each group, with simultaneous intervals (Bonferroni)."""
+    """Compute metrics of each group, with simultaneous intervals (Bonferroni); ``withheld`` is the score's note."""
     audited = case.audited.only(score)
     if audited.group is None:
         return ()
@@ -490,6 +504,7 @@ def _groups(
             codes == k,
             case.plan,
             correction,
+            withheld,
             confidence,
             f"{merged}; {said}" if name == _OTHER else said,
             rng,
@@ -519,6 +534,7 @@ def _group(
     rows: BoolArray,
     plan: Plan,
     correction: Correction | None,
+    withheld: str,
     confidence: float,
     said: str,
     rng: np.random.Generator,
@@ -533,5 +549,6 @@ def _group(
     if correction is not None:
         learned = correction.propensity.of_rows(rows)
         causal = zero_run.metrics(part, learned, plan, correction.nuisance, confidence, rng=rng)
-        found = [_metric(m, estimate, None, plan, method) for m, (method, estimate) in causal.items()] + found
+        kept = withholding.without(((m, *of_metric) for m, of_metric in causal.items()), withheld)
+        found = [_metric(m, estimate, None, plan, method) for m, method, estimate in kept] + found
     return GroupFindings(name, inside, outside, tuple(found), said)

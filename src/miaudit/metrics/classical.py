@@ -38,6 +38,8 @@ class Estimate:
     confidence : of the interval, in (0, 1)
     note : what must be said with the number; empty if nothing
     step_value : for a TPR, the value without a randomised threshold inside tie blocks
+    error : standard error of the value, for a causal AUC, where the interval also covers a value that is one step
+        further; None where it is not kept
     """
 
     value: float | None
@@ -46,6 +48,7 @@ class Estimate:
     confidence: float
     note: str = ""
     step_value: float | None = None
+    error: float | None = None
 
     @property
     def resolved(self) -> bool:
