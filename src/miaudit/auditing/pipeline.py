@@ -13,7 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import BoolArray, IndexArray
-from miaudit.auditing import bounds, judgement, remarks, several_runs, withholding, zero_run
+from miaudit.auditing import (
+    bounds,
+    design_test,
+    judgement,
+    remarks,
+    several_runs,
+    shared_records,
+    withholding,
+    zero_run,
+)
 from miaudit.auditing import seed as seeds
 from miaudit.auditing.plan import Bootstrap, Case, Plan, choose
 from miaudit.auditing.zero_run import Correction
@@ -160,10 +169,10 @@ def examine(
     case = choose(evidence, plan, rng=choose_rng)
     case = zero_run.sampled(case, nuisance, choose_rng) if evidence.design == "zero-run" else case
     correction, obstacle, causal_rng = _corrected(case, nuisance, correct_rng)
-    alone: Metric | str | None = None
-    if evidence.design is None:  # a generator of its own, drawn last: no other draw moves
-        alone = zero_run.covariates_alone(case.audited, plan, rng=correct_rng.spawn(1)[0])
+    tested, contradicted = _contradicted(case, correct_rng)
     correction, obstacle, referenced = _controlled(case, correction, obstacle, correct_rng)
+    if contradicted:
+        obstacle, correction = contradicted, None if correction is None else correction.refuted(contradicted)
     claim, upper = bounds.claimed(plan.bounds)
     again = copy.deepcopy(bound_rng)
     bounded, no_bound, challenge, runs = _bounded(case, claim, correction, obstacle, bound_rng)
@@ -178,6 +187,7 @@ def examine(
         nonmembers,
         used if used is not None or not obstacle else correction,
         obstacle=obstacle,
+        contradicted=bool(contradicted),
         bounding=lambda other: _bounded(other, None, correction, obstacle, copy.deepcopy(again))[0],
         fair_coins=coins is not None,
         turn=turn,
@@ -189,7 +199,7 @@ def examine(
         for name in sorted(case.names, key=lambda name: name != best)  # the one that counts first
     )
     unused = bounds.without_use(plan.bounds, evidence)
-    said = [*notes, *case.notes, *unused, *([alone] if isinstance(alone, str) else [])]
+    said = [*notes, *case.notes, *unused, *([tested.note] if tested.note else [])]
     findings = Findings(
         verdict=judged.verdict.beside(*judgement.all_the_same(judged, shown, bounded)),
         metrics=shown[0].metrics,
@@ -215,7 +225,7 @@ def examine(
         rows=_most_exposed(case.audited.only(best), plan.row_level, case.rows),
         repeat={**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__},
         vulnerability=vulnerability,
-        covariates_alone=alone if isinstance(alone, Metric) else None,
+        covariates_alone=tested.alone,
         reference=referenced,
         several_runs=runs,
         sealed_coins=coins,
@@ -251,6 +261,7 @@ def _check(evidence: Any, plan: Any, nuisance: Any, rng: Any) -> None:
     if evidence.run is not None and evidence.design not in (None, "one-run"):
         hint = "audit each training by itself: only coins that are tossed anew make several runs of one"
         raise InputError("run", "none, unless the design is one-run", str(evidence.design), hint)
+    several_runs.require_own_noise(evidence)
     if nuisance is None:
         return
     if not isinstance(nuisance, Nuisance):
@@ -278,6 +289,14 @@ def _corrected(
     nuisance = _named_classifier(nuisance or Nuisance(), case.plan).of_rows(case.rows)
     assessed = zero_run.assess(case.audited, case.plan, nuisance, rng=assess_rng)
     return (None, assessed, rest) if isinstance(assessed, str) else (assessed, _obstacle(assessed), rest)
+
+
+def _contradicted(case: Case, rng: np.random.Generator) -> tuple[design_test.DesignTest, str]:
+    """Test the declared design by the covariates alone, and return how the evidence contradicts it, if it does."""
+    tested = design_test.DesignTest()
+    if case.audited.design != "zero-run":  # a generator of its own, drawn last: no other draw moves
+        tested = design_test.examine(case.audited, case.plan, rng=rng.spawn(1)[0])
+    return tested, shared_records.obstacle(case.audited) or tested.obstacle
 
 
 def _named_classifier(nuisance: Nuisance, plan: Plan) -> Nuisance:
@@ -309,6 +328,8 @@ def _bounded(
     """Bounds of one run, of many or of none; or of several runs of the same training."""
     if case.audited.run is None:
         return *bounds.assess(case, claim, correction, obstacle=obstacle, rng=rng), None
+    if obstacle:
+        return (), () if case.plan.bounds is None else (obstacle,), None, None
     bounded, no_bound, runs = several_runs.assess(case, claim, rng)
     return bounded, no_bound, None, runs
 

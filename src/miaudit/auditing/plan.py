@@ -128,14 +128,16 @@ class Bounds:
     delta : float in [0, 1)
         Of the bound on epsilon; the delta of a claim takes its place.
     guesses : int, or an option of :mod:`miaudit.dp.selection`, optional
-        Of one-run and zero-run bounds: how many guesses count. Default: chosen on a pilot of 20% of the records.
+        Of one-run and zero-run bounds: how many guesses count. Default: Hedged(); of three runs or more the first
+        chooses for the others.
     correction : str, or an option of :mod:`miaudit.dp.zero_run`
         Of zero-run bounds on mu and on epsilon at a delta: thinning, conditional or composition.
     margin : float, 0 or more, optional
         How far the log-odds of membership may be from the propensities', as the auditor states beforehand. Default: 0.1
         for the challenge, and beyond that what the learned propensities leave uncertain.
     at_least : int, or Anytime of :mod:`miaudit.dp.several_runs`, optional
-        Of several runs: how many of them have to refute a parameter; default: all up to seven, all but one from eight.
+        Of several runs: how many of the audited ones have to refute a parameter; default: all up to seven, all but one
+        from eight.
 
     Examples
     --------
@@ -156,9 +158,10 @@ class Bounds:
     guesses: Annotated[
         selection.Option | int | None,
         Option(
-            "How many guesses count (one-run, zero-run): pilot, bonferroni, schedule, hedged, exploratory or a number.",
+            "How many guesses count (one-run, zero-run): hedged, bonferroni, schedule, exploratory, a number, or pilot "
+            "(which exceeds its level in large audits). Left out, the first of three or more runs chooses for others.",
             read=_guesses_named,
-            default="pilot",
+            default="hedged",
         ),
     ] = None
     correction: Annotated[
@@ -183,7 +186,8 @@ class Bounds:
     at_least: Annotated[
         int | several_runs.Anytime | None,
         Option(
-            "Of several runs: how many have to refute, fixed before the first; or anytime, one run after the other.",
+            "Of several runs: how many of the audited ones have to refute, fixed before the first; or anytime, one run "
+            "after the other.",
             read=several_runs.named,
             default="all up to seven, all but one from eight",
         ),

@@ -252,32 +252,6 @@ def _learned(
     return learned, propensity.learning_curve(evidence, **options, folds=_folds(learned), rng=rng)
 
 
-def covariates_alone(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Metric | str | None:
-    """Measure how well covariates, or texts, alone tell members from non-members, by cross-fitting.
-
-    Parameters
-    ----------
-    evidence : of any design; where membership was randomised the AUC is 0.5
-    plan : its confidence, and how covariates become numbers
-    rng : draws folds
-
-    Returns
-    -------
-    Metric
-        The AUC; a sentence where it cannot be learned; None without covariates.
-    """
-    if evidence.covariates is None and evidence.text is None:
-        return None
-    try:
-        learned = propensity.fit(evidence, encoding=encoding_of(evidence, plan, Nuisance()), rng=rng)
-    except InputError as error:
-        return f"How well the covariates alone tell members from non-members cannot be learned ({error})."
-    blind = Evidence(score=np.log(learned.odds), member=evidence.member, unit=evidence.unit)
-    found = Sample.of(blind).auc(plan.confidence)
-    said = "cross-fitted, without any score; 0.5 where membership was randomised"
-    return Metric("auc", "raw", found.value, found.low, found.high, plan.confidence, said)
-
-
 def outcome_of(evidence: Evidence, corrected: Correction, plan: Plan, *, rng: np.random.Generator) -> Any:
     """Fit the outcome model of one score, so that it serves every confidence; None where each estimate fits its own."""
     outcome = corrected.nuisance.outcome

@@ -56,9 +56,9 @@ def by_scores(
 ) -> ChallengeFindings:
     """Compare another attack's scores with the bundle's on the same records.
 
-    The challenger wins if the metric that the bundle's verdict leads with (the AUC, where that has no paired interval)
-    is larger with the submitted scores, at a confidence of 95% that all challenges share: with k made before, this one
-    is held to 1 - 0.05 / (k + 1). Where labels were sealed, only those records decide.
+    The challenger wins if the TPR at the lowest FPR of the bundle's limits (the AUC, where none of them has a paired
+    interval) is larger with the submitted scores, at a confidence of 95% that all challenges share: with k made before, this one is held to
+    1 - 0.05 / (k + 1). Where labels were sealed, only those records decide.
 
     Parameters
     ----------
@@ -300,12 +300,10 @@ def _check_stated(bundle: Bundle, evidence: Evidence) -> None:
 
 
 def _metric(bundle: Bundle, judged: tuple[Evidence, Evidence], odds: FloatArray | None) -> str:
-    """Return the metric that the verdict leads with, or the AUC where that has no usable paired interval."""
-    primary = bundle.findings.verdict.metric
-    fpr = definition.of(primary).fpr
-    if fpr is None:
-        return "auc"
-    return primary if all(replicates.resolves(one, fpr, odds) for one in judged) else "auc"
+    """Return the limit at the lowest FPR that has a usable paired interval, or the AUC."""
+    rates = sorted((fpr, name) for name in bundle.findings.plan["limits"] if (fpr := definition.of(name).fpr))
+    usable = (name for fpr, name in rates if all(replicates.resolves(one, fpr, odds) for one in judged))
+    return next(usable, "auc")
 
 
 def _one_of_each_unit(evidence: Evidence, rows: IntArray, rng: np.random.Generator, *, learned: bool) -> IntArray:

@@ -233,8 +233,9 @@ def stated_otherwise(bundle: Bundle, evidence: Evidence) -> tuple[Difference, ..
 
 def _is_complete(bundle: Bundle, evidence: Evidence) -> bool:
     """Return whether all models of the audit are in the bundle."""
-    if evidence.design != "zero-run":
-        return True
+    if evidence.design != "zero-run":  # a design that covariates refuted is refuted again with them only
+        withheld = any(name in ("covariates", "texts") for name in bundle.withheld)
+        return not (withheld and bundle.findings.verdict.status == "refused")
     return bundle.share == "all" and (not bundle.programs or _nuisance(bundle) is not None)
 
 

@@ -21,8 +21,6 @@ from miaudit.causal.duplicates import Repeats
 from miaudit.errors import InputError, Option, check_options
 from miaudit.evidence import Evidence
 from miaudit.findings import table as found
-from miaudit.findings import verdict as verdict_rule
-from miaudit.findings.audit import Findings
 from miaudit.findings.table import PositiveControl, Status, TableFindings, TableVerdict
 from miaudit.findings.verdict import DECLARE, NOT_DECLARED
 from miaudit.metrics.classical import Sample
@@ -31,7 +29,7 @@ from miaudit.metrics.units import Units
 from miaudit.synthesis import fidelity as fidelity_of
 from miaudit.synthesis.encoding import Features
 from miaudit.synthesis.schema import Table, check_alike
-from miaudit.synthesis.table_attacks import inference, linkability, singling_out
+from miaudit.synthesis.table_attacks import both_sides, inference, linkability, singling_out
 from miaudit.synthesis.table_attacks.closest_record import Metric, nearest
 from miaudit.synthesis.table_attacks.success_rates import Comparison, Rate, compare
 
@@ -209,7 +207,7 @@ def attack(
         metric=case.metric,
         attacked=case.rows,
         units=case.units,
-        repeats=_repeats(members, control, grouped),
+        repeats=both_sides.repeats(members, control, grouped),
     )
 
 
@@ -261,7 +259,7 @@ def audit_table(
     ('flagged', 'copies', 100)
     """
     plan = plan or TablePlan()
-    attack_rng, audit_rng, compare_rng = rng.spawn(3)
+    attack_rng, audit_rng, compare_rng, design_rng = rng.spawn(4)
     attacked = attack(
         synthetic,
         members,
@@ -274,13 +272,13 @@ def audit_table(
         progress=progress,
     )
     equal = attacked.repeats
-    refuted = equal.text(declared=units is not None) if equal is not None and equal.forbids(design) else ""
+    refuted = both_sides.contradicted(members, control, equal, design, units, plan.confidence, rng=design_rng)
     warned = equal is not None and equal.beyond_chance and not refuted
     evidence_plan = evidence_plan or Plan(confidence=plan.confidence)
     if refuted:
         evidence_plan = replace(evidence_plan, bounds=None)
     audited = pipeline.examine(attacked.evidence, plan=evidence_plan, rng=audit_rng, repeat=repeat, turn=_TURN)[0]
-    audited = _withheld(audited, refuted) if refuted else audited
+    audited = both_sides.withheld(audited, refuted) if refuted else audited
     attacks = tuple(_row(part, plan, refuted=bool(refuted)) for part in attacked.comparisons)
     kept = fidelity_of.fidelity(synthetic, members, control, rng=compare_rng) if plan.fidelity else None
     verdict = _declared(_verdict(attacks, plan, attacked.control), design)
@@ -423,16 +421,6 @@ def _grouped(units: tuple[ArrayLike, ArrayLike] | None, members: Table, control:
     return Units.of_classes(*units)
 
 
-def _repeats(members: Table, control: Table, units: Units | None) -> Repeats | None:
-    """Test for equal rows across the classes, on the first record of each unit."""
-    values = np.concatenate([members.values, control.values])
-    member = np.arange(len(values)) < len(members)
-    if units is not None:
-        first = np.unique(units.code, return_index=True)[1]
-        values, member = values[first], member[first]
-    return None if member.all() or not member.any() else Repeats.of(values, member)
-
-
 # -- what they mean ---------------------------------------------------------------------------------------------------
 
 
@@ -448,16 +436,6 @@ def _counts(synthetic: Table, members: Table, control: Table, attacked: TableAtt
         "control_attacked": len(outside),
         **counted,
     }
-
-
-def _withheld(audited: Findings, reason: str) -> Findings:
-    """Withhold the answer of a record-wise audit that took dependent records as independent."""
-    judged = audited.verdict
-    said = "No answer: the intervals take records as independent, which equal records refute."
-    verdict = verdict_rule.no_answer(
-        "refused", said, metric=judged.metric, threshold=judged.threshold, confidence=judged.confidence
-    )
-    return replace(audited, verdict=verdict, no_bound=(reason,))
 
 
 def _of_units(units: Units | None) -> list[str]:
