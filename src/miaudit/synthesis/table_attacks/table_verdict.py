@@ -49,7 +49,7 @@ def rows(
     comparisons : of all attacks, with intervals at ``confidence``
     secrets : columns whose inference is a blocking attack
     threshold : excess that is still within the limits
-    copies : the limit of the excess of exact copies; None: any excess raises concern, and ``threshold`` is within it
+    copies : limit of the excess of exact copies; None: any excess raises concern, and ``threshold`` is within it
     confidence : of each interval alone; concern needs it of all blocking attacks together
     refuted : whether no interval holds, so that no attack has an answer
     """
