@@ -37,7 +37,7 @@ def test_stops_wrong_turns_and_detours_are_counted(tmp_path: Path, monkeypatch: 
     page = """# A page
 ```
 $ echo Concern: found
-No concern at this threshold
+Within the limits
 $ echo 5 records
 5 records
 ```

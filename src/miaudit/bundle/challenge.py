@@ -27,6 +27,7 @@ from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Findings
+from miaudit.findings.policy import Policy
 from miaudit.findings.verification import ChallengeFindings
 from miaudit.io import tables
 from miaudit.metrics import definition
@@ -300,12 +301,12 @@ def _check_stated(bundle: Bundle, evidence: Evidence) -> None:
 
 
 def _metric(bundle: Bundle, judged: tuple[Evidence, Evidence], odds: FloatArray | None) -> str:
-    """Return the primary metric, or the AUC where that has no usable paired interval."""
-    primary = str(bundle.findings.plan["primary_metric"])
-    fpr = definition.of(primary).fpr
-    if fpr is None:
-        return "auc"
-    return primary if all(replicates.resolves(one, fpr, odds) for one in judged) else "auc"
+    """Return the first metric of the audit's limits that has a usable paired interval, else the AUC."""
+    for name in Policy.of(bundle.findings.plan["limits"]).metrics:
+        fpr = definition.of(name).fpr
+        if fpr is not None and all(replicates.resolves(one, fpr, odds) for one in judged):
+            return name
+    return "auc"
 
 
 def _one_of_each_unit(evidence: Evidence, rows: IntArray, rng: np.random.Generator, *, learned: bool) -> IntArray:

@@ -23,8 +23,8 @@ from miaudit.command.terminal import complain, interruption
 from miaudit.errors import MiauditError, one_line
 
 EXIT_CODES = (
-    "Exit codes: 0 no concern; 1 could not run; 2 usage; 3 concern, or a claim refuted; 4 no answer (inconclusive, not "
-    "testable, refused)."
+    "Exit codes: 0 within the limits; 1 could not run; 2 usage; 3 concern: a limit exceeded, or a claim refuted; 4 not "
+    "answered (inconclusive, refused, not testable or undeclared)."
 )
 _COULD_RUN = f"Exit code 0 unless it could not run. {EXIT_CODES}"
 _DONE = "Exit codes: 0 done; 1 could not run; 2 usage."

@@ -22,13 +22,7 @@ _STATUS = {
     "no-difference": ("inconclusive", "No difference shown"),
     "not-comparable": ("refused", "Not comparable"),
 }
-VERDICTS = {
-    "flagged": "concern",
-    "clear": "no concern",
-    "inconclusive": "inconclusive",
-    "not-testable": "not testable",
-    "refused": "refused",
-}
+VERDICTS = page_frame.WORDS
 _NOT_CAUSAL = "raw, not causal"  # how the note of such a change begins
 _MOST_DRAWN = 60
 _ROW = 34
