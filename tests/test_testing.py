@@ -74,7 +74,7 @@ def test_nobody_declared(assert_private):
     assert code == 1
     assert "3 failed, 1 passed, 1 skipped" in said
     assert "assert_private: concern\nConcern: with 95% confidence, the share of members found at a false-" in said
-    assert "assert_private: no answer, which is no pass" in said
+    assert "assert_private: not answered, which is not a pass" in said
     assert "SKIPPED [1] test_it.py" in said
     assert "Page: loud.html" in said
     assert "<html" in (tmp_path / "loud.html").read_text()

@@ -137,7 +137,8 @@ def test_many_numbers_of_times_are_put_together() -> None:
         ({"queries": 0}, "queries"),
         ({"chance": 1.0}, "chance"),
         ({"confidence": 0.4}, "confidence"),
-        ({"negligible": 0.0}, "negligible"),
+        ({"limits": {"auc": 0.6}}, "extraction, which an audit of extraction measures"),
+        ({"limits": {"extraction": 2.0}}, "limits"),
     ],
 )
 def test_bad_plans(change: dict[str, float], message: str) -> None:

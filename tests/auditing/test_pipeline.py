@@ -14,6 +14,7 @@ from miaudit.auditing import pipeline
 from miaudit.auditing.plan import Bonferroni, Bootstrap, Declared, Exploratory, Split
 from miaudit.command.results import summary
 from miaudit.errors import InputError
+from miaudit.findings.policy import DEFAULT_LIMITS
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Sample
 from miaudit.report import audit_page
@@ -39,7 +40,7 @@ def audited(evidence: Evidence, plan: Plan = TEN, seed: int = 0) -> Findings:
 def test_findings_hold_the_metrics_of_the_sample() -> None:
     evidence = evidence_of()
     findings = audited(evidence)
-    direct = definition.estimates(Sample.of(evidence), definition.names((0.01, 0.1)), 0.95)
+    direct = definition.estimates(Sample.of(evidence), definition.names((0.001, 0.01, 0.1)), 0.95)
     assert [m.name for m in findings.metrics] == list(direct)
     for metric in findings.metrics:
         expected = direct[metric.name]
@@ -52,23 +53,22 @@ def test_findings_hold_the_metrics_of_the_sample() -> None:
         findings.metric("acu")
 
 
-@pytest.mark.parametrize(
-    ("name", "status", "code"), [("near_perfect", "flagged", 3), ("null", "clear", 0), ("constant", "clear", 0)]
-)
+@pytest.mark.parametrize(("name", "status", "code"), [("near_perfect", "flagged", 3), ("null", "clear", 0)])
 def test_the_verdict_follows_the_world(name: str, status: str, code: int) -> None:
     verdict = audited(evidence_of(name, 3000, seed=1)).verdict
     assert (verdict.status, verdict.exit_code) == (status, code)
-    assert verdict.metric == "tpr_at_fpr_0.01"
-    assert verdict.threshold == 0.05
-    assert verdict.condition == ""
+    assert verdict.metric in ("tpr_at_fpr_0.01", "tpr_at_fpr_0.1")
+    assert verdict.threshold == dict(DEFAULT_LIMITS)[verdict.metric]
+    assert (verdict.condition, verdict.reason, verdict.stated) == ("", None, False)
 
 
-def test_the_default_primary_metric_is_the_smallest_target_that_can_be_resolved() -> None:
-    plan = Plan(fpr_targets=(0.001, 0.01, 0.1))
-    for n, primary in ((100, "tpr_at_fpr_0.1"), (1000, "tpr_at_fpr_0.01"), (4000, "tpr_at_fpr_0.001")):
-        findings = audited(evidence_of(n=n), plan)
-        assert findings.verdict.metric == primary
-        assert findings.plan["primary_metric"] == primary
+def test_the_same_limits_count_at_every_number_of_records() -> None:
+    for n, unresolved in ((100, {"tpr_at_fpr_0.001", "tpr_at_fpr_0.01", "tpr_at_fpr_0.1"}), (8000, set())):
+        findings = audited(evidence_of("null", n=n), Plan())
+        limits = [one.limit for one in findings.verdict.limits if one.limit != "surest_members"]
+        assert limits == list(DEFAULT_LIMITS)
+        assert findings.plan["limits"] == {**DEFAULT_LIMITS, "surest_members": 0.9}
+        assert {one.limit for one in findings.verdict.unresolved} == unresolved
 
 
 def test_a_target_below_the_resolution_never_flags() -> None:
@@ -80,14 +80,15 @@ def test_a_target_below_the_resolution_never_flags() -> None:
     assert audited(evidence_of("perfect", 3690), plan).verdict.status == "flagged"  # control
 
 
-@pytest.mark.parametrize(("name", "would_be"), [("near_perfect", "Concern: "), ("null", "No concern at this thr")])
+@pytest.mark.parametrize(("name", "would_be"), [("near_perfect", "Concern: "), ("null", "Within the limits: ")])
 def test_an_undeclared_design_has_no_answer_but_what_it_would_be(name: str, would_be: str) -> None:
     findings = audited(evidence_of(name, 3000, seed=1, design=None))
     assert findings.design is None
     assert (findings.verdict.status, findings.exit_code) == ("not-testable", 4)
-    assert "nobody declared" in findings.verdict.text
+    assert (findings.verdict.reason, findings.verdict.limits) == ("undeclared", ())
+    assert "Nobody declared" in findings.verdict.text
     assert "--design" in findings.verdict.text
-    assert f"If membership was randomised it would be: {would_be}" in findings.verdict.text
+    assert f"If membership was decided at random, the verdict would be: {would_be}" in findings.verdict.text
     assert (findings.verdict.low, findings.verdict.condition, findings.verdict.level) == (None, "", "")
     assert findings.metric("auc").estimator == "raw"
     assert any("Nobody declared" in text for text in findings.assumptions)
@@ -161,7 +162,7 @@ def test_an_effect_below_zero_is_not_clear_though_the_auc_says_nothing() -> None
     found = audited(Evidence(score=score, member=member, design="one-run"), plan)
     assert found.metric("auc").high > 0.5 and found.metric("ate").high < 0
     assert found.verdict.status == "not-testable"
-    assert "average effect of membership on score" in found.verdict.text
+    assert "Average effect on the score of score is below" in found.verdict.text
 
 
 def test_one_inverted_score_of_several_leaves_no_concern_unsaid_and_a_concern_standing() -> None:
@@ -194,7 +195,7 @@ def test_a_corrected_score_that_points_the_wrong_way_is_not_clear() -> None:
 def test_an_undeclared_inverted_score_is_told_first_that_it_points_the_wrong_way() -> None:
     evidence = evidence_of(design=None)
     text = audited(evidence.replace(score=-evidence.score)).verdict.text
-    assert text.startswith("No answer: scores point the wrong way")
+    assert text.startswith("Not answered (undeclared): scores point the wrong way")
     assert "Nor did anybody declare" in text
 
 
@@ -263,7 +264,7 @@ def test_bonferroni_widens_every_interval() -> None:
     findings = audited(evidence, Plan(fpr_targets=(0.1,), headline=Bonferroni()))
     assert findings.scores[0].score == "s2"
     assert findings.verdict.status == "flagged"
-    direct = definition.estimates(Sample.of(evidence.only("s2")), definition.names((0.1,)), 1 - 0.05 / 4)
+    direct = definition.estimates(Sample.of(evidence.only("s2")), definition.names((0.001, 0.01, 0.1)), 1 - 0.05 / 4)
     for metric in findings.metrics:
         assert (metric.low, metric.high) == (direct[metric.name].low, direct[metric.name].high)
     assert any("4 scores" in text for text in findings.corrections)
@@ -294,8 +295,11 @@ def test_a_declared_score_is_the_verdict_and_others_are_mentioned() -> None:
     evidence = several(4, loud=2.0)
     quiet = audited(evidence, Plan(fpr_targets=(0.1,), headline=Declared("s0")))
     assert quiet.scores[0].score == "s0"
-    assert quiet.verdict.status == "clear"
-    assert any("s2 exceeds the threshold" in note for note in quiet.notes)
+    assert quiet.verdict.status == "flagged"
+    assert {one.score for one in quiet.verdict.exceeded} == {"s2"}
+    assert any("s2 exceeds a limit, though s0 was declared" in note for note in quiet.notes)
+    silent = audited(several(4), Plan(fpr_targets=(0.1,), headline=Declared("s0")))  # the control
+    assert silent.verdict.status == "clear"
     direct = definition.estimates(Sample.of(evidence.only("s0")), definition.names((0.1,)), 0.95)
     assert quiet.metric("auc").low == direct["auc"].low  # nothing to pay for
     loud = audited(evidence, Plan(fpr_targets=(0.1,), headline=Declared("s2")))
@@ -341,7 +345,9 @@ def test_groups_are_measured_simultaneously() -> None:
     findings = audited(evidence)
     assert [g.group for g in findings.groups] == list("01234")
     for g, found in enumerate(findings.groups):
-        direct = definition.estimates(Sample.of(evidence.take(group == g)), definition.names((0.01, 0.1)), 1 - 0.05 / 5)
+        direct = definition.estimates(
+            Sample.of(evidence.take(group == g)), definition.names((0.001, 0.01, 0.1)), 1 - 0.05 / 5
+        )
         assert (found.members, found.nonmembers) == (200, 200)
         for metric in found.metrics:
             expected = direct[metric.name]

@@ -45,7 +45,7 @@ def test_ranks_come_from_the_one_sort(digits: int) -> None:
 
 def test_a_louder_score_than_the_declared_one_is_mentioned() -> None:
     plan = Plan(primary_metric="auc", bounds=None, headline=Declared("quiet"))
-    louder = "The score loud exceeds the threshold, though the verdict is about quiet"
+    louder = "The score loud exceeds a limit, though quiet was declared"
     assert louder in said({"quiet": RNG.normal(size=400), "loud": FAIR + MEMBER}, plan)
     assert louder not in said({"quiet": RNG.normal(size=400), "loud": RNG.normal(size=400)}, plan)
 

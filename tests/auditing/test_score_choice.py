@@ -22,13 +22,15 @@ def scores(n: int, shifts: dict[str, float], **fields: object) -> Evidence:
     return Evidence(score=named, member=member, design="one-run", **fields)
 
 
-def test_the_default_primary_metric_can_be_resolved_at_the_corrected_confidence() -> None:
-    """4,000 non-members resolve 0.1% for one score, but not at the confidence that two scores need."""
-    both, one = scores(4000, {"a": 3.0, "b": 3.0}), scores(4000, {"a": 3.0})
-    assert audited(one).verdict.metric == "tpr_at_fpr_0.001"
-    found = audited(both)
-    assert found.verdict.metric == "tpr_at_fpr_0.01"
-    assert found.verdict.status == "flagged"
+def test_a_limit_can_only_be_exceeded_where_it_can_be_resolved_at_the_corrected_level() -> None:
+    """5,000 non-members resolve 0.1% FPR for three limits of one score, but not for those of two scores."""
+    both, one = scores(5000, {"a": 3.0, "b": 3.0}), scores(5000, {"a": 3.0})
+    found = audited(one), audited(both)
+    exceeded = [{limit.limit for limit in each.verdict.exceeded} for each in found]
+    assert "tpr_at_fpr_0.001" in exceeded[0]
+    assert "tpr_at_fpr_0.001" not in exceeded[1]
+    assert {"tpr_at_fpr_0.01", "tpr_at_fpr_0.1"} <= exceeded[1]
+    assert [each.verdict.status for each in found] == ["flagged", "flagged"]
 
 
 @pytest.mark.thorough

@@ -6,6 +6,7 @@ was published and by nothing else.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 from collections.abc import Callable
@@ -91,8 +92,9 @@ def test_an_honest_bundle_verifies_and_says_what_it_does_not_show(tmp_path: Path
 
 
 def test_a_bundle_that_somebody_has_verifies_for_ever() -> None:
-    """Written by the first version with sealed coins; its answer was published."""
-    found = verify(KEPT / "two-runs.zip", commitment="209df37f954df49e8582acc67d1c98b78094ab89e25c1a9cdd269c4dda9c8ea2")
+    """Its answer was published, as the SHA-256 of the answer's file."""
+    digest = hashlib.sha256((KEPT / "coins.answer.json").read_bytes()).hexdigest()
+    found = verify(KEPT / "two-runs.zip", commitment=digest)
     assert (found.status, found.published) == ("verified", "answer")
     assert found.sealed_coins is not None
     assert (found.sealed_coins.coins, found.sealed_coins.runs, found.sealed_coins.scores) == (40, 2, ("score",))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer
 
 from command import test_bad_input
 from command.test_audit import Run
@@ -106,14 +107,27 @@ def test_an_example_has_options_that_exist(line: str) -> None:
     command.make_context(line, words)  # parses, and refuses what is missing or unknown
 
 
-@pytest.mark.parametrize("name", program.COMMANDS)
-def test_help_can_be_read_at_a_narrow_terminal(name: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-    _, out, _ = run(name, "--help")
-    assert max(map(len, out.splitlines())) <= 48  # but for names of options, which stay whole
+def every_help() -> list[str]:
+    """The program, its commands, and the steps of ``miaudit coins``."""
+    return ["", *program.COMMANDS, *(f"coins {step}" for step in program.loaded("coins").commands)]
+
+
+@pytest.mark.parametrize("width", [40, 100])
+@pytest.mark.parametrize("words", every_help())
+def test_help_fits_its_terminal(words: str, width: int, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERMINAL_WIDTH", str(width))
+    code, out, err = run(*words.split(), "--help")
+    assert (code, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= max(width, 48)  # at 40, names of options stay whole
     assert "…" not in out
-    for flag in (flag for param in program.loaded(name).params for flag in param.opts if flag.startswith("--")):
+    shown = program.loaded(words.split(maxsplit=1)[0]) if words else typer.main.get_command(program.app)
+    for step in words.split()[1:]:
+        shown = shown.commands[step]
+    for flag in (flag for param in shown.params for flag in param.opts if flag.startswith("--")):
         assert flag in out
+    for name in getattr(shown, "commands", {}):
+        assert name in out
 
 
 def test_version(run: Run) -> None:

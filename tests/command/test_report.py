@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
 
 import pytest
 
 from command import test_audit
 from command.test_audit import Run, audit, save, text_of
+from miaudit.report import drawing, kinds
 
 place = test_audit.place
+FROZEN = Path(__file__).parents[1] / "frozen" / "files" / "findings"
+# One of each kind, and audits whose pages have other parts.
+DRAWN = (
+    *("one-run", "undeclared", "mechanism", "groups", "run-tree", "zero-run-stack", "refused", "table", "synthesis"),
+    *("synthesis-private", "disclosure", "extraction", "comparison", "history", "verification", "verification-failed"),
+    "challenge",
+)
+
+MANY = {"one-run", "mechanism", "groups", "run-tree", "zero-run-stack", "table"}  # these have many charts
 
 
 @pytest.mark.thorough
@@ -23,3 +35,31 @@ def test_report_draws_finished_findings_again(place: Path, run: Run) -> None:
     assert "again" in out
     assert run("report", "out/findings.json")[0] == 1  # the page is there already
     assert run("report", "out/findings.json", "--overwrite")[0] == 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.thorough if name in MANY else ()) for name in DRAWN]
+)
+def test_every_kind_of_findings_has_a_page(
+    name: str, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(drawing, "png", lambda _: b"no picture")  # pages hold .svg
+    content = gzip.decompress((FROZEN / f"{name}.json.gz").read_bytes()).decode()
+    Path("findings.json").write_text(content, encoding="utf-8")
+    code, _, err = run("report", "findings.json", "--out", "page")
+    assert (code, err) == (0, "")
+    page = Path("page/report.html").read_text(encoding="utf-8")
+    figures = {path.stem for path in Path("page/figures").glob("*.svg")}
+    findings = kinds.from_dict(json.loads(content))
+    assert figures == set(kinds.KINDS[findings.KIND].charts(findings))
+    assert "<h1" in page and page.rstrip().endswith("</html>")
+    assert page.count("data:image/svg") + page.count("<svg") >= len(figures)
+
+
+def test_the_pages_are_of_every_kind() -> None:
+    held = {
+        json.loads(gzip.decompress((FROZEN / f"{name}.json.gz").read_bytes())).get("kind", "audit") for name in DRAWN
+    }
+    assert held == {*kinds.BUILT_IN}

@@ -71,7 +71,7 @@ def test_a_concern_of_a_configuration_leads_to_the_measures():
 
 def test_more_records_are_counted():
     (unresolved,) = found(n=30).in_words.steps
-    assert "needs at least 37, and there are 15" in unresolved.text
+    assert "needs at least 37 records, and there are 15" in unresolved.text
     assert parsed(unresolved.command)["nonmembers"] == 37
     (above,) = steps("inconclusive", value=0.3)
     assert (parsed(above.command)["tpr"], parsed(above.command)["threshold"]) == (0.3, 0.15)

@@ -51,9 +51,9 @@ def numbers(text):
 def test_counts_never_say_more_than_the_limits():
     nearest_overstates = 0
     for low, high in np.sort(np.random.default_rng(0).uniform(0.01, 0.99, (200, 2)), axis=1).tolist():
-        at_least = numbers(judged("flagged", low, high).in_words.said)[1]
-        at_most = numbers(judged("clear", low, high).in_words.said)[1]
-        both = numbers(judged("inconclusive", low, high).in_words.said)[1:3]
+        at_least = numbers(judged("flagged", low, high).in_words.said)[2]
+        at_most = numbers(judged("clear", low, high).in_words.said)[2]
+        both = numbers(judged("inconclusive", low, high).in_words.said)[2:4]
         assert Fraction(at_least, 1000) <= Fraction(low) < Fraction(at_least + 1, 1000)
         assert Fraction(at_most, 1000) >= Fraction(high) > Fraction(at_most - 1, 1000)
         assert both == [at_least, at_most]
@@ -64,12 +64,12 @@ def test_counts_never_say_more_than_the_limits():
 @pytest.mark.parametrize(
     ("fpr", "said"),
     [
-        (0.1, "if 100 of 1,000 others"),
-        (0.001, "if 1 of 1,000 others"),
-        (0.0001, "if 1 of 10,000 others"),
-        (0.015, "if 15 of 1,000 others"),
-        (0.0015, "if 15 of 10,000 others"),
-        (1 / 3, "if 33.3% of the others"),
+        (0.1, "accepts 100 false accusations per 1,000 non-members"),
+        (0.001, "accepts 1 false accusations per 1,000 non-members"),
+        (0.0001, "accepts 1 false accusations per 10,000 non-members"),
+        (0.015, "accepts 15 false accusations per 1,000 non-members"),
+        (0.0015, "accepts 15 false accusations per 10,000 non-members"),
+        (1 / 3, "wrongly accuses 33.3% of the non-members"),
     ],
 )
 def test_a_false_positive_rate_is_so_many_of_so_many(fpr, said):
@@ -78,15 +78,12 @@ def test_a_false_positive_rate_is_so_many_of_so_many(fpr, said):
     shown = tuple(replace(m, name=name) if m.name == "tpr_at_fpr_0.1" else m for m in base.metrics)
     text = replace(base, verdict=replace(base.verdict, metric=name), metrics=shown).in_words.said
     assert said in text
-    total = numbers(text)[0]
-    assert f"at least {int(0.4 * total):,} can be told" in text
+    total = numbers(text)[1] if fpr != 1 / 3 else 1000
+    assert f"identifies at least {int(0.4 * total):,} of {total:,} members" in text
 
 
 def test_a_small_count_that_flags_is_never_none():
-    assert (
-        "Of 10,000 audited records in the training data, at least 4 can be told"
-        in judged("flagged", 0.0004, 0.1).in_words.said
-    )
+    assert "identifies at least 4 of 10,000 members" in judged("flagged", 0.0004, 0.1).in_words.said
 
 
 @pytest.mark.parametrize("metric", PRIMARY)
@@ -102,8 +99,8 @@ def test_what_is_said_of_each_metric_holds_of_the_evidence_itself(metric, gap):
         counted = np.mean(inside[:, None] > outside[None, :])
     else:
         counted = max((np.mean(inside >= at) + np.mean(outside < at)) / 2 for at in score)
-    text = words.said.split("such pairs")[0].split(" if ")[0].partition("in the training data, ")[2] or words.said
-    ends = [one for one in numbers(text.split(". Guessing")[0]) if one != 1000]
+    text = words.said.split("such pairs")[0].split("Random guessing")[0].split("non-members identifies")[-1]
+    ends = [one for one in numbers(text) if one != 1000]
     low = ends[0] if "at least" in text or "between" in text else 0
     high = ends[-1] if "at most" in text or "between" in text else 1000
     assert low <= 1000 * counted <= high
@@ -113,7 +110,7 @@ def test_what_is_said_of_each_metric_holds_of_the_evidence_itself(metric, gap):
 def test_units_are_called_what_they_are():
     grouped = ma.audit(evidence(unit=np.arange(600) // 4 * 2 + np.arange(600) % 2), plan=ma.Plan(bounds=None), rng=0)
     assert grouped.counts.of == "units"
-    assert "audited units in the training data" in grouped.in_words.said
+    assert "member units" in grouped.in_words.said
 
 
 # -- no answer, and none that says too much ----------------------------------------------------------------------------
@@ -125,25 +122,25 @@ def test_where_only_an_upper_limit_is_known_no_lower_one_is_said():
     assert "between" not in words.said
     assert "at least" not in words.said
     assert words.limits.startswith("TPR at 10% FPR: at most")
-    assert words.meaning.endswith("It is no pass.")
+    assert words.meaning.endswith("Do not treat this as a pass.")
 
 
 def test_an_undeclared_design_says_if():
     words = found(design=None).in_words
-    assert words.said.startswith("No answer: nobody said how it was decided")
-    assert "If chance decided: of 1,000" in words.said
+    assert words.said.startswith("Not answered: nobody declared how membership was decided")
+    assert "If members were assigned at random: an attacker who" in words.said
     assert "at least" not in words.said
     assert words.limits == ""
 
 
 def test_scores_that_point_the_wrong_way():
     for metric in ("tpr_at_fpr_0.1", "ate"):
-        assert "scores are lower for records of the training data" in found(metric, -1.5).in_words.said
+        assert "the scores are lower for members" in found(metric, -1.5).in_words.said
 
 
 def test_raw_numbers_of_zero_run_evidence_are_not_told():
     words = found(design="zero-run").in_words
-    assert words.said.startswith("No answer: nobody drew by chance")
+    assert words.said.startswith("Not answered: members were not assigned at random")
     assert not numbers(words.said)
     assert words.limits == ""
     refused = replace(found(), verdict=replace(found().verdict, status="refused", low=None, high=None))
@@ -160,7 +157,7 @@ def test_a_corrected_number_says_so_with_its_condition():
     corrected = ma.audit(made, plan=ma.Plan(fpr_targets=(0.1,), bounds=None), rng=0)
     assert corrected.is_corrected
     said = corrected.in_words.said
-    assert said.startswith("After correction for how the audited records and the others differ: of 1,000")
+    assert said.startswith("After correction for how members and non-members differ: ")
     assert said.endswith(f"This holds {corrected.verdict.condition}.")
 
 
@@ -170,16 +167,27 @@ def test_exploratory_is_no_evidence():
     assert "Confirm it on other records" in exploratory.in_words.meaning
 
 
+def test_a_verdict_within_the_limits_says_first_what_is_proven_all_the_same():
+    quiet = judged("clear", 0.0, 0.1)
+    assert "Leakage is proven" not in quiet.in_words.said
+    loud = replace(quiet, verdict=replace(quiet.verdict, proven="AUC above one half.", not_excluded="Up to 3%."))
+    assert loud.in_words.said.startswith("Leakage is proven, but no limit is exceeded.")
+    assert "AUC above one half." in loud.in_words.slide
+    assert "Up to 3%." in loud.in_words.slide
+
+
 def test_a_clear_verdict_is_about_this_attack_and_a_refuted_claim_is_said():
     clear = judged("clear", 0.0, 0.1)
-    assert "can be told by this attack" in clear.in_words.said
+    assert "members with this attack" in clear.in_words.said
     assert "a stronger attack" in clear.in_words.meaning
     text = "Refuted: 0.1-Gaussian DP. With 95% confidence, mu is at least 1."
     refuted = ClaimVerdict("mu", 0.1, 0.0, "refuted", text, 1.0, None, None, "", None, None)
     words = replace(clear, claim=refuted).in_words
     assert words.meaning.startswith("The privacy claim does not hold")
-    assert "Nothing found here speaks against" not in words.meaning
-    assert words.said.startswith("The claim was 0.1-Gaussian DP. With 95% confidence, mu is at least 1. Of 1,000")
+    assert "No measured score exceeds a limit" not in words.meaning
+    assert words.said.startswith(
+        "The claim was 0.1-Gaussian DP. With 95% confidence, mu is at least 1. An attacker who"
+    )
     flagged = replace(found(), claim=refuted).in_words
     assert flagged.said == found().in_words.said
     assert "The claim was 0.1-Gaussian DP." in flagged.slide
@@ -201,16 +209,17 @@ def test_no_words_promise_safety(status, metric, design, resolved):
 
 def test_an_effect_in_units_of_the_score_is_told_in_pairs():
     words = found("ate").in_words
-    assert "in units of the score. Shown one audited record" in words.said
+    assert "in units of the score. Shown one member and one non-member" in words.said
     assert words.limits == ""
-    assert "threshold in units of the score" in words.plan
+    assert "in units of the score" in words.plan
     effect = f"{found('ate').metric('ate').value:.2f}"
     assert effect not in words.slide
 
 
 def test_a_slide_has_the_finding_its_interval_and_what_it_is_about():
     words = replace(found(), about=About(model="triage", date="2026-03-01")).in_words
-    assert words.slide.splitlines() == [words.said, words.limits, "Model triage · 2026-03-01", f"Plan: {words.plan}"]
+    said = f"Concern. {words.said}"
+    assert words.slide.splitlines() == [said, words.limits, "Model triage · 2026-03-01", words.plan]
 
 
 def test_limits_of_another_score_are_not_put_beside_the_value_of_the_headline():
@@ -225,7 +234,7 @@ def test_a_metric_of_a_plugin_is_told_by_its_own_name():
     assert text
     base = judged("flagged", 0.4, 0.6)
     unknown = replace(base, verdict=replace(base.verdict, metric="unheard-of"))
-    assert unknown.in_words.said.startswith("unheard-of: above the threshold of the plan, in units of the score.")
+    assert unknown.in_words.said.startswith("unheard-of: above the limit, in units of the score.")
 
 
 # -- privacy parameters ------------------------------------------------------------------------------------------------

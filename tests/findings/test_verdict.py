@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from miaudit.findings import verdict as verdict_rule
-from miaudit.findings.verdict import Verdict, judge
+from miaudit.findings.judge import Scored, judge
+from miaudit.findings.policy import Policy
+from miaudit.findings.verdict import Verdict
 from miaudit.metrics import definition
 from miaudit.metrics import definition as wording
 from miaudit.metrics.classical import Estimate
@@ -19,13 +21,17 @@ Score = tuple[str, Estimate, Estimate]
 
 
 def measured(score: str, low: float, high: float, resolved: bool, auc_high: float = 1.0) -> Score:
-    """Return a score with its primary metric and its AUC."""
+    """Return a score with the metric of the limit and its AUC."""
     return score, Estimate(high if resolved else None, low, high, 0.95), Estimate(auc_high, 0.0, auc_high, 0.95)
 
 
 def verdict(*scores: Score, metric: str = TPR, threshold: float = 0.06, **others: object) -> Verdict:
-    found = {score: {"auc": auc, metric: primary} for score, primary, auc in scores}
-    return judge(found, metric=metric, threshold=threshold, confidence=0.95, **{"levels": (0.02, 0.05, 0.1), **others})
+    """Judge scores whose limits are the same at every confidence: many non-members, one limit."""
+    held = [
+        Scored(score, lambda name, _, auc=auc, primary=primary: primary if name == metric else auc, 1e9)
+        for score, primary, auc in scores
+    ]
+    return judge(Policy.of({metric: threshold}), held, confidence=0.95, **{"levels": (0.02, 0.05, 0.1), **others})
 
 
 @pytest.mark.parametrize(
@@ -115,8 +121,11 @@ def test_an_undeclared_design_keeps_what_the_verdict_would_be() -> None:
     would_be = verdict(measured("s", 0.1, 0.2, True), exploratory=True)
     found = verdict_rule.undeclared(would_be)
     assert (found.status, found.exit_code, found.exploratory) == ("not-testable", 4, True)
-    assert found.text.startswith("No answer: nobody declared how membership came about. Declare it: --design one-run")
-    assert found.text.endswith(f"If membership was randomised it would be: {would_be.text}")
+    assert (found.reason, found.word, found.limits) == ("undeclared", "Not answered (undeclared)", ())
+    assert found.text.startswith(
+        "Not answered (undeclared): Nobody declared how membership was decided. Declare it: --"
+    )
+    assert found.text.endswith(f"If membership was decided at random, the verdict would be: {would_be.text}")
 
 
 def test_levels_are_of_a_tpr_only_and_change_no_status() -> None:
@@ -142,7 +151,7 @@ def test_nobody_is_told_that_there_is_no_leakage(ends: list[list[float]], resolv
         assert max(low for low, _ in ends) > threshold
     if found.status == "clear":
         assert max(high for _, high in ends) < threshold
-        assert "Leakage below that limit, or to a stronger attack, was not looked for." in found.text
+        assert "A stronger attack, and leakage below the limits, are not excluded." in found.text
     said = found.text.lower()
     for forbidden in ("no leakage", "does not leak", "is private", "is safe", "no risk"):
         assert forbidden not in said
@@ -159,7 +168,8 @@ def test_a_condition_and_a_label_are_part_of_the_sentence() -> None:
 @pytest.mark.parametrize("status", ["not-testable", "refused"])
 def test_no_answer_has_exit_code_4_and_its_reason(status: str) -> None:
     found = verdict_rule.no_answer(status, "because", metric=TPR, threshold=0.06, confidence=0.95)
-    assert (found.status, found.exit_code, found.text) == (status, 4, "because")
+    assert (found.status, found.exit_code) == (status, 4)
+    assert found.text == f"Not answered ({status.replace('-', ' ')}): because"
     assert (found.low, found.high) == (None, None)
 
 

@@ -128,7 +128,7 @@ def _not_excluded(verdict: Verdict, scores: Sequence[ScoreFindings]) -> str:
 def _surest(case: Case, *, fair_coins: bool, rng: np.random.Generator) -> dict[str, SurestMembers]:
     """The surest members of each score; those that do not count pay for all."""
     tail, plan = rule.tail_of(case.plan.confidence), case.plan
-    return {
+    found = {
         name: surest_members(
             case.samples[name],
             score=name,
@@ -140,6 +140,7 @@ def _surest(case: Case, *, fair_coins: bool, rng: np.random.Generator) -> dict[s
         )
         for name, child in zip(case.names, rng.spawn(len(case.names)), strict=True)
     }
+    return {name: one for name, one in found.items() if one is not None}
 
 
 def _loudness(
@@ -209,14 +210,19 @@ def _corrected(
     fitted: list[Any] = []
 
     def estimate(name: str, confidence: float) -> Estimate:
-        stream = copy.deepcopy(rng)  # the same folds at every confidence
         if not fitted and definition.of(name).outcome_model:
-            fitted.append(zero_run.with_outcome(evidence, correction, plan, rng=copy.deepcopy(rng)))
-        nuisance = fitted[0] if fitted else correction.nuisance
-        asked: dict[str, Any] = {"names": [name], "rng": stream}
-        found: Estimate = zero_run.metrics(evidence, correction.propensity, plan, nuisance, confidence, **asked)[name][
-            1
-        ]
+            fitted.append(zero_run.outcome_of(evidence, correction, plan, rng=copy.deepcopy(rng)))
+        made = zero_run.metrics(
+            evidence,
+            correction.propensity,
+            plan,
+            correction.nuisance,
+            confidence,
+            names=[name],
+            fitted=fitted[0] if fitted else None,
+            rng=copy.deepcopy(rng),  # the same folds at every confidence
+        )
+        found: Estimate = made[name][1]
         return found
 
     return estimate

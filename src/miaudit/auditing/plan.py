@@ -272,7 +272,7 @@ class Plan:
 
     Examples
     --------
-    >>> Plan(fpr_targets=(0.01,)).metric_names
+    >>> Plan(fpr_targets=(0.01,), limits={"auc": 0.6}).metric_names
     ('tpr_at_fpr_0.01', 'auc', 'advantage', 'balanced_accuracy', 'ate')
     >>> Plan(confidence=95)
     Traceback (most recent call last):

@@ -278,13 +278,11 @@ def covariates_alone(evidence: Evidence, plan: Plan, *, rng: np.random.Generator
     return Metric("auc", "raw", found.value, found.low, found.high, plan.confidence, said)
 
 
-def with_outcome(evidence: Evidence, corrected: Correction, plan: Plan, *, rng: np.random.Generator) -> Nuisance:
-    """Return the nuisance models with the outcome model of one score fitted, so that it serves every confidence."""
-    nuisance, outcome = corrected.nuisance, corrected.nuisance.outcome
+def outcome_of(evidence: Evidence, corrected: Correction, plan: Plan, *, rng: np.random.Generator) -> Any:
+    """Fit the outcome model of one score, so that it serves every confidence; None where each estimate fits its own."""
+    outcome = corrected.nuisance.outcome
     modelled = plan.estimator == "aipw" and evidence.n_nonmembers >= FEWEST_NONMEMBERS
-    if not modelled or not isinstance(outcome, Regression):
-        return nuisance
-    return replace(nuisance, outcome=outcome.fit(evidence, corrected.propensity, rng))
+    return outcome.fit(evidence, corrected.propensity, rng) if modelled and isinstance(outcome, Regression) else None
 
 
 @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
@@ -296,9 +294,12 @@ def metrics(
     confidence: float,
     *,
     names: Sequence[str] | None = None,
+    fitted: Any = None,
     rng: np.random.Generator,
 ) -> dict[str, tuple[str, Estimate]]:
     """Compute the causal metrics of one score, or those of these names, by the names of the classical ones.
+
+    ``fitted`` is an outcome model that :func:`outcome_of` fitted before.
 
     Where there are too few non-members for an outcome model (in a group), the Hajek weights stand alone.
 
@@ -309,7 +310,7 @@ def metrics(
     """
     found = {}
     chosen = plan.estimator if evidence.n_nonmembers >= FEWEST_NONMEMBERS else ESTIMATOR
-    outcome = nuisance.outcome
+    outcome = nuisance.outcome if fitted is None else fitted
     names = names or plan.metric_names
     modelled = any(definition.of(name).outcome_model for name in names)
     if chosen == "aipw" and modelled and isinstance(outcome, Regression):

@@ -106,7 +106,8 @@ def challenge(
         with progress("", meanwhile="audit"):
             outcome = contest.by_propensity(held, values, keys=_keys(key), made_before=made_before, rng=rng)
     content = replace(outcome, repeat=repeat())
-    deliver(content, lambda: _lines(content), out, overwrite=overwrite, json=json)
+    said = lambda: "\n".join([_lines(content), _audit_says(held.findings)])  # noqa: E731
+    deliver(content, said, out, overwrite=overwrite, json=json)
 
 
 def unseal(
@@ -150,13 +151,20 @@ def _keys(path: Path | None) -> Opening | None:
     return None if path is None else sealing.read(path)
 
 
+def _audit_says(audit: Findings) -> str:
+    """The verdict of the audit in a bundle, with what is proven all the same."""
+    verdict = audit.verdict
+    proven = f"Proven all the same: {verdict.proven}" if verdict.proven else ""
+    return f"The audit says: {one_line(' '.join(filter(None, [verdict.text, proven, verdict.not_excluded])))}"
+
+
 def _said(path: Path, audit: Findings, found: VerificationFindings) -> list[str]:
     """What the audit in a bundle says, unless the bundle does not hold, and how to contest it."""
     if found.status == "failed":
         return []
     contest = f"  {shlex.join(['miaudit', 'challenge', str(path), '--scores', 'FILE'])}"
     return [
-        f"The audit says: {one_line(audit.verdict.text)}",
+        _audit_says(audit),
         f"  design: {one_line(audit.design or 'not declared')}",
         *("", "Next: contest it with a stronger attack on the same records.", contest),
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from miaudit.command import folders
-from miaudit.command.options import INSTEAD, DryRun, Json, Overwrite
+from miaudit.command.options import INSTEAD, DryRun, Json, Limit, Overwrite
 from miaudit.command.results import announce, check_free, deliver, forecast, kept, repeat
 from miaudit.command.terminal import progress, say
 from miaudit.errors import one_line
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 def disclosure(
     config: Annotated[Path, typer.Argument(help="A YAML file; docs/defences.md has every key.", show_default=False)],
     out: Annotated[Path | None, typer.Option("--out", help=INSTEAD)] = None,
+    limit: Limit = None,
     overwrite: Overwrite = False,
     json: Json = False,
     dry_run: DryRun = False,
@@ -36,7 +37,7 @@ def disclosure(
 
     from miaudit.config import disclosure as disclosure_config
 
-    settings = disclosure_config.read(config)
+    settings = disclosure_config.read(config, limit or ())
     rng = np.random.default_rng(settings.evaluation.seed)
     if dry_run:
         say(_forecast(settings, config, rng))

@@ -20,6 +20,16 @@ _of_output = partial(typer.Option, rich_help_panel=OUTPUT)
 Out = Annotated[Path | None, _of_output("--out", help="Folder for findings.json, report.html and figures/.")]
 Overwrite = Annotated[bool, _of_output("--overwrite", help="Replace an earlier audit in that folder.")]
 Json = Annotated[bool, _of_output("--json", help="Print the findings, and nothing else, to standard output.")]
+Limit = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        metavar="<name=value>",
+        help="A limit of the verdict, repeatable, in the place of those of the file: auc=0.6, tpr_at_fpr_0.01=0.05.",
+        rich_help_panel=VERDICT,
+        show_default=False,
+    ),
+]
 Seed = Annotated[int, _of_output("--seed", min=0, help="Seed of everything random; it is written into the findings.")]
 DryRun = Annotated[
     bool,

@@ -10,7 +10,7 @@ import typer
 from miaudit.collect.outputs import TOKENS
 from miaudit.command import folders, right_command
 from miaudit.command.audit import question
-from miaudit.command.options import INSTEAD, OUTPUT, BundleOut, DryRun, Json, Overwrite, Seal, Share
+from miaudit.command.options import INSTEAD, OUTPUT, BundleOut, DryRun, Json, Limit, Overwrite, Seal, Share
 from miaudit.command.results import (
     BundleWish,
     announce,
@@ -39,6 +39,7 @@ def run(
     bundle: BundleOut = None,
     share: Share = "all",
     seal: Seal = False,
+    limit: Limit = None,
     overwrite: Overwrite = False,
     json: Json = False,
     dry_run: DryRun = False,
@@ -55,7 +56,7 @@ def run(
     from miaudit.config import audit as configuration
 
     right_command.check(config, "run")
-    settings = configuration.read(config)
+    settings = configuration.read(config, limit or ())
     rng = np.random.default_rng(settings.seed)
     if dry_run:
         say(_forecast(settings, config, rng))

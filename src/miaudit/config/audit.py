@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,6 +31,7 @@ from miaudit.config.section import (
     record_keys,
     sections_in,
     validated,
+    with_limits,
 )
 from miaudit.config.target import STABILITY, DataSection, ShadowSection, TargetSection
 from miaudit.config.unread import Source, unread
@@ -550,8 +551,8 @@ class CampaignConfig(Options):
 AnyConfig = AuditConfig | CampaignConfig | TableConfig
 
 
-def read(path: str | Path) -> AnyConfig:
-    """Read and check a configuration file.
+def read(path: str | Path, limits: Sequence[str] = ()) -> AnyConfig:
+    """Read and check a configuration file; ``limits`` such as "auc=0.6" take the place of its own.
 
     Raises
     ------
@@ -560,7 +561,7 @@ def read(path: str | Path) -> AnyConfig:
     ConfigError
         With every problem of the file, each with its path in it; an unknown key comes with the nearest known one.
     """
-    content = read_mapping(path, "docs/configuration.md")
+    content = with_limits(read_mapping(path, "docs/configuration.md"), limits)
     if "stability" in content and not {"target", "data"} & set(content):
         hint = "leave it out, or describe the model under target and data: it is measured by training again"
         raise InputError("stability", "sections target and data beside it", "outputs that are there", hint)

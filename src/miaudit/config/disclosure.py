@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -22,6 +22,7 @@ from miaudit.config.section import (
     keys_of,
     read_mapping,
     validated,
+    with_limits,
 )
 from miaudit.config.synthesise import GENERATOR, PRIVACY, generator_config
 from miaudit.config.target import DataSection, ShadowSection, TargetSection, Whole
@@ -283,9 +284,9 @@ class DisclosureConfig(File):
         )
 
 
-def read(path: str | Path) -> DisclosureConfig:
+def read(path: str | Path, limits: Sequence[str] = ()) -> DisclosureConfig:
     """Read and check a configuration file, as :func:`miaudit.config.audit.read`."""
-    return validated(read_mapping(path, "docs/defences.md"), DisclosureConfig, path)
+    return validated(with_limits(read_mapping(path, "docs/defences.md"), limits), DisclosureConfig, path)
 
 
 def _listed(value: Any) -> list[Any]:

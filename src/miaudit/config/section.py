@@ -191,6 +191,22 @@ def _door(kind: Any, option: Option) -> Any:
     return Annotated[plain | None if optional else plain, WrapValidator(checked)]
 
 
+def with_limits(content: Any, limits: Sequence[str]) -> Any:
+    """Return the content of a file with the limits of the command line in the place of its own.
+
+    Examples
+    --------
+    >>> with_limits({"reporting": {"primary_metric": "auc", "prior": 0.1}}, ["auc=0.6"])
+    {'reporting': {'prior': 0.1, 'limits': ['auc=0.6']}}
+    """
+    if not limits or not isinstance(content, Mapping):
+        return content
+    reporting = content.get("reporting")
+    own = reporting if isinstance(reporting, Mapping) else {}
+    kept = {name: value for name, value in own.items() if name not in ("primary_metric", "threshold_for_concern")}
+    return {**content, "reporting": {**kept, "limits": list(limits)}}
+
+
 class File(Section):
     """A whole configuration file."""
 

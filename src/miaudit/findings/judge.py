@@ -184,7 +184,9 @@ def _against(one: Scored, name: str, threshold: float, confidence: float, share:
     p = p_value(one, name, threshold) if able else 1.0
     p = min(p, share) if over else max(p, share) if p < share else p  # rounding of the search decides nothing
     ends = [x if math.isfinite(x) else None for x in (low, high)]
-    return LimitResult(name, one.score, ends[0], ends[1], threshold, p, outcome, resolved=able)
+    return LimitResult(
+        name, one.score, ends[0], ends[1], threshold, p, outcome, resolved=able and plain.value is not None
+    )
 
 
 def p_value(one: Scored, name: str, threshold: float) -> float:
@@ -194,9 +196,9 @@ def p_value(one: Scored, name: str, threshold: float) -> float:
     --------
     >>> from miaudit.metrics.classical import Estimate
     >>> def estimate(name, confidence):
-    ...     return Estimate(0.1, 0.1 + 0.02 * special.ndtri((1 - confidence) / 2), 0.2, confidence)
-    >>> round(p_value(Scored("loss", estimate, 1000), "auc", 0.06), 4)  # two standard errors
-    0.0228
+    ...     return Estimate(0.1, 0.1 + 0.02 * float(special.ndtri((1 - confidence) / 2)), 0.2, confidence)
+    >>> round(p_value(Scored("loss", estimate, 1000), "auc", 0.06), 3)  # two standard errors
+    0.023
     """
 
     def excess(z: float) -> float:

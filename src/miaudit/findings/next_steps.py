@@ -71,7 +71,7 @@ def reason(found: Audited, auc: Measured | None) -> Literal["no correction", "wr
     if found.design == "zero-run" and not found.is_corrected:
         return "no correction"
     inverted = auc is not None and auc.high is not None and auc.high < 0.5
-    return "wrong way" if inverted or found.verdict.reason != "undeclared" else "not declared"
+    return "wrong way" if inverted or found.design is not None else "not declared"
 
 
 def repeated(repeat: Mapping[str, Any]) -> str:

@@ -85,8 +85,8 @@ def of(found: Audited, primary: Measured | None, auc: Measured | None) -> InWord
     >>> evidence = miaudit.Evidence(score=score, member=member, design="one-run")
     >>> findings = miaudit.audit(evidence, plan=miaudit.Plan(fpr_targets=(0.1,)), rng=0)
     >>> print(findings.in_words.said)
-    An attacker who accepts 10 false accusations per 1,000 non-members identifies at least 58 of 1,000 members. Random \
-guessing would find 10.
+    An attacker who accepts 100 false accusations per 1,000 non-members identifies at least 328 of 1,000 members. \
+Random guessing would find 100.
     """
     said, limits = _said(found, primary, auc), _limits(found.verdict, primary)
     plan, meaning = _plan(found), _meaning(found, primary)

@@ -211,7 +211,12 @@ def undeclared(would_be: Verdict, declare: str = DECLARE) -> Verdict:
     would_be : what :func:`miaudit.findings.judge.judge` says as if membership was decided at random
     declare : how it is declared, as a sentence
     """
-    said = f"If membership was decided at random, the verdict would be: {would_be.text}"
-    text = f"{word_of('not-testable', 'undeclared')}: {NOT_DECLARED} {declare} {said}"
+    word = word_of("not-testable", "undeclared")
+    if would_be.status == "not-testable":
+        why = would_be.text.removeprefix(f"{would_be.word}: ")
+        text = f"{word}: {why} Nor did anybody declare how membership was decided. {declare}"
+    else:
+        said = f"If membership was decided at random, the verdict would be: {would_be.text}"
+        text = f"{word}: {NOT_DECLARED} {declare} {said}"
     hidden: dict[str, Any] = {"low": None, "high": None, "level": "", "condition": "", "limits": ()}
     return replace(would_be, status="not-testable", reason="undeclared", text=text, **hidden)

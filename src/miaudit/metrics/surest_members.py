@@ -67,7 +67,7 @@ def surest_members(
     chance: float | None = None,
     confidence: float = 0.95,
     rng: np.random.Generator,
-) -> SurestMembers:
+) -> SurestMembers | None:
     """Count the members among the highest scores, and test whether such a list is at most ``sure`` right at even odds.
 
     Parameters
@@ -83,8 +83,8 @@ def surest_members(
 
     Returns
     -------
-    SurestMembers
-        Of the longest list that is refuted, else of the first.
+    SurestMembers or None
+        Of the longest list that is refuted, else of the first; None where there are too few records for a list.
 
     Source: a list of r records of which each is a member with probability at most q holds at most Bin(r, q) members
     (in the tail, Hoeffding 1956). The first length is the smallest that can be refuted, or 1% of the members; then
@@ -102,13 +102,14 @@ def surest_members(
     """
     values, member = _listable(sample)
     n, inside = len(member), int(np.count_nonzero(member))
+    if not 0 < inside < n:
+        return None
     share = inside / n if chance is None else chance
     odds = sure / (1 - sure)
-    q = odds * share / (odds * share + 1 - share) if 0 < share < 1 else 1.0
-    first = max(math.ceil(math.log(level) / math.log(q)), math.ceil(_SHARE * share * n / sure)) if q < 1 else n
-    by_chance = min(max(share, 1e-12), 1 - 1e-12)
+    q = odds * share / (odds * share + 1 - share)
+    first = max(math.ceil(math.log(level) / math.log(q)), math.ceil(_SHARE * share * n / sure))
     if first >= n:
-        return SurestMembers(score, max(n, 1), inside, 0.0, 1.0, by_chance, sure, min(q, 1 - 1e-12), 1.0, level)
+        return None
     falling = np.lexsort((rng.random(n), -values))
     counts = np.cumsum(member[falling], dtype=np.int64)
     p = best = _p_value(first, counts, q)
@@ -118,7 +119,7 @@ def surest_members(
         best = _p_value(longer, counts, q) if longer < n else 1.0
     c = int(counts[listed - 1])
     low, high = clopper_pearson(c, listed, confidence)
-    return SurestMembers(score, listed, c, low, high, by_chance, sure, q, p, level)
+    return SurestMembers(score, listed, c, low, high, share, sure, q, p, level)
 
 
 def _listable(sample: Sample) -> tuple[FloatArray, BoolArray]:
