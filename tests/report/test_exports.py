@@ -239,6 +239,7 @@ def option(name: str, auc: Limits) -> Compared:
         name=name, words=name, group="output", kind="label", randomness="none", attack="", tried={},
         leakage={"auc": auc}, averaged_advantage=auc, accuracy=auc, calibration_error=None, coverage=None, size=None,
         empty=0, full=0, reduction=None, cost=None, effect="helps", price="none", front=True, recommended=False,
+        within="within", limits=(),
     )  # fmt: skip
 
 
