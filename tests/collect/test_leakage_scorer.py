@@ -177,3 +177,19 @@ def test_bad_input_is_refused_in_one_line(what: str) -> None:
     with pytest.raises(InputError, match=word) as refused:
         call()
     assert "\n" not in str(refused.value)
+
+
+def test_a_fold_is_judged_by_the_limits_of_every_audit():
+    """The scorer has no verdict; its audit has that of audit_model on the same fold."""
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(800, 4)), rng.integers(0, 2, 800)
+    scorer = ma.leakage_scorer(x, y)
+    tree = DecisionTreeClassifier(random_state=0).fit(x[:400], y[:400])
+    plan = ma.Plan(limits={"auc": 0.6}, bounds=None)
+    found = scorer.audit(tree, x[400:], y[400:], plan=plan, design="one-run")
+    own = ma.audit_model(
+        tree, members=(x[:400], y[:400]), nonmembers=(x[400:], y[400:]), design="one-run", plan=plan, rng=0
+    )
+    assert found.verdict.status == own.verdict.status == "flagged"
+    assert found.metric("auc").value == pytest.approx(own.metric("auc").value)
+    assert scorer.audit(tree, x[400:], y[400:]).verdict.reason == "undeclared"

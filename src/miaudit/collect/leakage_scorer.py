@@ -14,6 +14,7 @@ from miaudit.auditing.plan import Plan
 from miaudit.collect.model_audit import LABEL_ONLY, audit_model
 from miaudit.collect.outputs import Attack
 from miaudit.errors import InputError, check_choice
+from miaudit.findings.audit import Findings
 from miaudit.io import frames
 from miaudit.metrics import definition
 from miaudit.models.fitted import labels_of
@@ -66,6 +67,21 @@ class LeakageScorer:
         if metric.value is None:
             raise InputError("metric", "one that so small a fold resolves", metric.note, "use auc, or fewer folds")
         return self.chance - metric.value
+
+    def audit(
+        self, estimator: Any, x_test: Any, y_test: Any, *, plan: Plan | None = None, design: str | None = None
+    ) -> Findings:
+        """Audit one fitted model on its fold, with intervals and a verdict by the limits that every audit has.
+
+        Parameters
+        ----------
+        estimator, x_test, y_test : as of a call
+        plan : miaudit.Plan, optional; its limits, by default the default limits
+        design : "one-run" where the folds were drawn at random, so that memberships are random; else there is no verdict
+        """
+        found = self.split(x_test, y_test)
+        sides: dict[str, Any] = {"members": found.members, "nonmembers": found.nonmembers}
+        return audit_model(estimator, **sides, attack=self.signal, plan=plan, design=design, rng=0)
 
     def split(self, x_test: Any, y_test: Any) -> Split:
         """Tell members from non-members by their rows, label included: what is in the fold was not trained on.
@@ -120,8 +136,9 @@ def leakage_scorer(X: Any, y: Any, *, metric: str = "auc", signal: str = "loss")
     """Make a scorer that says, beside accuracy, how much each model gives away of the folds it was trained on.
 
     For ``cross_validate`` and ``GridSearchCV``: members are the rows of (X, y) that are not in the test fold,
-    non-members those of the fold. It measures one fitted model by one attack, without an interval: a number to compare
-    settings by, and no audit. What a search has chosen by it is audited again, on records that the search did not see.
+    non-members those of the fold. It measures one fitted model by one attack, without an interval: a number to
+    compare settings by, and no verdict. ``scorer.audit(estimator, X_test, y_test)`` judges one model by the limits of
+    every audit. What a search has chosen by the score is audited again, on records that the search did not see.
 
     Parameters
     ----------
