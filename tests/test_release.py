@@ -105,7 +105,12 @@ def test_the_action_stops_as_the_exit_code_says(
     assert (tmp_path / "the results" / "report.html").is_file() is bool(verdict)
     assert (tmp_path / "an audit.zip").is_file() is (threshold == 0.9)
     assert not (tmp_path / "miaudit.txt").exists()
-    said = {"": "threshold_for_concern", "flagged": "Concern", "clear": "No concern", "inconclusive": "nconclusive"}
+    said = {
+        "": "threshold_for_concern",
+        "flagged": "Concern",
+        "clear": "Within the limits",
+        "inconclusive": "Not answered",
+    }
     assert said[verdict] in (tmp_path / "summary.md").read_text()
 
 

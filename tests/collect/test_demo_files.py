@@ -29,7 +29,7 @@ def test_every_file_is_read_by_the_command_that_it_is_for(evidence: Evidence, tm
     np.testing.assert_allclose(scores["loss"], -evidence.score, rtol=1e-5)
     for side, inside in (("member", evidence.member), ("nonmember", ~evidence.member)):
         np.testing.assert_array_equal(np.load(folder / f"{side}_losses.npy"), -evidence.score[inside])
-    assert audit.read(folder / "audit.yaml").plan().primary_metric == "auc"
+    assert audit.read(folder / "audit.yaml").plan().policy.thresholds == {"tpr_at_fpr_0.1": 0.15, "auc": 0.6}
     assert disclosure.read(folder / "disclosure.yaml").shadow.models == 16
     assert tables.column_names(folder / "patients.csv") == ["age", "sex", "bmi", "pressure", "progression"]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import miaudit as ma
 from miaudit.attacks import likelihood
 from miaudit.attacks.likelihood import GaussianLira, GaussianStatistics
-from miaudit.auditing.plan import Declared
 from miaudit.collect import outputs as from_outputs
 from miaudit.collect.outputs import Attack
 from miaudit.errors import InputError
@@ -42,13 +42,15 @@ def test_losses_logits_and_probabilities_give_one_score() -> None:
     np.testing.assert_array_equal(from_losses.score, -data["losses"])
 
 
-def test_the_ratio_declares_itself_and_the_loss_stands_beside_it() -> None:
+def test_choosing_the_ratio_declares_no_headline_and_the_loss_counts_too() -> None:
     data, rng = outputs(), np.random.default_rng(0)
     made = from_outputs.from_outputs(
         member=data["member"], losses=data["losses"], attack=Attack(("gaussian_lira",)), rng=rng
     )
     assert list(made.evidence.scores) == ["gaussian_lira", "loss"]
-    assert made.headline == Declared("gaussian_lira")
+    assert made.headline is None  # nobody declared one
+    judged = ma.audit(made.evidence, plan=ma.Plan(bounds=None), rng=rng).verdict.limits
+    assert {one.score for one in judged} == {"gaussian_lira", "loss"}
     assert any("C2" in note for note in made.notes)
     several = from_outputs.from_outputs(
         member=data["member"], losses=data["losses"], attack=Attack(("gaussian_lira", "loss")), rng=rng

@@ -61,7 +61,8 @@ def test_columns_are_read_as_lines_are(place: Path, run: Run) -> None:
     [
         (("none.jsonl",), "none.jsonl", 1),
         (("t.jsonl", "--chance", "1"), "chance: expected", 1),
-        (("t.jsonl", "--negligible", "0"), "negligible: expected", 1),
+        (("t.jsonl", "--limit", "extraction=2"), "limits: expected a number in [0, 1] for extraction", 1),
+        (("t.jsonl", "--limit", "auc=0.6"), "limits: expected extraction, which", 1),
         (("t.jsonl", "--suffix", "0"), "suffix", 2),
         (("t.jsonl", "--near", "1"), "near: expected", 1),
         (("t.jsonl", "--top-k", "5"), "--top-k: expected --model beside it, received none", 1),
@@ -106,4 +107,4 @@ def test_a_model_in_a_folder_is_asked(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_too_short_texts_are_no_answer(place: Path, run: Run) -> None:
     code, out, _ = run("extraction", "t.jsonl")
-    assert code == 4 and out.startswith("No answer: no members have a passage of 50 tokens after 50.")
+    assert code == 4 and out.startswith("Not answered (not testable): no members have a passage of 50 tokens after 50.")

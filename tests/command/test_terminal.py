@@ -89,13 +89,13 @@ def at_terminal(*words: str, where: Path, width: int = 80, **environment: str) -
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no terminals of this kind")
-@pytest.mark.parametrize(("shift", "colour"), [(2.0, "\x1b[31m"), (0.0, "\x1b[32m"), (0.75, "\x1b[33m")])
+@pytest.mark.parametrize(("shift", "colour"), [(2.0, "\x1b[31m"), (0.0, "\x1b[32m"), (0.6, "\x1b[33m")])
 def test_the_verdict_has_a_colour_and_a_word(tmp_path: Path, shift: float, colour: str) -> None:
     save(tmp_path / "t.npz", shift)
     said = at_terminal(*AUDIT, "--no-bounds", where=tmp_path)
     head, _, _ = said.partition(":")
     assert head.startswith(colour) and head.endswith("\x1b[0m")
-    assert re.sub(r"\x1b\[\d*m", "", head) in ("Concern", "No concern at this threshold", "Inconclusive")
+    assert re.sub(r"\x1b\[\d*m", "", head) in ("Concern", "Within the limits", "Not answered (inconclusive)")
     assert said.count("\x1b") == head.count("\x1b")  # and nothing else has one
 
 
@@ -171,5 +171,5 @@ def test_an_interruption_says_what_a_store_keeps():
 def test_a_condition_of_the_verdict_is_said_once():
     one = SimpleNamespace(verdict=SimpleNamespace(condition="if x", text="Concern: y. This holds if x."))
     assert results._once("Of 1,000 z. This holds if x.", one) == "Of 1,000 z."
-    one.verdict.text = "No answer."
+    one.verdict.text = "Not answered (refused): y."
     assert results._once("Of 1,000 z. This holds if x.", one).endswith("This holds if x.")

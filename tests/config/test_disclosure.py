@@ -123,7 +123,10 @@ disclosure: {given: {memguard: {outputs_path: d.npz, columns: [p]}}}
         ("disclosure: {queries: 0}", "disclosure.queries"),
         ("disclosure: {quries: 2}", "unknown key; did you mean queries"),
         ("disclosure: {calibration: {source: members}}", "disclosure.calibration.source"),
-        ("reporting: {primary_metric: tpr_at_fpr_0.5}", "as primary_metric, received 'tpr_at_fpr_0.5'"),
+        (
+            "reporting: {primary_metric: tpr_at_fpr_0.5}",
+            "reporting.primary_metric: expected one of .*, received 'tpr_at_fpr_0.5'",
+        ),
         ("privacy: {delta: 1}", "privacy: unknown key; known here: target, data"),
         ("evaluation: {design: zero-run}", "evaluation.design"),
         ("shadow: {models: 3}", "an even number"),

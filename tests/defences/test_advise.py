@@ -16,6 +16,7 @@ from miaudit.defences.label_sets import ConformalSet, SetThreshold
 from miaudit.defences.noise import OutputNoise
 from miaudit.defences.outputs import AsItIs, LabelOnly, TopK
 from miaudit.errors import InputError
+from miaudit.findings.policy import Policy
 from worlds import disclosing
 
 
@@ -77,18 +78,21 @@ def test_an_attack_that_points_the_wrong_way_is_not_counted_as_help(found: Defen
 
 
 def test_a_release_whose_attack_points_the_wrong_way_is_not_clear(found: DefenceComparison) -> None:
-    inverted = replace(found.measured[0].leakage["auc"], value=0.3, low=0.25, high=0.35)
-    one = replace(found.measured[0], leakage={**found.measured[0].leakage, "auc": inverted})
+    released = found.measured[0]
+    assert findings.findings(found).verdict.status == "flagged"  # the control: scores the right way round
+    one = replace(released, attacked=replace(released.attacked, scores=-released.attacked.scores))
     verdict = findings.findings(replace(found, measured=(one, *found.measured[1:]))).verdict
     assert (verdict.status, verdict.exit_code) == ("not-testable", 4)
     assert "point the wrong way" in verdict.text and "shadow: models" in verdict.text
 
 
 def test_an_undeclared_release_has_no_answer_but_what_it_would_be(found: DefenceComparison) -> None:
-    declared, undeclared = (findings.findings(found, threshold=0.52, declared=d).verdict for d in (True, False))
-    assert declared.status == "flagged"
-    assert (undeclared.status, undeclared.exit_code) == ("not-testable", 4)
-    assert undeclared.text.endswith(f"it would be: {declared.text}")
+    policy = Policy.of({"auc": 0.52})
+    declared, undeclared = (findings.findings(found, policy=policy, declared=d).verdict for d in (True, False))
+    assert (declared.status, declared.reason) == ("flagged", None)
+    assert (undeclared.status, undeclared.reason, undeclared.exit_code) == ("not-testable", "undeclared", 4)
+    assert undeclared.word == "Not answered (undeclared)" and undeclared.text.startswith(undeclared.word)
+    assert undeclared.text.endswith(f"would be: {declared.text}")
     assert "design: one-run" in undeclared.text
 
 

@@ -17,6 +17,7 @@ from miaudit.defences import findings
 from miaudit.defences.outputs import LabelOnly
 from miaudit.defences.trial import AS_IT_IS, Trial, _units_of, cost, measure
 from miaudit.errors import InputError
+from miaudit.findings.policy import Policy
 from miaudit.models.targets import Precomputed, SklearnTarget
 
 
@@ -86,7 +87,7 @@ def test_a_model_that_stands_without_shadow_models_shows_concern_but_never_its_a
         found = measure(one, rng=np.random.default_rng(0))
         assert [m.option.group for m in found.measured] == ["output", "output", "given"]
         assert "not adaptive" in " ".join(found.measured[2].notes)
-        judged = findings.findings(found, threshold=0.6)
+        judged = findings.findings(found, policy=Policy.of({"auc": 0.6}))
         assert judged.verdict.status == status
 
 

@@ -17,6 +17,7 @@ from miaudit.auditing.plan import Exploratory
 from miaudit.findings.audit import Metric
 from miaudit.metrics import definition
 from miaudit.report import audit_charts, audit_page, page_frame
+from miaudit.report.limit_rows import limit_rows
 from report.test_audit_charts import charts_of, typed
 
 EVIL = "\"><script>alert(1)</script>\u2028</SCRIPT><!-- & ' {{ 7*7 }}"
@@ -176,9 +177,10 @@ def test_sections_stand_in_order():
     ("options", "word"),
     [
         ({"gap": 4.0}, "Concern"),
-        ({"gap": 0.0, "n": 6000}, "No concern at this threshold"),
-        ({"n": 100, "gap": 0.3}, "Inconclusive"),
-        ({"design": "zero-run"}, "Not testable"),
+        ({"gap": 0.0, "n": 6000}, "Within the limits"),
+        ({"n": 100, "gap": 0.3}, "Not answered (inconclusive)"),
+        ({"design": "zero-run"}, "Not answered (not testable)"),
+        ({"design": None}, "Not answered (undeclared)"),
     ],
 )
 def test_the_verdict_is_a_word_and_an_icon(options, word):
@@ -193,7 +195,7 @@ def test_the_verdict_is_a_word_and_an_icon(options, word):
 def test_what_the_verdict_rests_on_is_said():
     words = Page(page_of(findings(design=None, names=("a", "b"), headline=Exploratory()))).words
     assert "All numbers: raw, the design was not declared" in words
-    assert "If membership was randomised it would be: Exploratory, not evidence: " in words
+    assert "If membership was decided at random, the verdict would be: Exploratory, not evidence: " in words
     assert "Exploratory: chosen on the same data, not evidence" in words
 
 
@@ -334,7 +336,9 @@ def first_screen(text):
 def test_the_first_screen_tells_finding_meaning_steps_and_plan():
     found = typed(findings())
     screen, words = Page(first_screen(audit_page.page(found))).words, found.in_words
-    for text in (words.said, words.limits, words.meaning, words.plan, *(step.text for step in words.steps)):
+    limits = [text for row in limit_rows(found.verdict.limits) for text in (row["limit"], row["measured"])]
+    assert len(limits) == 2 * len(found.plan["limits"])
+    for text in (words.said, words.meaning, words.plan, *limits, *(step.text for step in words.steps)):
         assert text in screen
     commands = [step.command for step in words.steps if step.command]
     assert commands

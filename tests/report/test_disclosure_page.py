@@ -20,6 +20,7 @@ from miaudit.defences.noise import OutputNoise
 from miaudit.defences.outputs import AsItIs, LabelOnly
 from miaudit.errors import InputError
 from miaudit.findings.disclosure import DisclosureFindings, Limits
+from miaudit.findings.policy import label_of
 from miaudit.report import disclosure_page
 from worlds import disclosing
 
@@ -125,10 +126,44 @@ def test_findings_are_plain_and_their_schema_holds(content: DisclosureFindings) 
 
 @pytest.mark.long
 def test_verdicts_have_their_words(content: DisclosureFindings) -> None:
-    words = {"clear": "No concern at this threshold", "inconclusive": "Inconclusive", "not-testable": "No answer"}
+    words = {
+        "flagged": "Concern",
+        "clear": "Within the limits",
+        "inconclusive": "Not answered (inconclusive)",
+        "not-testable": "Not answered (not testable)",
+    }
     for status, word in words.items():
         other = replace(content, predictions=(), verdict=replace(content.verdict, status=status))
-        assert word in shown(other)
+        text = shown(other)
+        assert word in text.split('id="verdict-word"')[1].split("</h2>")[0]
+        assert f"<title>{word}: " in text
+    undeclared = replace(content.verdict, status="not-testable", reason="undeclared")
+    assert "Not answered (undeclared)" in shown(replace(content, predictions=(), verdict=undeclared))
+
+
+@pytest.mark.long
+def test_the_box_shows_the_limits_what_is_proven_and_what_is_not_excluded(content: DisclosureFindings) -> None:
+    verdict = replace(content.verdict, status="clear", proven="Better than guessing.", not_excluded="Not excluded: 3%.")
+    text = shown(replace(content, predictions=(), verdict=verdict))
+    box = text[text.index('id="verdict-word"') : text.index("What to do next")]
+    assert "Proven all the same.</strong> Better than guessing." in box and "Not excluded: 3%." in box
+    assert 'class="verdict warned"' in text  # not green beside what is proven
+    for one in content.verdict.limits:
+        assert label_of(one.limit) in box
+    assert "Default limits" in box
+    stated = replace(content, predictions=(), verdict=replace(verdict, stated=True))
+    assert "Limits of this audit" in shown(stated)
+
+
+@pytest.mark.long
+def test_every_option_says_whether_it_is_within_the_limits(content: DisclosureFindings) -> None:
+    states = ("within", "exceeded", "open")
+    options = tuple(replace(one, within=states[i % 3]) for i, one in enumerate(content.options))
+    text = shown(replace(content, predictions=(), options=options))
+    table = text[text.index("Table of options") : text.index("Table of attacks")]
+    rows = table.split('scope="row"')[1:]
+    for row, one in zip(rows, options, strict=True):
+        assert [state for state in states if f'<span class="mark">{state}</span>' in row] == [one.within]
 
 
 def test_one_that_is_not_resolved_has_an_upper_limit_only(content: DisclosureFindings) -> None:

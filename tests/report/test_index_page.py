@@ -40,7 +40,7 @@ def test_every_audit_is_listed_newest_first_with_its_link(tmp_path: Path) -> Non
         ("2023-11-16 22:13", False),
         ("2023-11-15 22:13", False),
     ]
-    assert listing.unread == () and listing.text == "2 audits: 1 with concern, 1 without an answer; and 1 other result."
+    assert listing.unread == () and listing.text == "2 audits: 1 with concern, 1 not answered; and 1 other result."
     links = re.findall(r'href="(\./[^"]*)"', index_page.page(listing))
     assert links == ["./stated/findings.json", "./second%20%232%3F/findings.json", "./first/report.html"]
 

@@ -404,4 +404,4 @@ def test_a_refuted_claim_leads_where_the_metric_alone_would_be_clear():
     top = page_of(found).split('<section id="verdict"')[1].split("</section>")[0]
     assert top.startswith(' class="verdict flagged"')
     assert "Claim refuted" in top
-    assert "No concern at this threshold" not in top.split("</h2>")[0]
+    assert "Within the limits" not in top.split("</h2>")[0]

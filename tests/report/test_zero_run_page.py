@@ -241,7 +241,7 @@ def test_sections_stand_in_order():
     places = [
         words.index(text)
         for text in (
-            "No concern at this threshold",
+            "Within the limits",
             "Is the difference memorisation or shift?",
             "Are members and non-members comparable?",
             "How many members an attacker finds, and at what price",

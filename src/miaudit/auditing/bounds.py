@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from miaudit.auditing.plan import Bounds, Case, Test
+from miaudit.auditing.case import Case
+from miaudit.auditing.plan import Bounds, Test
 from miaudit.auditing.zero_run import Correction
 from miaudit.causal import propensity
 from miaudit.causal.challenge import Challenge, challenge

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from miaudit.auditing import remarks, withholding, zero_run
-from miaudit.auditing.plan import Bootstrap, Case
+from miaudit.auditing.case import Case
+from miaudit.auditing.plan import Bootstrap
 from miaudit.auditing.zero_run import Correction
 from miaudit.dp import accounting
 from miaudit.dp.verdict import LowerBound
 from miaudit.errors import InputError
 from miaudit.findings import judge as rule
 from miaudit.findings import verdict as verdicts
+from miaudit.findings import verdict_text
 from miaudit.findings.audit import Metric, ScoreFindings, foremost
 from miaudit.findings.judge import Scored
 from miaudit.findings.policy import SURE
-from miaudit.findings.verdict import LimitResult, Measured, Verdict
+from miaudit.findings.verdict import Measured, Verdict
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate
 from miaudit.metrics.definition import at_least, percent
@@ -136,24 +138,8 @@ def all_the_same(found: Judged, scores: Sequence[ScoreFindings], bounds: Sequenc
 
 def _not_excluded(verdict: Verdict, scores: Sequence[ScoreFindings]) -> str:
     """Up to how many members may still be identified at the lowest false-positive rate that was measured."""
-    highest: dict[float, float] = {}
-    for fpr, high in (*_rates(verdict.limits), *_rates(metric for one in scores for metric in foremost(one.metrics))):
-        highest.setdefault(fpr, high)
-    if not highest:
-        return ""
-    lowest = min(highest)
-    up = percent(highest[lowest], "up")
-    return f"Not excluded: an attacker identifies up to {up} of the members at {percent(lowest)} FPR."
-
-
-def _rates(found: Iterable[LimitResult | Metric]) -> Iterator[tuple[float, float]]:
-    """The false-positive rate and the upper limit of each TPR, the highest of a rate first."""
-    pairs = []
-    for one in found:
-        fpr = definition.of(one.limit if isinstance(one, LimitResult) else one.name).fpr
-        if fpr is not None and one.high is not None:
-            pairs.append((fpr, one.high))
-    yield from sorted(pairs, key=lambda pair: (pair[0], -pair[1]))
+    limits = [(one.limit, one.high) for one in verdict.limits]
+    return verdict_text.not_excluded(limits, [(m.name, m.high) for one in scores for m in foremost(one.metrics)])
 
 
 def _surest(case: Case, *, fair_coins: bool, rng: np.random.Generator) -> dict[str, SurestMembers]:

@@ -24,7 +24,8 @@ from miaudit.auditing import (
     zero_run,
 )
 from miaudit.auditing import seed as seeds
-from miaudit.auditing.plan import Bootstrap, Case, Plan, choose
+from miaudit.auditing.case import Case, choose
+from miaudit.auditing.plan import Bootstrap, Plan
 from miaudit.auditing.zero_run import Correction
 from miaudit.causal import concentration, effects
 from miaudit.causal.challenge import Challenge

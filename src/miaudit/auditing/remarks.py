@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from miaudit.arrays import BoolArray, FloatArray
-from miaudit.auditing.plan import Case, Plan
+from miaudit.auditing.case import Case
+from miaudit.auditing.plan import Plan
 from miaudit.causal import concentration
 from miaudit.causal.duplicates import Repeats
 from miaudit.evidence import Evidence

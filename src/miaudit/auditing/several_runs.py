@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from miaudit.auditing.bounds import UNDECLARED, best_of
-from miaudit.auditing.plan import Bounds, Case
+from miaudit.auditing.case import Case
+from miaudit.auditing.plan import Bounds
 from miaudit.dp import several_runs, shared_noise
 from miaudit.dp.ceiling import one_run_ceiling
 from miaudit.dp.several_runs import Anytime, RankedRuns

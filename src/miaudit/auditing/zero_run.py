@@ -12,7 +12,8 @@ from threadpoolctl import threadpool_limits
 
 from miaudit.arrays import FloatArray, IntArray
 from miaudit.auditing import reference
-from miaudit.auditing.plan import Case, Plan
+from miaudit.auditing.case import Case
+from miaudit.auditing.plan import Plan
 from miaudit.causal import (
     balance,
     challenge,

@@ -27,6 +27,7 @@ from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Findings
+from miaudit.findings.policy import Policy
 from miaudit.findings.verification import ChallengeFindings
 from miaudit.io import tables
 from miaudit.metrics import definition
@@ -300,10 +301,12 @@ def _check_stated(bundle: Bundle, evidence: Evidence) -> None:
 
 
 def _metric(bundle: Bundle, judged: tuple[Evidence, Evidence], odds: FloatArray | None) -> str:
-    """Return the limit at the lowest FPR that has a usable paired interval, or the AUC."""
-    rates = sorted((fpr, name) for name in bundle.findings.plan["limits"] if (fpr := definition.of(name).fpr))
-    usable = (name for fpr, name in rates if all(replicates.resolves(one, fpr, odds) for one in judged))
-    return next(usable, "auc")
+    """Return the first metric of the audit's limits that has a usable paired interval, else the AUC."""
+    for name in Policy.of(bundle.findings.plan["limits"]).metrics:
+        fpr = definition.of(name).fpr
+        if fpr is not None and all(replicates.resolves(one, fpr, odds) for one in judged):
+            return name
+    return "auc"
 
 
 def _one_of_each_unit(evidence: Evidence, rows: IntArray, rng: np.random.Generator, *, learned: bool) -> IntArray:

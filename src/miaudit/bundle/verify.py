@@ -14,7 +14,8 @@ import numpy as np
 
 from miaudit.arrays import IndexArray
 from miaudit.auditing import pipeline
-from miaudit.auditing.plan import Split, choose
+from miaudit.auditing.case import choose
+from miaudit.auditing.plan import Split
 from miaudit.bundle import contents, reading, sealed_audits, sharing, written_plan
 from miaudit.bundle.contents import Bundle
 from miaudit.bundle.sealing import Opening

@@ -251,11 +251,13 @@ _NO_LINE = (
 def summary(findings: Findings) -> str:
     """The verdict and the metrics of the headline score as lines of text."""
     counts, challenge, claim, words = findings.counts, findings.challenge, findings.claim, findings.in_words
+    leading = _leading(findings)
     lines = [
-        *([one_line(challenge.text)] if challenge is not None and challenge.rejected else []),
+        *([leading] if leading else []),
         findings.verdict.text,
+        *([one_line(challenge.text)] if challenge is not None and challenge.rejected else []),
         *(one_line(text) for text in (_proven(findings), findings.verdict.not_excluded) if text),
-        *([one_line(claim.text)] if claim is not None else []),
+        *([one_line(claim.text)] if claim is not None and not leading else []),
         "",
         *(one_line(text) for text in (_once(words.said, findings), words.meaning) if text),
         "",
@@ -281,6 +283,18 @@ def summary(findings: Findings) -> str:
     others = [_row(findings, m) for m in findings.metrics if not definition.of(m.name).bounded]
     lines += ["In units of the score:", *table(others, columns())] if others else []
     return "\n".join([*lines, *_next(words.steps)])
+
+
+def _leading(findings: Findings) -> str:
+    """What a privacy claim comes to, where it and not the verdict decides the exit code; else nothing."""
+    from miaudit.findings.verdict import CONCERN, word_of
+
+    claim = findings.claim
+    if claim is None or findings.exit_code == findings.verdict.exit_code:
+        return ""
+    word, said = (CONCERN, "the claim is refuted: ") if claim.exit_code == 3 else (word_of("not-testable"), "")
+    _, _, text = claim.text.partition(": ")
+    return one_line(f"{word}: {said or 'the claim cannot be tested: '}{text}")
 
 
 def _proven(findings: Findings) -> str:

@@ -15,14 +15,15 @@ from miaudit.disclosure import prediction
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
 from miaudit.findings import verdict as verdicts
+from miaudit.findings import verdict_text
 from miaudit.findings.disclosure import Compared, Counts, DisclosureFindings, Driver, Limits
 from miaudit.findings.judge import Scored, judge, tail_of
 from miaudit.findings.policy import SURE, SURE_LIST, Policy
-from miaudit.findings.verdict import Verdict
+from miaudit.findings.verdict import LimitResult, Verdict
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate, Sample
 from miaudit.metrics.definition import between
-from miaudit.metrics.surest_members import surest_members
+from miaudit.metrics.surest_members import SurestMembers, surest_members
 
 _MOST_PREDICTED = 120
 _TIES = 0  # seed of the order of equal scores, the same for every option
@@ -155,8 +156,20 @@ def _verdict(one: MeasuredOption, policy: Policy, confidence: float, *, declared
         for name, found in one.leakage.items()
         if found.value is not None and found.low > (definition.chance(name) or 0.0)
     ]
-    verdict = verdict.beside(f"Above chance: {'; '.join(above)}." if above else "")
+    limits = [(found.limit, found.high) for found in verdict.limits]
+    left = verdict_text.not_excluded(limits, [(name, found.high) for name, found in one.leakage.items()])
+    verdict = verdict.beside(_proven(above, surest), left)
     return verdict if declared else verdicts.undeclared(verdict, _DECLARE)
+
+
+def _proven(above: Sequence[str], surest: SurestMembers) -> str:
+    """What is proven although no limit is exceeded, in sentences."""
+    parts = [f"The attack is better than random guessing: {'; '.join(above)}."] if above else []
+    if surest.exceeded:
+        counts = float(surest.members), float(surest.listed)
+        shown = LimitResult(SURE_LIST, surest.score, *counts, surest.sure, surest.p, "exceeded")
+        parts.append(f"By score, {verdict_text.list_sentence(shown)}")
+    return " ".join(parts)
 
 
 def _sample(one: MeasuredOption) -> Sample:

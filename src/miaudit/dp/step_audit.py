@@ -104,15 +104,19 @@ class StepAudit:
 
     @property
     def exit_code(self) -> int:
-        """0 no concern; 3 refuted, or other noise than was described; 4 so much evidence could not have refuted it."""
+        """0 not refuted; 3 refuted, or other noise than was described; 4 too little evidence to refute."""
         if self.refuted or self.strange:
             return 3
         return 0 if self.testable else 4
 
     def __str__(self) -> str:
-        verdict = {0: "Not refuted:", 3: "Not refuted, but not as described:", 4: "NOT TESTABLE by so little:"}
+        verdict = {
+            0: "Not refuted:",
+            3: "Concern: not refuted, but not as described:",
+            4: "Not answered (not testable): so little evidence could not have refuted",
+        }
         if self.refuted:
-            verdict[3] = "REFUTED: these steps are not"
+            verdict[3] = "Concern: refuted. These steps are not"
         more = "Even guesses without errors would not have refuted it: take more runs. "
         size = f"{self.steps:,} steps, {self.canaries:,} canaries, {self.runs} run{'s' * (self.runs > 1)}"
         return (

@@ -486,7 +486,7 @@ class Findings(FindingsRecord):
 
     @property
     def exit_code(self) -> int:
-        """Of the command line: 3 where verdict or claim raise concern, else 4 where one has no answer, else 0."""
+        """Of the command line: 3 where verdict or claim raise concern, else 4 where one is not answered, else 0."""
         codes = {self.verdict.exit_code, 0 if self.claim is None else self.claim.exit_code}
         return next(code for code in (3, 4, 0) if code in codes)
 

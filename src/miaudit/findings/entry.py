@@ -23,13 +23,14 @@ class Entry:
     name : of its folder
     kind : of findings, such as "audit"
     status : of its verdict, such as "flagged"; empty where a kind has none
-    exit_code : 0 no concern, 3 concern, 4 no answer
+    exit_code : 0 within the limits, 3 concern, 4 not answered
     said : the primary metric with its interval, or the first sentence of what was found
     subject : the model, or else the source of the data
     metric : name of the primary metric of an audit, else empty
     score : name of the score that it was measured with
     value, low, high : of that metric; None where there is none, or where it is raw and not causal
     date, version : of the audit and of the model, as the findings state them; empty where they do not
+    reason : of a verdict that is not answered, where it has one beside its status ("undeclared"), else empty
     """
 
     name: str
@@ -45,6 +46,7 @@ class Entry:
     high: float | None = None
     date: str = ""
     version: str = ""
+    reason: str = ""
 
 
 def entry(name: str, content: Mapping[str, Any]) -> Entry:
@@ -92,6 +94,7 @@ def _audit(name: str, content: Mapping[str, Any]) -> Entry:
         content["scores"][0]["score"] if content["scores"] else "",
         **limits,
         **_stated(content),
+        reason=content["verdict"].get("reason") or "",
     )
 
 
@@ -110,6 +113,7 @@ def _other(name: str, content: Mapping[str, Any]) -> Entry:
         text[:1].upper() + (text[1:] if len(text) <= _LONGEST else f"{text[1:_LONGEST].rstrip()}…"),
         _model(content) or content.get("source") or "",
         **_stated(content),
+        reason=verdict.get("reason") or "",
     )
 
 

@@ -8,7 +8,7 @@ from miaudit.findings.policy import PARAMETERS, SURE_LIST, label_of, written_lim
 from miaudit.findings.verdict import LimitResult, Status, word_of
 from miaudit.metrics.definition import beyond, describe, of, percent
 
-__all__ = ["inverted", "list_sentence", "listed", "sentence"]
+__all__ = ["inverted", "list_sentence", "listed", "not_excluded", "sentence"]
 
 
 def sentence(
@@ -119,6 +119,33 @@ def inverted(shown: Sequence[str], confidence: float, turn: str) -> str:
         "be higher for members: where they are lower, an attacker turns them round, and that attack was not measured. "
         f"(Scores that carry no information look so by chance in {percent((1 - confidence) / 2)} of audits.)"
     )
+
+
+def not_excluded(*measured: Iterable[tuple[str, float | None]]) -> str:
+    """Write up to how many members may still be identified at the lowest false-positive rate that was measured.
+
+    Parameters
+    ----------
+    measured : groups of pairs, each the name of a metric and its upper limit; the first group that has a rate decides
+
+    Examples
+    --------
+    >>> not_excluded([("auc", 0.6), ("tpr_at_fpr_0.01", 0.041)], [("tpr_at_fpr_0.01", 0.03)])
+    'Not excluded: an attacker identifies up to 4.1% of the members at 1% FPR.'
+    """
+    highest: dict[float, float] = {}
+    for group in measured:
+        found: dict[float, float] = {}
+        for name, high in group:
+            fpr = of(name).fpr
+            if fpr is not None and high is not None:
+                found[fpr] = max(high, found.get(fpr, high))
+        highest = {**found, **highest}
+    if not highest:
+        return ""
+    lowest = min(highest)
+    up = percent(highest[lowest], "up")
+    return f"Not excluded: an attacker identifies up to {up} of the members at {percent(lowest)} FPR."
 
 
 def listed(found: Iterable[LimitResult]) -> str:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.audit import foremost, named
 from miaudit.findings.plain_words import claim_is_refuted
-from miaudit.findings.policy import SURE_LIST, in_units_of_score, label_of, written_limit
-from miaudit.findings.verdict import DECLARE, LEVEL_NAMES, NOT_DECLARED, LimitResult
+from miaudit.findings.policy import in_units_of_score
+from miaudit.findings.verdict import DECLARE, LEVEL_NAMES, NOT_DECLARED
 from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, between, chance, label, percent, rate_with_limits
 from miaudit.report import audit_charts, drawing, page_frame, privacy_page
 from miaudit.report.audit_charts import nonmembers
+from miaudit.report.limit_rows import limit_rows
 from miaudit.report.overlap_charts import points
 from miaudit.report.vulnerability_charts import p_value
 
@@ -121,7 +122,7 @@ def _verdict(findings: Findings, said: str) -> dict[str, Any]:
     if claim is not None and _claim_leads(findings):
         status, word, text = "flagged", "Claim refuted", verdict.text
         explained = privacy_page.explained(findings)[claim.parameter]
-    limits = _limits(findings)
+    limits = limit_rows(verdict.limits, several_scores=len(findings.scores) > 1)
     return {
         **vars(verdict),
         "status": status,
@@ -136,50 +137,6 @@ def _verdict(findings: Findings, said: str) -> dict[str, Any]:
         "score": findings.scores[0].score,
         "corrected": _corrected_by(findings),
     }
-
-
-_OUTCOMES = {"exceeded": "exceeded", "within": "within", "open": "open", "silent": "no alarm"}
-
-
-def _limits(findings: Findings) -> list[dict[str, str]]:
-    """Every limit with what was measured of it: of each the score that is nearest to exceeding it."""
-    nearest: dict[str, LimitResult] = {}
-    for one in findings.verdict.limits:
-        held = nearest.get(one.limit)
-        rank = (one.outcome == "exceeded", one.outcome == "open", one.high or 0.0)
-        if held is None or rank > (held.outcome == "exceeded", held.outcome == "open", held.high or 0.0):
-            nearest[one.limit] = one
-    several = len(findings.scores) > 1
-    return [
-        {
-            "limit": label_of(one.limit),
-            "measured": _measured_of(one),
-            "threshold": "in units of the score" if in_units_of_score(one.limit) else _threshold(one),
-            "outcome": _OUTCOMES[one.outcome],
-            "tone": {"exceeded": "flagged", "within": "clear", "open": "inconclusive"}.get(one.outcome, ""),
-            "note": "" if one.resolved else "too few non-members for a lower limit",
-            "score": one.score if several else "",
-        }
-        for one in nearest.values()
-    ]
-
-
-def _threshold(one: LimitResult) -> str:
-    shown = written_limit(one.limit, one.threshold)
-    return f"{shown} of such a list, at even odds" if one.limit == SURE_LIST else shown
-
-
-def _measured_of(one: LimitResult) -> str:
-    if one.limit == SURE_LIST:
-        return f"{int(one.low or 0):,} of the {int(one.high or 0):,} highest scores are members"
-    if in_units_of_score(one.limit):
-        return "in units of the score"
-    low, high = written_limit(one.limit, one.low, "down"), written_limit(one.limit, one.high, "up")
-    if one.low is None and one.high is None:
-        return "not measured"
-    if one.outcome == "exceeded" or one.high is None:
-        return f"at least {low}"
-    return f"at most {high}" if one.outcome == "within" or not one.resolved or one.low is None else f"{low} to {high}"
 
 
 def _corrected_by(findings: Findings) -> str:

@@ -22,13 +22,7 @@ _STATUS = {
     "no-difference": ("inconclusive", "No difference shown"),
     "not-comparable": ("refused", "Not comparable"),
 }
-VERDICTS = {
-    "flagged": "concern",
-    "clear": "no concern",
-    "inconclusive": "inconclusive",
-    "not-testable": "not testable",
-    "refused": "refused",
-}
+VERDICTS = page_frame.WORDS
 _NARROWER = Step(
     "Compare again with the records of both audits: the interval is then narrower.",
     "miaudit compare BEFORE AFTER --evidence BEFORE.csv AFTER.csv",

@@ -10,13 +10,18 @@ from miaudit.findings.next_steps import Step, repeated
 from miaudit.metrics import definition
 from miaudit.metrics.definition import Rounding, amount, between, chance, in_points, label, percent, written
 from miaudit.report import defence_charts, disclosure_charts, page_frame
+from miaudit.report.limit_rows import limit_rows
 
 if TYPE_CHECKING:
     import altair as alt
 
 _PREDICTED = "predicted-"
 NAMES = ("tradeoff", "reductions", "steps", *(f"{_PREDICTED}{name}" for name in disclosure_charts.NAMES))
-_WORDS = page_frame.WORDS | {"not-testable": "No answer"}
+_AGAINST = {
+    "within": ("clear", "within"),
+    "exceeded": ("flagged", "exceeded"),
+    "open": ("inconclusive", "open"),
+}  # tone and word of an option against the limits
 _EFFECTS = {"helps": "shown to help", "harms": "shown to harm", "not shown": "no effect shown"}
 _RANDOMNESS = {"none": "", "fixed": "drawn once for each record", "redrawn": "drawn anew with each query"}
 _NOTHING_LOST = {"value": "none", "limits": "the label stays", "beside": ""}
@@ -71,14 +76,15 @@ def _released(findings: DisclosureFindings) -> Compared:
 
 def _verdict(findings: DisclosureFindings) -> dict[str, Any]:
     verdict = findings.verdict
-    word = _WORDS[verdict.status]
-    text = verdict.text.removeprefix(f"{word}: ")
+    text = verdict.text.removeprefix(f"{verdict.word}: ")
+    tone = "refused" if verdict.status == "not-testable" else verdict.status
     return {
         **vars(verdict),
-        "status": "refused" if verdict.status == "not-testable" else verdict.status,
-        "word": word,
+        "tone": "warned" if verdict.status == "clear" and verdict.proven else tone,
+        "word": verdict.word,
         "text": text[:1].upper() + text[1:],
-        "asked": f"{label(verdict.metric)} against a threshold of {amount(verdict.metric, verdict.threshold)}",
+        "limits": limit_rows(verdict.limits),
+        "whose": "Limits of this audit" if verdict.stated else "Default limits",
         "release": _released(findings).words,
     }
 
@@ -136,11 +142,14 @@ def _row(findings: DisclosureFindings, number: int, one: Compared) -> dict[str, 
     kind = defence_charts.KINDS[one.kind][0]
     keeps_the_label = gain is not None and one.cost is None  # by construction
     chance_words = _RANDOMNESS[one.randomness]
+    tone, within = _AGAINST[one.within]
     below = "; ".join(text for text in (kind, _GROUPS[one.group], chance_words) if text)
     return {
         "number": number,
         "name": one.words,
         "below": below,
+        "within": within,
+        "tone": tone,
         "released": one.name == findings.release,
         "recommended": one.recommended,
         "cells": [

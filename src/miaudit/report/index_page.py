@@ -14,10 +14,11 @@ from urllib.parse import quote
 from miaudit.errors import InputError, MiauditError, OutputError, one_line
 from miaudit.findings.entry import Entry, entry
 from miaudit.findings.kind import parse
+from miaudit.findings.verdict import code_of, word_of
 from miaudit.io import atomic
 from miaudit.metrics.definition import chance, label
 from miaudit.report import kinds, page_frame
-from miaudit.report.comparison_page import VERDICTS, intervals
+from miaudit.report.comparison_page import intervals
 from miaudit.report.drawing import distinct
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _LARGEST = 20_000_000
 _MOST_TRENDS, _MOST_DRAWN = 4, 30
 _TONES = {0: "clear", 3: "flagged", 4: "inconclusive"}
 _NO_AUDITS = ("comparison", "history", "synthesis", "verification", "challenge")  # what else stands in such a folder
-_NAMES = {0: "without concern", 3: "with concern", 4: "without an answer"}
+_NAMES = {0: "within the limits", 3: "with concern", 4: "not answered"}
 
 
 @dataclass(frozen=True)
@@ -116,9 +117,11 @@ def page(listing: Listing) -> str:
 
 
 def word(audit: Dated) -> str:
-    """Return the verdict of an audit in a word or two; nothing where its kind has none."""
+    """Return the verdict of an audit in the words that people read; nothing where its kind has none."""
     status = audit.entry.status
-    return VERDICTS.get(status, status.replace("-", " ")).capitalize()
+    if code_of(status) is None:  # of findings without a verdict, such as a comparison
+        return status.replace("-", " ").capitalize()
+    return word_of(status, audit.entry.reason or None)
 
 
 def write(folder: str | Path) -> Listing:
