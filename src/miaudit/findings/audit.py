@@ -579,12 +579,10 @@ class Findings(FindingsRecord):
 
     def __str__(self) -> str:
         """Verdict, headline metrics and bounds on a screen: at most 24 lines of at most 100 characters."""
-        counts = self.counts
-        head = [
-            *wrap(f"{self.qualifier}{self.verdict.text}", WIDTH, max_lines=4),
-            f"{counts.members:,} members, {counts.nonmembers:,} non-members ({counts.of}); "
-            f"design: {self.design or 'not declared'}; score: {shorten(self.scores[0].score, 30)}",
-        ]
+        counts, design = self.counts, self.design or "not declared"
+        size = f"{counts.members:,} members, {counts.nonmembers:,} non-members ({counts.of})"
+        head = wrap(f"{self.qualifier}{self.verdict.text}", WIDTH, max_lines=4)
+        head.append(f"{size}; design: {design}; score: {shorten(self.scores[0].score, 30)}")
         metrics = [f"  {metric.name:<20} {metric.reading}" for metric in foremost(self.metrics)]
         bounds = [
             f"  {bound.parameter} >= {at_least(bound.value)}"

@@ -20,7 +20,7 @@ from miaudit.causal.duplicates import Repeats
 from miaudit.errors import InputError, Option, check_options
 from miaudit.evidence import Evidence
 from miaudit.findings import table as found
-from miaudit.findings.table import PositiveControl, TableFindings
+from miaudit.findings.table import PositiveControl, TableFindings, TableVerdict
 from miaudit.metrics.definition import percent
 from miaudit.metrics.units import Units
 from miaudit.synthesis import fidelity as fidelity_of
@@ -292,12 +292,7 @@ def audit_table(
         evidence_plan = replace(evidence_plan, bounds=None)
     audited = pipeline.examine(attacked.evidence, plan=evidence_plan, rng=audit_rng, repeat=repeat, turn=_TURN)[0]
     audited = both_sides.withheld(audited, refuted) if refuted else audited
-    limits: dict[str, Any] = {"threshold": plan.threshold, "confidence": plan.confidence}
-    named = plan.secrets or ()
-    attacks = table_verdict.rows(attacked.comparisons, named, copies=plan.copies, refuted=bool(refuted), **limits)
-    available = len(members), len(control)
-    verdict = table_verdict.judge(attacks, attacked.control, enough=attacked.enough, available=available, **limits)
-    verdict = table_verdict.without_answer(verdict, design, refuted)
+    attacks, verdict = _judged(attacked, plan, design, refuted, (len(members), len(control)))
     kept = fidelity_of.fidelity(synthetic, members, control, rng=compare_rng) if plan.fidelity else None
     return TableFindings(
         verdict=table_verdict.with_membership(verdict, audited),
@@ -319,6 +314,17 @@ def audit_table(
         source=source,
         repeat=dict(repeat or {}),
     )
+
+
+def _judged(
+    attacked: TableAttacks, plan: TablePlan, design: str | None, refuted: str, available: tuple[int, int]
+) -> tuple[tuple[found.Attack, ...], TableVerdict]:
+    """Every attack against its limit, and the verdict on those that decide."""
+    limits: dict[str, Any] = {"threshold": plan.threshold, "confidence": plan.confidence}
+    named = plan.secrets or ()
+    attacks = table_verdict.rows(attacked.comparisons, named, copies=plan.copies, refuted=bool(refuted), **limits)
+    verdict = table_verdict.judge(attacks, attacked.control, enough=attacked.enough, available=available, **limits)
+    return attacks, table_verdict.without_answer(verdict, design, refuted)
 
 
 # -- the attacks on one table -----------------------------------------------------------------------------------------
