@@ -162,10 +162,10 @@ def _verdict(one: MeasuredOption, policy: Policy, confidence: float, *, declared
     return verdict if declared else verdicts.undeclared(verdict, _DECLARE)
 
 
-def _proven(above: Sequence[str], surest: SurestMembers) -> str:
+def _proven(above: Sequence[str], surest: SurestMembers | None) -> str:
     """What is proven although no limit is exceeded, in sentences."""
     parts = [f"The attack is better than random guessing: {'; '.join(above)}."] if above else []
-    if surest.exceeded:
+    if surest is not None and surest.exceeded:
         counts = float(surest.members), float(surest.listed)
         shown = LimitResult(SURE_LIST, surest.score, *counts, surest.sure, surest.p, "exceeded")
         parts.append(f"By score, {verdict_text.list_sentence(shown)}")
