@@ -117,7 +117,7 @@ def ours() -> dict[str, Way]:
             held = option != "Exploratory"
             note = (
                 "the default"
-                if option == "Pilot"
+                if option == "Hedged"
                 else ""
                 if held
                 else "labelled exploratory: says that it does not hold"

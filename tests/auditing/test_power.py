@@ -8,6 +8,7 @@ from scipy import special
 
 from miaudit import Evidence
 from miaudit.auditing import power
+from miaudit.auditing.planned_guesses import PlannedGuesses
 from miaudit.dp import multi_run, one_run
 from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError
@@ -124,21 +125,24 @@ def test_typical_bounds_are_those_of_audits(design: str, n: int, parameter: str)
 def test_an_attack_without_errors_comes_close_to_the_largest_bound(design: str, n: int, parameter: str) -> None:
     found = power.reach(design, members=n, nonmembers=n)
     perfect = bound_of(gaussian_run(n, 60.0, design, 0), parameter)
-    assert perfect.value == perfect.reachable
     largest = found.mu if parameter == "mu" else found.epsilon
-    assert (0.8 if design == "one-run" else 0.95) * largest < perfect.value <= largest  # a pilot is a little too timid
+    # Where coins do not fall in equal halves, guesses on both sides of the median cannot all be right.
+    assert perfect.reachable == pytest.approx(largest, rel=1e-6) if design == "one-run" else perfect.reachable
+    assert (0.88 if design == "one-run" else 0.95) * largest < perfect.value <= largest
 
 
 def test_one_run_numbers_by_hand() -> None:
     found = power.reach("one-run", members=50, nonmembers=50, delta=0.0)
-    assert found.audited == 80  # a fifth is the pilot's
-    best = max(-np.log(0.05 ** (-1 / r) - 1) for r in (1, 2, 3, 4, 8, 16, 32, 80))
+    assert found.audited == 100
+    own = {1, 2, 4, 5, 7, 10, 14, 20, 28, 40, 60, 100}
+    few = (1, 5, 20, 100)  # .25% and 1% of a hundred records are one guess: four numbers share two fifths of the level
+    best = max(-np.log((at * 0.05) ** (-1 / r) - 1) for at, tried in ((0.6, own), (0.1, few)) for r in tried)
     assert found.epsilon == pytest.approx(best, abs=1e-5)  # q^r = 5%, epsilon = logit q
     assert found.typical[0].epsilon is None
     few = power.reach("one-run", members=1, nonmembers=1)
     assert (few.audited, few.mu, few.epsilon) == (2, 0.0, 0.0)
     lopsided = power.reach("one-run", members=50, nonmembers=5000, delta=0.0)
-    assert lopsided.audited == 80  # the larger class is cut
+    assert lopsided.audited == 100  # the larger class is cut
 
 
 @pytest.mark.long
@@ -149,7 +153,9 @@ def test_the_counts_of_a_refutation_refute_and_fewer_do_not(design: str, n: int,
     assert found.refutable
     assert found.accuracy == found.correct / found.guesses
     if design == "one-run":
-        size = {"guesses": found.guesses, "canaries": round(0.8 * 2 * n)}
+        planned = PlannedGuesses.of(None, 2 * n, 0.95)
+        at = min(confidence for guesses, confidence in planned.tests if guesses == found.guesses)  # the schedule's
+        size = {"guesses": found.guesses, "canaries": 2 * n, "confidence": at}
         by_counts = one_run.mu_lower_bound if claim.parameter == "mu" else one_run.epsilon_lower_bound
         more = {} if claim.parameter == "mu" else {"delta": claim.delta}
         assert by_counts(correct=found.correct, **size, **more).value > claim.value

@@ -67,3 +67,16 @@ def test_where_populations_differ_a_low_raw_auc_may_be_their_difference() -> Non
     found = " ".join(audit(evidence, plan=Plan(primary_metric="auc", bounds=None), rng=np.random.default_rng(0)).notes)
     assert "The raw AUC of score is clearly below one half" in found
     assert "by the difference between the two populations, or as losses do" in found
+
+
+@pytest.mark.parametrize("design", ["one-run", "multi-run", None])
+def test_a_constant_score_has_no_verdict(design):
+    member = np.arange(400) % 2 == 0
+    found = audit(Evidence(score=np.ones(400), member=member, design=design), plan=Plan(bounds=None), rng=0)
+    assert (found.verdict.status, found.exit_code) == ("not-testable", 4)
+    assert "Every record has the same score" in found.verdict.text
+    assert "Every record has the same" in "".join(found.notes)
+    assert "every record has the same" in found.in_words.said
+    varied = np.random.default_rng(0).normal(size=400)
+    beside = Evidence(score={"same": np.ones(400), "varied": varied}, member=member, design="one-run")
+    assert audit(beside, plan=Plan(bounds=None), rng=0).verdict.status != "not-testable"  # the control

@@ -14,7 +14,7 @@ from miaudit.auditing.plan import Bounds, Split
 from miaudit.bundle.verify import verify
 from miaudit.dp import one_run, several_runs
 from miaudit.dp.ceiling import one_run_ceiling
-from miaudit.dp.selection import Fixed, Schedule
+from miaudit.dp.selection import Exploratory, Fixed, Schedule
 from miaudit.dp.several_runs import Anytime
 from miaudit.dp.verdict import Claim
 from miaudit.errors import DesignError, InputError
@@ -49,8 +49,9 @@ def test_bounds_are_those_of_the_library_and_grow_with_runs() -> None:
     findings = ma.audit(Evidence.of_runs(runs), rng=0)
     found = findings.several_runs
     assert found is not None
-    assert (found.runs, found.records, found.score) == (4, 600, "score")
-    assert found.level == pytest.approx(several_runs.level(4, confidence=0.95))
+    assert (found.runs, found.audited, found.records, found.score) == (4, 3, 600, "score")
+    assert found.level == pytest.approx(several_runs.level(3, confidence=0.95))
+    assert "Run 1 chose the number of guesses" in found.text
     mu, epsilon = findings.bounds
     assert (mu.parameter, epsilon.parameter) == ("mu", "epsilon")
     assert found.by_number[-1] == mu.value
@@ -88,10 +89,10 @@ def test_a_claim_that_one_run_cannot_refute_falls() -> None:
 
 
 def test_how_many_refute_is_an_option_and_stands_in_the_plan() -> None:
-    both = Evidence.of_runs(runs_of(3))
+    both = Evidence.of_runs(runs_of(4))
     two = ma.audit(both, plan=Plan(bounds=Bounds(at_least=2)), rng=0)
     assert two.plan["bounds"]["at_least"] == 2
-    assert "at least 2 refute" in two.several_runs.refuting
+    assert "at least 2 of 3 audited runs refute" in two.several_runs.refuting
     assert two.several_runs.level == several_runs.level(3, at_least=2, confidence=0.95)
     anytime = ma.audit(both, plan=Plan(bounds=Bounds(at_least=Anytime())), rng=0)
     assert anytime.several_runs.level == 0.5
@@ -103,10 +104,12 @@ def test_how_many_refute_is_an_option_and_stands_in_the_plan() -> None:
         Bounds(at_least=0)
 
 
-def test_guesses_by_a_schedule_have_no_bound_at_another_level() -> None:
-    found = ma.audit(Evidence.of_runs(runs_of(2)), plan=Plan(bounds=Bounds(guesses=Schedule())), rng=0).several_runs
-    assert found.by_number == ()
-    assert found.alone == ()
+def test_guesses_by_a_schedule_are_laid_out_for_each_number_of_runs_and_exploratory_ones_are_not_shown() -> None:
+    both = Evidence.of_runs(runs_of(2))
+    found = ma.audit(both, plan=Plan(bounds=Bounds(guesses=Schedule())), rng=0).several_runs
+    assert len(found.by_number) == len(found.alone) == found.audited == 2
+    unpaid = ma.audit(both, plan=Plan(bounds=Bounds(guesses=Exploratory())), rng=0).several_runs
+    assert unpaid.by_number == unpaid.alone == ()
 
 
 def test_several_scores_pay_for_the_choice() -> None:

@@ -20,7 +20,8 @@ N = 600
 def evidence(design="one-run", **fields):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(N, 2))
-    member = rng.random(N) < 1 / (1 + np.exp(-0.5 * x[:, 0]))
+    by_chance = design in ("one-run", "multi-run")
+    member = rng.random(N) < 1 / (1 + np.exp(-(0.0 if by_chance else 0.5) * x[:, 0]))
     z = rng.normal(size=N)
     scores = {"loss": z + 0.6 * member, "margin": rng.normal(size=N) + 0.4 * member}
     return ma.Evidence(score=scores, member=member, covariates=x, design=design, source="a test", **fields)

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+import miaudit as ma
 from bundle.test_bundle import made
 from miaudit.auditing.plan import Plan
-from miaudit.bundle import read
+from miaudit.bundle import read, record
 from miaudit.bundle.verify import verify
 
 
@@ -41,3 +42,21 @@ def test_an_undeclared_audit_is_recomputed_without_what_rests_on_withheld_covari
     assert (read(path).findings.covariates_alone is not None) is (share == "all")  # sealed: of open records
     found = verify(path, keys=keys if seal else None)
     assert (found.status, found.differences) == ("verified", ())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("share", "status"), [("all", "verified"), ("scores", "in-part"), ("hashes", "not-testable")])
+def test_a_refuted_design_is_refuted_again_where_its_covariates_are_shared(tmp_path, share, status):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=400)
+    member = rng.random(400) < 1 / (1 + np.exp(-3 * x))
+    evidence = ma.Evidence(score=x, member=member, covariates=x, design="one-run")
+    made_of = record(evidence, rng=np.random.default_rng(1), share=share)[1]
+    assert made_of.findings.verdict.status == "refused"
+    path = tmp_path / "refuted.zip"
+    made_of.write(path)
+    found = verify(path)
+    assert (found.status, found.differences) == (status, ())
+    fair = evidence.replace(member=rng.random(400) < 0.5)  # the control
+    record(fair, rng=np.random.default_rng(1), share=share)[1].write(tmp_path / "fair.zip")
+    assert verify(tmp_path / "fair.zip").status == ("not-testable" if share == "hashes" else "verified")

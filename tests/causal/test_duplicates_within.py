@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from miaudit import Evidence, Plan, audit
-from miaudit.causal.duplicates import Repeats, _codes
+from miaudit.causal.duplicates import Repeats, content_codes
 from miaudit.errors import InputError
 
 N = 200
@@ -88,9 +88,9 @@ def test_rows_are_told_apart_as_by_their_values() -> None:
     seen: dict[tuple[float | None, ...], int] = {}
     keys = [tuple(None if np.isnan(v) else v + 0.0 for v in row) for row in rows.tolist()]
     plain = [seen.setdefault(key, len(seen)) for key in keys]
-    code = _codes(rows)
+    code = content_codes(rows)
     assert len(set(zip(plain, code.tolist(), strict=True))) == len(seen) == len(np.unique(code))
-    assert _codes(np.array(["a", "b", "a"])).tolist() == [0, 1, 0]
+    assert content_codes(np.array(["a", "b", "a"])).tolist() == [0, 1, 0]
 
 
 def test_bad_input_is_refused() -> None:

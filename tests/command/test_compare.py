@@ -72,3 +72,73 @@ def test_a_folder_of_audits_has_a_page_that_every_audit_keeps_up_to_date(place: 
     code, out, err = run("history", "mine")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert (place / "mine" / "index.html").read_text() == "<p>of somebody else"
+
+
+HARD = np.random.default_rng(0).normal(size=N)
+HALF = np.random.default_rng(1).permutation(N) < N // 2
+
+
+def written(name: str, member: np.ndarray, seed: int, *, loss: bool = False, ids: bool = True) -> None:
+    """A table of the same people as any other, in an order of its own."""
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(N)
+    score = (HARD + 0.4 * rng.normal(size=N) + 0.6 * member)[rows]
+    columns = {"loss" if loss else "score": (-score if loss else score).tolist(), "member": member[rows].astype(int)}
+    columns |= {"id": rows} if ids else {}
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+    Path(name).write_text("\n".join(lines) + "\n")
+
+
+def auc_change(out: str) -> dict[str, float]:
+    changes = json.loads(out)["changes"]
+    return next(dict(change) for change in changes if change["name"] == "auc")
+
+
+@pytest.mark.thorough
+@pytest.mark.long
+@pytest.mark.parametrize("loss", [False, True])
+def test_evidence_beside_findings_gives_the_interval_of_paired_records(place: Path, run: Run, loss: bool) -> None:
+    """Losses too, whose column is known by its name as the audit knew it; other evidence is refused."""
+    kind = ("--score", "loss", "--signal", "loss") if loss else ("--score", "score")
+    common = ("--member", "member", "--design", "one-run", "--primary", "auc", "--no-bounds")
+    for name, member, seed in (("a", HALF, 1), ("b", HALF, 2), ("c", ~HALF, 3)):
+        written(f"{name}.csv", member, seed, loss=loss)
+        run("audit", f"{name}.csv", *kind, *common, "--out", name)
+    wide = auc_change(run("compare", "a", "b", "--json")[1])
+    same = auc_change(run("compare", "a", "b", "--evidence", "a.csv", "b.csv", "--json")[1])
+    opposite = auc_change(run("compare", "a", "c", "--evidence", "a.csv", "c.csv", "--json")[1])
+    assert wide["correlation"] is None
+    assert same["correlation"] > 0.7 and opposite["correlation"] < -0.6
+    assert same["high"] - same["low"] < 0.5 * (wide["high"] - wide["low"])
+    out = " ".join(run("compare", "a", "b", "--evidence", "a.csv", "b.csv")[1].split())
+    assert f"Note: Both audits have {N} records in common ({N} in a and {N} in b; matched by id)." in out
+    assert "Note: The intervals of the differences are wide." in " ".join(run("compare", "a", "b")[1].split())
+    code, out, err = run("compare", "a", "b", "--evidence", "b.csv", "a.csv")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "the evidence that a was audited on" in err
+    assert run("compare", "a", "b", "--evidence", "a.csv")[0] == 2
+
+
+@pytest.mark.long
+def test_scores_without_anything_that_identifies_them_stay_wide(place: Path, run: Run) -> None:
+    for name, seed in (("a", 1), ("b", 2)):
+        written(f"{name}.csv", HALF, seed, ids=False)
+        run("audit", f"{name}.csv", *AUDIT[2:], "--no-bounds", "--out", name)
+    out = run("compare", "a", "b", "--evidence", "a.csv", "b.csv")[1]
+    assert "nothing identifies the records" in out
+    alone, read = (run("compare", "a", "b", *more, "--json")[1] for more in ((), ("--evidence", "a.csv", "b.csv")))
+    assert auc_change(alone) == auc_change(read)
+
+
+@pytest.mark.thorough
+@pytest.mark.long
+def test_bundles_that_share_all_are_read_in_compare_and_history(place: Path, run: Run) -> None:
+    person = np.array([f"p{i}" for i in range(N)])
+    for name, member, seed, share in (("a", HALF, 1, "all"), ("b", ~HALF, 2, "all"), ("c", ~HALF, 2, "scores")):
+        score = HARD + 0.4 * np.random.default_rng(seed).normal(size=N) + 0.6 * member
+        np.savez("t.npz", score=score, member=member, unit=person)
+        run(*QUICK, "--unit", "unit", "--json", "--bundle", f"{name}.zip", "--share", share)
+    assert auc_change(run("compare", "a.zip", "b.zip", "--json")[1])["correlation"] < -0.6
+    assert auc_change(run("compare", "a.zip", "c.zip", "--json")[1])["correlation"] is None
+    steps = json.loads(run("history", "a.zip", "b.zip", "a.zip", "c.zip", "--json")[1])["changes"]
+    assert [f"{N} records in common" in step["cautions"][-1] for step in steps] == [True, True, False]

@@ -28,9 +28,9 @@ def test_plan_says_what_bounds_and_claims_are_within_reach(run: Run) -> None:
     size = ("--members", "1000", "--nonmembers", "1000")
     code, out, _ = run("plan", *size, "--claim-mu", "0.5")
     assert code == 0
-    assert "one run: at most mu 2.49" in out
-    assert "an algorithm with true mu = 1 (epsilon = 4.38) would show, with the best attack, about mu 0.65" in out
-    assert "one run: refutable, by about 136 of 160 guesses right (85.0%)" in out
+    assert "one run: at most mu 2.39" in out
+    assert "an algorithm with true mu = 1 (epsilon = 4.38) would show, with the best attack, about mu 0.63" in out
+    assert "one run: refutable, by about 172 of 200 guesses right (86.0%)" in out
     found = json.loads(run("plan", *size, "--claim-epsilon", "7", "--delta", "1e-6", "--json")[1])
     assert [(b["design"], b["delta"]) for b in found["bounds"]] == [("one-run", 1e-6), ("multi-run", 1e-6)]
     assert [c["refutable"] for c in found["claim"]] == [False, False]
@@ -42,7 +42,8 @@ def test_plan_says_what_bounds_and_claims_are_within_reach(run: Run) -> None:
 def test_plan_takes_how_guesses_are_settled(run: Run) -> None:
     size = ("--members", "30", "--nonmembers", "30", "--json")
     found = json.loads(run("plan", *size, "--guesses", "hedged")[1])
-    assert found["bounds"][0]["audited"] == 60  # a pilot would leave 48
+    assert found["bounds"][0]["audited"] == 60
+    assert json.loads(run("plan", *size, "--guesses", "pilot")[1])["bounds"][0]["audited"] == 48
     code, _, err = run("plan", *size, "--guesses", "61")
     assert code == 1
     assert "expected at most the 60 records" in err

@@ -43,8 +43,11 @@ def test_copies_end_in_exit_code_three(files: tuple[Path, Path, Path], capsys: p
         audited(*files, json=False)
     assert stop.value.exit_code == 3
     said = capsys.readouterr().out
-    assert said.startswith("Concern: with 95% confidence for all 6 attacks together")
-    assert "copies" in said
+    assert said.startswith("Concern, and an epsilon of at least ")
+    assert "is proven" in said.split(". ")[0] and "exact copies are at least" in said
+    decides, informs = said.index("What decides:"), said.index("What informs, and never decides:")
+    assert "copies" in said[decides:informs] and "record by record" in said[decides:informs]
+    assert "linkability" in said[informs:] and "would detect" in said[informs:]
     assert "The schema was inferred from the synthetic table." in said
     assert "Positive control" in said
 
@@ -103,4 +106,4 @@ def test_households_go_through_the_command(
     code, said, _ = run(*call, *secrets, "--json")
     found = json.loads(said)
     assert (code, found["exit_code"], found["verdict"]["status"]) == (4, 4, "refused")
-    assert found["verdict"]["text"].startswith("No answer: 400 records have an equal one")
+    assert found["verdict"]["text"].startswith("Not answered (refused): 400 records have an equal one")

@@ -12,7 +12,7 @@ import pytest
 from miaudit.auditing.plan import Bounds
 from miaudit.config import audit as audit_config
 from miaudit.dp.mechanism import dp_sgd
-from miaudit.dp.selection import Bonferroni, Pilot
+from miaudit.dp.selection import Bonferroni
 from miaudit.dp.verdict import Claim
 from miaudit.errors import ConfigError, InputError
 
@@ -195,8 +195,8 @@ def described(folder: Path, privacy: str) -> Path:
 @pytest.mark.parametrize(
     ("privacy", "bounds"),
     [
-        ("", Bounds(guesses=Pilot())),
-        ("privacy:", Bounds(guesses=Pilot())),
+        ("", Bounds()),
+        ("privacy:", Bounds()),
         ("privacy: {bounds: false}", None),
         ("privacy: {guesses: 30, delta: 1e-6}", Bounds(guesses=30, delta=1e-6)),
         ("privacy: {guesses: bonferroni, margin: 0}", Bounds(guesses=Bonferroni(), margin=0.0)),
@@ -211,8 +211,6 @@ def described(folder: Path, privacy: str) -> Path:
 )
 def test_the_privacy_section(privacy: str, bounds: Bounds | None, tmp_path: Path) -> None:
     found = audit_config.read(described(tmp_path, privacy)).plan().bounds
-    if bounds is not None and bounds.guesses is None:
-        bounds = Bounds(bounds.claim, bounds.mechanism, bounds.delta, Pilot(), bounds.correction, bounds.margin)
     assert found == bounds
 
 

@@ -16,12 +16,16 @@ from miaudit.errors import InputError
 # statistics.md, section 11: another cap of the same argument, for m = 10,000 and 1,000 at p = .025
 STATED = {0.66: (0.557, 0.522), 1.0: (0.848, 0.802), 2.0: (1.671, 1.581), 3.0: (2.416, 2.265)}
 
+# section 18: the least limit that mixtures give, simulated (standard error .003); the proven one is 5 to 11% above it
+LEAST = {0.66: (0.512, 0.443), 1.0: (0.785, 0.701), 2.0: (1.543, 1.396), 3.0: (2.206, 1.962)}
+
 
 @pytest.mark.parametrize("mu", STATED)
 def test_the_ceiling_is_a_little_below_that_of_a_coarser_cap(mu: float) -> None:
     for canaries, stated in zip((10_000, 1_000), STATED[mu], strict=True):
         found = one_run_ceiling(mu, canaries, confidence=0.975)
         assert 0.93 * stated < found < stated
+        assert found > LEAST[mu][canaries == 1_000]  # by simulation; it is no limit that was proven
 
 
 def test_it_grows_with_canaries_with_mu_and_with_doubt_and_stays_below_the_truth() -> None:
@@ -33,33 +37,31 @@ def test_it_grows_with_canaries_with_mu_and_with_doubt_and_stays_below_the_truth
     assert one_run_ceiling(1.0, 1_000, confidence=0.5) > one_run_ceiling(1.0, 1_000, confidence=0.99)
 
 
-def test_the_total_variation_is_that_of_an_integral() -> None:
-    mu, cap, canaries = 1.5, 2.5, 400
-    odds = np.linspace(-1, 1, 8001) * (mu * mu / 2 + 9 * mu)
-    density = (stats.norm.pdf(odds, mu * mu / 2, mu) + stats.norm.pdf(odds, -mu * mu / 2, mu)) / 2
+def relative_entropy(e: float, mu: float, cap: float) -> float:
+    share, kept = 1 / (1 + math.exp(-e)), 1 / (1 + math.exp(-math.copysign(cap, e)))
+    weight = (stats.norm.pdf(e, mu * mu / 2, mu) + stats.norm.pdf(e, -mu * mu / 2, mu)) / 2
+    return weight * (share * math.log(share / kept) + (1 - share) * math.log((1 - share) / (1 - kept)))
 
-    def relative_entropy(e: float) -> float:
-        share, kept = 1 / (1 + math.exp(-e)), 1 / (1 + math.exp(-math.copysign(cap, e)))
-        weight = (stats.norm.pdf(e, mu * mu / 2, mu) + stats.norm.pdf(e, -mu * mu / 2, mu)) / 2
-        return weight * (share * math.log(share / kept) + (1 - share) * math.log((1 - share) / (1 - kept)))
 
-    one = sum(integrate.quad(relative_entropy, *ends)[0] for ends in ((cap, 15), (-15, -cap)))
-    found = ceiling._total_variation(odds, density * (odds[1] - odds[0]), cap, canaries)
-    assert found == pytest.approx(math.sqrt(canaries * one / 2), rel=2e-3)
+@pytest.mark.parametrize(("mu", "cap"), [(1.5, 2.5), (0.66, 1.0), (3.0, 6.0)])
+def test_the_total_variation_is_that_of_an_integral_and_errs_upwards(mu: float, cap: float) -> None:
+    canaries, far = 400, mu * mu / 2 + 9 * mu
+    one = sum(integrate.quad(relative_entropy, *ends, args=(mu, cap))[0] for ends in ((cap, far), (-far, -cap)))
+    exact = math.sqrt(canaries * one / 2)
+    assert exact <= ceiling._total_variation(mu, cap, canaries) <= 1.1 * exact
 
 
 def test_what_is_released_satisfies_the_claim_and_a_little_more_would_not() -> None:
     """Of the capped scores, by integration: lambda times its hockey stick is at most the claim's at every odds."""
     mu, claim, cap = 2.0, 1.2, 3.0
-    odds = np.linspace(-1, 1, 8001) * (mu * mu / 2 + 9 * mu)
-    step = odds[1] - odds[0]
-    weight = (stats.norm.pdf(odds, mu * mu / 2, mu) + stats.norm.pdf(odds, -mu * mu / 2, mu)) * step / 2
-    share = ceiling._released(np.array([claim]), odds, weight, cap)[0]
+    odds = np.linspace(-1, 1, 80_001) * (mu * mu / 2 + 9 * mu)
+    weight = (stats.norm.pdf(odds, mu * mu / 2, mu) + stats.norm.pdf(odds, -mu * mu / 2, mu)) * (odds[1] - odds[0]) / 2
+    share = ceiling._released(np.array([claim]), mu, cap)[0]
     capped = 1 / (1 + np.exp(-np.clip(odds, -cap, cap)))
     at = np.linspace(0, cap, 997)
     stick = np.array([np.maximum(2 * weight * (capped - math.exp(e) * (1 - capped)), 0).sum() for e in at])
     allowed = stats.norm.cdf(claim / 2 - at / claim) - np.exp(at) * stats.norm.cdf(-claim / 2 - at / claim)
-    assert (share * stick <= allowed + 2e-4).all()
+    assert (share * stick <= allowed + 1e-9).all()
     assert (1.05 * share * stick > allowed).any()  # the control
 
 

@@ -9,7 +9,7 @@ from scipy import stats
 
 from miaudit import Evidence
 from miaudit.dp import one_run, several_runs
-from miaudit.dp.selection import Bonferroni, Fixed, Schedule
+from miaudit.dp.selection import Bonferroni, Fixed, Pilot, Schedule
 from miaudit.dp.several_runs import Anytime, AtLeast
 from miaudit.errors import DesignError, InputError
 
@@ -149,7 +149,7 @@ def test_false_alarms_of_looking_at_any_time() -> None:
 
 
 def test_several_runs_show_more_than_one() -> None:
-    """Section 11 of the methods: 1.30, 1.48 and 1.60 for 1, 2 and 4 runs at mu = 2 and 10,000 canaries."""
+    """Section 18 of the methods: 1.66 at 95% by 4 runs of 10,000 canaries at mu = 2; here at 97.5%."""
     rng = np.random.default_rng(1)
     means = {}
     for several in (1, 2, 4):
@@ -159,8 +159,102 @@ def test_several_runs_show_more_than_one() -> None:
         means[several] = float(np.mean([bound.value for bound in found]))
         assert all(bound.value < 2.0 for bound in found)
     assert means[1] == pytest.approx(1.30, abs=0.06)
-    assert means[2] == pytest.approx(1.48, abs=0.06)
+    assert means[2] == pytest.approx(1.47, abs=0.07)
     assert means[4] == pytest.approx(1.60, abs=0.06)
+
+
+def chosen_by_hand(run: Evidence, level: float) -> tuple[float, int]:
+    """The rule in a plain loop: the share of guesses and the order that promise the largest bound on all labels."""
+    best, found = 0.0, (0.0025, 0)
+    ascending = np.argsort(run.score)
+    centre, n = float(np.median(run.score)), run.n
+    far = np.argsort(-np.abs(run.score - centre))
+    ends = np.ravel(np.column_stack([ascending[::-1][: n // 2], ascending[: n // 2]]))
+    upper = np.zeros(n, bool)
+    upper[ascending[n // 2 :]] = True
+    orders = [
+        (far, run.score > centre),
+        (ends, upper),
+        (ascending[::-1], np.ones(n, bool)),
+        (ascending, np.zeros(n, bool)),
+    ]
+    for order, (rows, guess) in enumerate(orders):
+        promised = []
+        for share in Schedule().fractions:
+            r = max(1, round(share * n))
+            c = int((run.member[rows[:r]] == guess[rows[:r]]).sum())
+            expected = math.floor(r * ((c + 0.5) / (r + 1) - 0.125 / math.sqrt(r)))
+            value = one_run.mu_lower_bound(correct=expected, guesses=r, canaries=n, confidence=1 - level).value
+            promised.append((value, share))
+        value, share = max(promised, key=lambda pair: pair[0])
+        if value > 1.2 * best or not order:
+            best, found = value, (share, order)
+    return found
+
+
+def test_the_first_of_three_runs_or_more_chooses_and_is_not_audited() -> None:
+    rng = np.random.default_rng(11)
+    runs = gaussian_runs(4, 1_000, 2.0, rng)
+    level = several_runs.level(3, confidence=0.95)
+    share, order = chosen_by_hand(runs[0], level)
+    assert order == 0
+    guesses = round(share * 1_000)
+    each = [one_run.audit(run, guesses=guesses, confidence=1 - level, rng=rng).value for run in runs[1:]]
+    found = several_runs.audit(runs, rng=rng)
+    assert found.value == min(each)
+    assert f"run 1 chose {guesses:,} guesses of 1,000" in found.corrections[0]
+    assert "all 3 audited runs refute it at level 0.368" in found.method
+    silent = runs[0].replace(score=rng.normal(size=1_000))  # a first run that shows nothing is no reason for 0
+    assert several_runs.audit([silent, *runs[1:]], rng=rng).value > 0.3
+
+
+def test_one_order_can_be_the_best_for_all_runs() -> None:
+    """Leakage on one side only: run 1 sees it, and the others are guessed from above."""
+    rng = np.random.default_rng(12)
+    runs = []
+    for _ in range(3):
+        member = rng.random(4_000) < 0.5
+        score = rng.normal(size=4_000) + 5 * (member & (rng.random(4_000) < 0.05))
+        runs.append(Evidence(score=score - np.exp(-score), member=member, design="one-run"))
+    found = several_runs.audit(runs, rng=rng)
+    assert "members only" in found.corrections[0] or "both ends" in found.corrections[0]
+    assert found.value > several_runs.audit(runs, guesses=4_000, rng=rng).value
+
+
+def test_of_two_runs_the_first_is_audited_by_the_default_and_the_second_as_it_chose() -> None:
+    rng = np.random.default_rng(13)
+    runs = gaussian_runs(2, 1_000, 2.0, rng)
+    level = math.sqrt(0.05)
+    share, _ = chosen_by_hand(runs[0], level)
+    first = one_run.audit(runs[0], confidence=1 - level, rng=rng).value
+    second = one_run.audit(runs[1], guesses=round(share * 1_000), confidence=1 - level, rng=rng).value
+    assert several_runs.audit(runs, rng=rng).value == min(first, second)
+
+
+def test_run_by_run_each_is_audited_as_those_before_it_chose() -> None:
+    rng = np.random.default_rng(14)
+    runs = gaussian_runs(8, 1_000, 2.0, rng)
+    assert several_runs.audit(runs[:1], at_least=Anytime(), rng=rng).value == 0
+    found = several_runs.audit(runs, at_least=Anytime(), confidence=0.975, rng=rng)
+    assert found.value > 1.0
+    assert several_runs.audit(runs[:6], at_least=Anytime(), confidence=0.975, rng=rng).value == 0  # five are audited
+    later = [run.replace(member=~run.member) for run in runs[4:]]  # what comes later changes no earlier bound
+    ranked = [several_runs.RankedRuns.of(r, rng=np.random.default_rng(0)) for r in (runs, [*runs[:4], *later])]
+    one, other = (each.of_each(confidence=0.975, at_least=Anytime()) for each in ranked)
+    assert [bound.value for bound in one[:3]] == [bound.value for bound in other[:3]]
+
+
+def test_no_pilot_in_several_runs_and_no_schedule_above_level_two_fifths() -> None:
+    rng = np.random.default_rng(15)
+    runs = gaussian_runs(4, 400, 1.0, rng)
+    with pytest.raises(InputError, match=r"guesses: expected .* received a pilot; leave it out"):
+        several_runs.audit(runs, guesses=Pilot(), rng=rng)
+    several_runs.audit(runs, guesses=Schedule(), confidence=0.975, rng=rng)  # .3976 of each
+    with pytest.raises(InputError, match=r"a schedule at level 0\.473 of each of 4 runs"):
+        several_runs.audit(runs, guesses=Schedule(), confidence=0.95, rng=rng)
+    with pytest.raises(InputError, match=r"a schedule at level 0\.5"):
+        several_runs.audit(runs, guesses=Schedule(), at_least=Anytime(), rng=rng)
+    several_runs.audit(runs[:1], guesses=Pilot(), rng=rng)
 
 
 # -- what is refused --------------------------------------------------------------------------------------------------
@@ -211,7 +305,7 @@ def test_units_share_a_coin_and_are_no_sign_of_copies() -> None:
     [
         (lambda: several_runs.mu_lower_bound([]), "for each run|of each run"),
         (lambda: several_runs.mu_lower_bound([(1, 2)]), "of each run"),
-        (lambda: several_runs.mu_lower_bound([(90, 100, 1_000)] * 2, at_least=3), "at most the 2 runs"),
+        (lambda: several_runs.mu_lower_bound([(90, 100, 1_000)] * 2, at_least=3), "at most the 2 runs audited"),
         (lambda: several_runs.mu_lower_bound([(90, 100, 1_000)] * 2, at_least=0), "from 1 up"),
         (lambda: several_runs.level(0), "from 1 up"),
         (lambda: several_runs.level(2, confidence=1.5), "confidence"),

@@ -217,8 +217,11 @@ def test_other_kinds_have_numbers_of_their_own(content: ma.Findings) -> None:
     assert exports.numbers(disclosure) == {"exit_code": 4.0, "auc": 0.6, "auc_low": 0.5, "auc_high": 0.7}
     rate = Rate(1, 2, 0.5, 0.0, 1.0)
     unlimited = float("-inf")
-    attack = Attack("inference: a/b <c>", rate, rate, 0.1, unlimited, 1, None, None, None, None, 0.05, "clear", False)
-    control = PositiveControl(1, 0.1, True, 1, 0, 0, 1, 1)
+    attack = Attack(
+        "inference: a/b <c>", rate, rate, 0.1, unlimited, 1, None, None, None, None,
+        "blocking", 0.05, "clear", 1.0, unlimited, None, False,
+    )  # fmt: skip
+    control = PositiveControl(1, 0.01, 0.01, 0.0, 10, 10, 9, True)
     audited = TableFindings(TableVerdict("flagged", "", 0.95), (attack,), control, content, {}, (), "")
     table = exports.numbers(audited)
     assert table["difference.inference_a_b_c"] == 0.1  # MLflow refuses other characters

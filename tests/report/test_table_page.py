@@ -50,8 +50,8 @@ def test_the_page_stands_alone_and_escapes(content: TableFindings) -> None:
 
 def test_the_first_screen_has_a_plain_sentence_and_steps(content: TableFindings) -> None:
     page = html.unescape(table_page.page(content))
-    assert "Of 1,000 tries on members the attack 'copies' is right in 333, on others in 0" in page
-    assert page.index("Of 1,000 tries") < page.index("Do not hand on this table") < page.index("h-attacks")
+    assert "Of 1,000 members the attack 'copies' is right about 333, of 1,000 control records about 0" in page
+    assert page.index("Of 1,000 members") < page.index("Do not hand on this table") < page.index("h-attacks")
     silent = replace(content, verdict=replace(content.verdict, status="not-testable"))
     assert table_page._plain(silent) == ""
     undeclared = replace(silent, membership=replace(content.membership, design=None), repeat={"command": "miaudit x"})
@@ -65,12 +65,14 @@ def test_the_first_screen_has_a_plain_sentence_and_steps(content: TableFindings)
 def test_the_box_holds_one_verdict(content: TableFindings, design: str | None) -> None:
     verdict, membership = content.verdict, content.membership
     if design != "one-run":
-        verdict = replace(verdict, status="not-testable", text="No answer: Nothing was randomised.")
-        refused = replace(membership.verdict, status="refused", text="Refused, for a reason.")
+        verdict = replace(verdict, status="not-testable", text="Not answered: Nothing was randomised.")
+        refused = replace(membership.verdict, status="refused", text="Not answered: There is a reason.")
         membership = replace(membership, design=design, verdict=refused)
     found = replace(content, verdict=verdict, membership=membership)
     assert found.exit_code == (3 if design == "one-run" else 4)
     page = table_page.page(found)
+    proof = "an epsilon of at least"
+    assert proof in found.leading().text.partition(". ")[0]  # proven, and nobody claimed it
     box = page[page.index('<section id="verdict"') :]
     box = box[: box.index("</section>")]
     assert box.count('class="lead"') == 1
@@ -79,10 +81,11 @@ def test_the_box_holds_one_verdict(content: TableFindings, design: str | None) -
         leads, follows = follows, leads
     assert html.escape(leads.split(": ")[-1][1:]) in box and html.escape(follows) not in box
     assert page.count(html.escape(follows)) == 1  # in its own section
-    word = {"one-run": "Concern", None: "No answer", "zero-run": "Refused"}[design]
+    reason = {None: " (undeclared)", "zero-run": " (refused)"}
+    word = "Concern" if design == "one-run" else f"Not answered{reason[design]}"
     badge = box[box.index('class="badge"') : box.index("</h2>")]
     assert badge.strip().endswith(word) and f"{word}: " not in box
-    assert exports.tags(found)["miaudit.text"] == leads
+    assert exports.tags(found)["miaudit.text"].endswith(leads.split(": ")[-1])
 
 
 @pytest.mark.long
@@ -96,16 +99,31 @@ def test_every_chart_is_named_titled_and_described(content: TableFindings) -> No
         assert len(spec["description"]) > 40
     title = " ".join(drawn["differences"].to_dict(validate=False)["title"]["text"])
     flagged = sum(row.status == "flagged" for row in content.attacks)
-    assert title.startswith(f"{flagged} of 6 attacks")
+    assert title.startswith(f"{flagged} of 1 attacks that decide")
 
 
 @pytest.mark.long
 def test_a_page_without_fidelity_or_a_found_control_says_so(content: TableFindings) -> None:
     blind = replace(content, fidelity=None, positive_control=replace(content.positive_control, found=False))
     page = table_page.page(blind)
-    assert "does NOT see it" in page
-    assert "The positive control was not found" in page
+    assert "does NOT see them" in page
+    assert "The positive control was not seen" in page
     assert "What the table keeps" not in page
+
+
+@pytest.mark.long
+def test_what_decides_stands_before_what_informs_with_the_excess_that_it_detects(content: TableFindings) -> None:
+    page = html.unescape(table_page.page(content))
+    decides, informs = page.index("What decides"), page.index("What informs, and never decides")
+    assert page.index("h-attacks") < decides < informs < page.index("Would it have been seen?")
+    blocking, informing = page[decides:informs], page[informs:]
+    assert 'scope="row">copies<' in blocking and 'scope="row">record by record<' in blocking
+    assert "linkability" not in blocking
+    for row in content.attacks:
+        if row.role == "informing":
+            assert (row.status, row.threshold) == (None, None)
+            assert f'scope="row">{row.name}<' in informing
+    assert "Smallest excess that it detects" in informing
 
 
 @pytest.mark.long
@@ -126,7 +144,7 @@ def test_the_page_says_that_undeclared_households_get_no_verdict_and_counts_decl
     plan = TablePlan(attempts=20, fidelity=False, secrets=("age",), neighbours=3)
     undeclared = audit_table(made, *fives, plan=plan, design="one-run", rng=rng).to_dict()
     page = " ".join(table_page.page(TableFindings.from_dict(undeclared)).split())
-    assert "No answer: 400 records have an equal one" in page and "name the unit (--unit)" in page
+    assert "400 records have an equal one" in page and "name the unit (--unit)" in page
     assert '<section id="verdict" class="verdict refused"' in page
     units = np.arange(200) // 5, 40 + np.arange(200) // 5
     declared = audit_table(made, *fives, units=units, plan=plan, design="one-run", rng=rng).to_dict()

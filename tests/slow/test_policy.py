@@ -72,7 +72,7 @@ def most(nominal, draws):
     return nominal + 3 * math.sqrt(max(nominal, 0.01) * (1 - nominal) / draws)
 
 
-# -- growing samples -----------------------------------------------------------------------------------------------------
+# -- growing samples ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_concern_is_never_followed_by_within_the_limits_on_a_growing_sample(wo
     assert turned <= 1  # at most .02 of 20, with room for one
 
 
-# -- levels exactly on a limit ---------------------------------------------------------------------------------------------
+# -- levels exactly on a limit -----------------------------------------------------------------------------------------
 
 
 def at_tpr(fpr, tpr):
@@ -174,7 +174,7 @@ def test_without_the_correction_five_scores_at_the_limit_raise_too_many_concerns
     assert false / 200 > 0.06
 
 
-# -- declared headlines ----------------------------------------------------------------------------------------------------
+# -- declared headlines ------------------------------------------------------------------------------------------------
 
 
 def test_a_declared_headline_keeps_the_level_beside_other_scores_at_the_limit():
@@ -190,7 +190,7 @@ def test_a_declared_headline_keeps_the_level_beside_other_scores_at_the_limit():
     assert false / 200 <= most(0.05, 200)
 
 
-# -- the surest members ------------------------------------------------------------------------------------------------------
+# -- the surest members ------------------------------------------------------------------------------------------------
 
 
 def boundary(n, rng, coins):

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from miaudit.auditing.plan import Bounds, Case, Test
+from miaudit.auditing.case import Case
+from miaudit.auditing.plan import Bounds, Test
 from miaudit.auditing.zero_run import Correction
 from miaudit.causal import propensity
 from miaudit.causal.challenge import Challenge, challenge
@@ -46,8 +47,8 @@ def assess(
     case : the audited records, the scores that the verdict may rest on, of which the best bound counts, and the plan
     claim : of :func:`claimed`
     correction : propensities and overlap of zero-run evidence, where they could be learned
-    obstacle : why zero-run evidence allows no answer; empty if it does
-    rng : draws pilots, coins and subsamples
+    obstacle : why the evidence allows no answer; empty if it does
+    rng : draws coins, ties and subsamples
 
     Returns
     -------
@@ -153,7 +154,7 @@ def _not_testable(evidence: Evidence, options: Bounds, correction: Correction | 
     if evidence.design is None:
         return (UNDECLARED,)
     if evidence.design != "zero-run":
-        return ()
+        return (_sentence(obstacle),) if obstacle else ()
     if correction is None:
         return (_sentence(obstacle),)
     others = tuple(text for text in correction.overlap.reasons if text != correction.misfit)

@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from miaudit.auditing import zero_run
-from miaudit.auditing.plan import Bootstrap, Case
+from miaudit.auditing import remarks, withholding, zero_run
+from miaudit.auditing.case import Case
+from miaudit.auditing.plan import Bootstrap
 from miaudit.auditing.zero_run import Correction
 from miaudit.dp import accounting
 from miaudit.dp.verdict import LowerBound
@@ -51,6 +52,7 @@ def judged(
     correction: Correction | None,
     *,
     obstacle: str,
+    contradicted: bool,
     bounding: Bounding,
     fair_coins: bool,
     turn: str,
@@ -65,6 +67,7 @@ def judged(
     nonmembers : effective number of non-members of each score
     correction : of zero-run evidence, where the numbers are corrected by it
     obstacle : why the evidence allows no answer; empty if it does
+    contradicted : whether that is since the evidence contradicts its design
     bounding : the bounds of the case at another confidence
     fair_coins : whether independent fair coins decided each membership
     turn : how scores that point the wrong way are turned
@@ -81,7 +84,13 @@ def judged(
     metrics = [name for name in policy.metrics if not obstacle or found[case.judged[0]]]
     best = case.headline or max(case.judged, key=lambda name: _loudness(every[name], found[name], metrics, case))
     if obstacle:
-        return Judged(_without_answer(case, correction, obstacle), best, ())
+        return Judged(_without_answer(case, correction, obstacle, contradicted=contradicted), best, ())
+    if constant := remarks.constant(case):
+        metric, threshold = policy.limits[0]
+        none: dict[str, Any] = {"metric": metric, "threshold": threshold, "confidence": plan.confidence}
+        return Judged(verdicts.no_answer("not-testable", constant, **none, stated=policy.stated), best, ())
+    shown = {name: {metric.name: metric for metric in reversed(found[name])} for name in case.judged}
+    withheld = withholding.refusal(shown, policy.metrics)
     verdict = rule.judge(
         policy,
         counting,
@@ -93,6 +102,14 @@ def judged(
         exploratory=case.exploratory,
         turn=turn,
     )
+    if withheld and verdict.status != "flagged":  # what another limit or score shows stays
+        about: dict[str, Any] = {
+            "metric": verdict.metric,
+            "threshold": verdict.threshold,
+            "confidence": plan.confidence,
+        }
+        text = f"{verdicts.NOT_CAUSAL} {withheld}"
+        return Judged(verdicts.no_answer("refused", text, **about, stated=policy.stated), best, ())
     verdict = verdicts.undeclared(verdict) if case.audited.design is None else verdict
     return Judged(verdict, best, tuple(surest.values()))
 
@@ -155,7 +172,7 @@ def _loudness(
     return alarm, -p, (0.0 if auc is None or auc.value is None else auc.value), high
 
 
-def _without_answer(case: Case, correction: Correction | None, obstacle: str) -> Verdict:
+def _without_answer(case: Case, correction: Correction | None, obstacle: str, *, contradicted: bool) -> Verdict:
     """The verdict of zero-run evidence that allows no answer, or of a design that the evidence contradicts."""
     policy = case.plan.policy
     metric, threshold = policy.limits[0]
@@ -165,6 +182,8 @@ def _without_answer(case: Case, correction: Correction | None, obstacle: str) ->
     status: Literal["refused", "not-testable"] = "refused" if refused else "not-testable"
     text = f"{verdicts.NOT_CAUSAL} {reason}"
     about: dict[str, Any] = {"metric": metric, "threshold": threshold, "confidence": case.plan.confidence}
+    if contradicted:
+        return verdicts.no_answer("refused", obstacle, **about, stated=policy.stated)
     return verdicts.no_answer(status, text, **about, stated=policy.stated)
 
 

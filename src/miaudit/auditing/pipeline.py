@@ -13,9 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import BoolArray, IndexArray
-from miaudit.auditing import bounds, judgement, remarks, several_runs, zero_run
+from miaudit.auditing import (
+    bounds,
+    design_test,
+    judgement,
+    remarks,
+    several_runs,
+    shared_records,
+    withholding,
+    zero_run,
+)
 from miaudit.auditing import seed as seeds
-from miaudit.auditing.plan import Bootstrap, Case, Plan, choose
+from miaudit.auditing.case import Case, choose
+from miaudit.auditing.plan import Bootstrap, Plan
 from miaudit.auditing.zero_run import Correction
 from miaudit.causal import concentration, effects
 from miaudit.causal.challenge import Challenge
@@ -160,10 +170,10 @@ def examine(
     case = choose(evidence, plan, rng=choose_rng)
     case = zero_run.sampled(case, nuisance, choose_rng) if evidence.design == "zero-run" else case
     correction, obstacle, causal_rng = _corrected(case, nuisance, correct_rng)
-    alone: Metric | str | None = None
-    if evidence.design is None:  # a generator of its own, drawn last: no other draw moves
-        alone = zero_run.covariates_alone(case.audited, plan, rng=correct_rng.spawn(1)[0])
+    tested, contradicted = _contradicted(case, correct_rng)
     correction, obstacle, referenced = _controlled(case, correction, obstacle, correct_rng)
+    if contradicted:
+        obstacle, correction = contradicted, None if correction is None else correction.refuted(contradicted)
     claim, upper = bounds.claimed(plan.bounds)
     again = copy.deepcopy(bound_rng)
     bounded, no_bound, challenge, runs = _bounded(case, claim, correction, obstacle, bound_rng)
@@ -178,6 +188,7 @@ def examine(
         nonmembers,
         used if used is not None or not obstacle else correction,
         obstacle=obstacle,
+        contradicted=bool(contradicted),
         bounding=lambda other: _bounded(other, None, correction, obstacle, copy.deepcopy(again))[0],
         fair_coins=coins is not None,
         turn=turn,
@@ -189,7 +200,7 @@ def examine(
         for name in sorted(case.names, key=lambda name: name != best)  # the one that counts first
     )
     unused = bounds.without_use(plan.bounds, evidence)
-    said = [*notes, *case.notes, *unused, *([alone] if isinstance(alone, str) else [])]
+    said = [*notes, *case.notes, *unused, *([tested.note] if tested.note else [])]
     findings = Findings(
         verdict=judged.verdict.beside(*judgement.all_the_same(judged, shown, bounded)),
         metrics=shown[0].metrics,
@@ -198,14 +209,14 @@ def examine(
         scores=shown,
         plan=plan.to_dict(),
         evidence={"digest": evidence.digest, "source": evidence.source, "scores": list(evidence.scores)},
-        groups=_groups(case, best, used, causal_rng) if shows_metrics else (),
+        groups=_groups(case, best, used, _note(found[best]), causal_rng) if shows_metrics else (),
         overlap=None if correction is None else correction.overlap,
         memorisation=_memorisation(case, used, best, found[best], causal_rng),
         challenge=challenge,
         claim=bounds.judge(claim, bounded, upper, no_bound),
         bounds=bounded,
         no_bound=no_bound,
-        corrections=(*case.corrections, *(() if used is None else zero_run.in_words(used, plan))),
+        corrections=(*case.corrections, *_corrections(used, plan, found)),
         assumptions=(
             *((several_runs.ASSUMED,) if evidence.run is not None else ()),
             _ASSUMED[_assumed(evidence, used, coins)],
@@ -215,13 +226,23 @@ def examine(
         rows=_most_exposed(case.audited.only(best), plan.row_level, case.rows),
         repeat={**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__},
         vulnerability=vulnerability,
-        covariates_alone=alone if isinstance(alone, Metric) else None,
+        covariates_alone=tested.alone,
         reference=referenced,
         several_runs=runs,
         sealed_coins=coins,
         surest_members=judged.surest,
     )
     return findings, None if correction is None else correction.propensity, case.rows
+
+
+def _corrections(used: Correction | None, plan: Plan, found: Mapping[str, Sequence[Metric]]) -> tuple[str, ...]:
+    """Describe the corrections of zero-run evidence, and what is withheld all the same."""
+    return () if used is None else (*zero_run.in_words(used, plan), *withholding.in_words(found))
+
+
+def _note(metrics: Sequence[Metric]) -> str:
+    """Say why metrics of a score are withheld; empty where none is."""
+    return next((metric.note for metric in metrics if metric.withheld), "")
 
 
 def _assumed(evidence: Evidence, used: Correction | None, coins: SealedCoins | None) -> str | None:
@@ -241,6 +262,7 @@ def _check(evidence: Any, plan: Any, nuisance: Any, rng: Any) -> None:
     if evidence.run is not None and evidence.design not in (None, "one-run"):
         hint = "audit each training by itself: only coins that are tossed anew make several runs of one"
         raise InputError("run", "none, unless the design is one-run", str(evidence.design), hint)
+    several_runs.require_own_noise(evidence)
     if nuisance is None:
         return
     if not isinstance(nuisance, Nuisance):
@@ -268,6 +290,14 @@ def _corrected(
     nuisance = _named_classifier(nuisance or Nuisance(), case.plan).of_rows(case.rows)
     assessed = zero_run.assess(case.audited, case.plan, nuisance, rng=assess_rng)
     return (None, assessed, rest) if isinstance(assessed, str) else (assessed, _obstacle(assessed), rest)
+
+
+def _contradicted(case: Case, rng: np.random.Generator) -> tuple[design_test.DesignTest, str]:
+    """Test the declared design by the covariates alone, and return how the evidence contradicts it, if it does."""
+    tested = design_test.DesignTest()
+    if case.audited.design != "zero-run":  # a generator of its own, drawn last: no other draw moves
+        tested = design_test.examine(case.audited, case.plan, rng=rng.spawn(1)[0])
+    return tested, shared_records.obstacle(case.audited) or tested.obstacle
 
 
 def _named_classifier(nuisance: Nuisance, plan: Plan) -> Nuisance:
@@ -299,6 +329,8 @@ def _bounded(
     """Bounds of one run, of many or of none; or of several runs of the same training."""
     if case.audited.run is None:
         return *bounds.assess(case, claim, correction, obstacle=obstacle, rng=rng), None
+    if obstacle:
+        return (), () if case.plan.bounds is None else (obstacle,), None, None
     bounded, no_bound, runs = several_runs.assess(case, claim, rng)
     return bounded, no_bound, None, runs
 
@@ -366,15 +398,16 @@ def _causal(
     drawn: Mapping[str, Mapping[str, tuple[float, float]]] = {}
     if plan.n_bootstrap:
         drawn = zero_run.bootstrapped(case.audited, correction, plan, confidence, progress=told.next())
-    return {
-        score: tuple(
+    found = {}
+    for score in case.audited.scores:
+        one = case.audited.only(score)
+        rows = tuple(zero_run.both(one, correction.propensity, plan, correction.nuisance, confidence, rng=rng))
+        note = withholding.contradicted(rows, one, correction, plan, rng=rng)
+        found[score] = tuple(
             _metric(name, estimate, _resampled(estimate, method, drawn.get(score, {}).get(name)), plan, method)
-            for name, method, estimate in zero_run.both(
-                case.audited.only(score), correction.propensity, plan, correction.nuisance, confidence, rng=rng
-            )
+            for name, method, estimate in withholding.without(rows, note)
         )
-        for score in case.audited.scores
-    }
+    return found
 
 
 def _memorisation(
@@ -385,7 +418,8 @@ def _memorisation(
         return None
     both = [m for m in found if m.name == "auc"]
     one = case.audited.only(score)
-    return zero_run.memorisation(one, correction.propensity, causal=both[0], raw=both[-1], rng=rng)
+    causal, raw, contradicted = both[0], both[-1], bool(_note(found))
+    return zero_run.memorisation(one, correction.propensity, causal=causal, raw=raw, contradicted=contradicted, rng=rng)
 
 
 class _Stages:
@@ -406,7 +440,7 @@ class _Stages:
 
 def _resampled(estimate: Estimate, method: str, limits: tuple[float, float] | None) -> Estimate | None:
     """Give a Hajek estimate its bootstrap limits, or the upper limit where it has no value."""
-    if limits is None or method != zero_run.ESTIMATOR:
+    if limits is None or method != zero_run.ESTIMATOR or not math.isfinite(estimate.high):
         return None
     if estimate.value is None:
         return estimate
@@ -423,7 +457,7 @@ def _metric(name: str, estimate: Estimate, resampled: Estimate | None, plan: Pla
                 low, high = min(low, estimate.low), max(high, estimate.high)
             estimate = replace(estimate, low=low, high=high)
     ppv = None
-    if fpr is not None:
+    if fpr is not None and math.isfinite(estimate.high):
         rate = classical.precision(estimate, fpr, plan.prior)
         ppv = {"prior": plan.prior, "value": rate.value, "low": rate.low, "high": rate.high}
     bottom, top = (x if math.isfinite(x) else None for x in (estimate.low, estimate.high))
@@ -459,6 +493,8 @@ def _score_findings(
     binned = histogram(sample.score, sample.member)
     if not found:
         return ScoreFindings(name, (), None, binned)
+    if any(metric.withheld for metric in found):  # the curve is one of TPRs
+        return ScoreFindings(name, found, None, binned)
     resolved = classical.smallest_fpr(nonmembers, confidence)
     fpr = Curve.grid(case.plan.rates, nonmembers, resolved)
     if correction is None:
@@ -469,9 +505,9 @@ def _score_findings(
 
 
 def _groups(
-    case: Case, score: str, correction: Correction | None, rng: np.random.Generator
+    case: Case, score: str, correction: Correction | None, withheld: str, rng: np.random.Generator
 ) -> tuple[GroupFindings, ...]:
-    """Compute metrics of each group, with simultaneous intervals (Bonferroni)."""
+    """Compute metrics of each group, with simultaneous intervals (Bonferroni); ``withheld`` is the score's note."""
     audited = case.audited.only(score)
     if audited.group is None:
         return ()
@@ -490,6 +526,7 @@ def _groups(
             codes == k,
             case.plan,
             correction,
+            withheld,
             confidence,
             f"{merged}; {said}" if name == _OTHER else said,
             rng,
@@ -519,6 +556,7 @@ def _group(
     rows: BoolArray,
     plan: Plan,
     correction: Correction | None,
+    withheld: str,
     confidence: float,
     said: str,
     rng: np.random.Generator,
@@ -533,5 +571,6 @@ def _group(
     if correction is not None:
         learned = correction.propensity.of_rows(rows)
         causal = zero_run.metrics(part, learned, plan, correction.nuisance, confidence, rng=rng)
-        found = [_metric(m, estimate, None, plan, method) for m, (method, estimate) in causal.items()] + found
+        kept = withholding.without(((m, *of_metric) for m, of_metric in causal.items()), withheld)
+        found = [_metric(m, estimate, None, plan, method) for m, method, estimate in kept] + found
     return GroupFindings(name, inside, outside, tuple(found), said)

@@ -19,7 +19,7 @@ class PlannedGuesses:
 
     Attributes
     ----------
-    audited : canaries that are left where a pilot takes some
+    audited : canaries that are audited; fewer than all where a pilot takes some
     tests : pairs of a number of guesses and a confidence
 
     Examples
@@ -43,12 +43,16 @@ class PlannedGuesses:
                 return cls(canaries, _at(1 - (1 - confidence) / paid, counts, canaries))
             case Schedule():
                 return cls(canaries, _at(confidence, numbers_of(option.fractions, canaries), canaries))
-            case Hedged():
-                few = sorted(set(numbers_of(option.few, canaries)))
-                most, each = option.confidences(confidence, len(few))
-                own = _at(most, numbers_of(option.fractions, canaries), canaries)
-                return cls(canaries, (*own, *_at(each, few, canaries)))
-        pilot = option or Pilot()
+            case Pilot():
+                return cls._piloted(option, canaries, confidence)
+        hedged = option or Hedged()
+        few = sorted(set(numbers_of(hedged.few, canaries)))
+        most, each = hedged.confidences(confidence, len(few))
+        own = _at(most, numbers_of(hedged.fractions, canaries), canaries)
+        return cls(canaries, (*own, *_at(each, few, canaries)))
+
+    @classmethod
+    def _piloted(cls, pilot: Pilot, canaries: int, confidence: float) -> PlannedGuesses:
         revealed = round(pilot.share * canaries)
         if not 1 <= revealed < canaries:
             return cls(canaries, ((canaries, confidence),))

@@ -14,6 +14,7 @@ from scipy import special
 from miaudit.arrays import FloatArray
 from miaudit.auditing.planned_guesses import PlannedGuesses
 from miaudit.dp import multi_run, one_run, schedule
+from miaudit.dp.ranked_run import UNFAIR
 from miaudit.dp.selection import Option
 from miaudit.dp.tradeoff import Gaussian
 from miaudit.dp.verdict import Claim, LowerBound
@@ -216,7 +217,7 @@ class Reach:
     Attributes
     ----------
     design : "one-run", or "multi-run" (one model for each record)
-    audited : records behind a bound, after those of a pilot
+    audited : records behind a bound; a pilot's are left out
     confidence : one-sided, of each bound
     delta : of epsilon
     mu, epsilon : shown by an attack without any error
@@ -274,7 +275,7 @@ def reach(
 ) -> Reach:
     """Return the largest bounds that an audit can show, and those for algorithms of known mu.
 
-    One run: by default a fifth of the records goes to the pilot, and the best of its numbers of guesses is taken. Many
+    One run: the best of the numbers of guesses that the option tests is taken, each at its part of the level. Many
     runs: the best of eight thresholds, each at an eighth of the error. Both as ``miaudit audit`` does by default.
 
     Parameters
@@ -284,14 +285,14 @@ def reach(
     delta : in [0, 1), of epsilon
     confidence : in (0.5, 1), one-sided
     true_mus : above 0
-    guesses : int, an option of :mod:`miaudit.dp.selection`, or None for a pilot
-        Of one run: the best of its numbers of guesses is taken.
+    guesses : int, an option of :mod:`miaudit.dp.selection`, or None for Hedged()
+        Of one run.
 
     Examples
     --------
     >>> found = reach("one-run", members=5000, nonmembers=5000, confidence=0.975)
     >>> [f"{t.mu:g}: {t.mu_shown:.2f}" for t in found.typical], round(found.mu, 1)
-    (['0.5: 0.32', '1: 0.68', '2: 1.35'], 2.7)
+    (['0.5: 0.31', '1: 0.67', '2: 1.31'], 2.6)
     """
     trials = _trials(design, members, nonmembers, confidence, check_delta(delta), guesses)
     perfect = trials.typical("mu", _LARGEST_MU), trials.typical("epsilon", _LARGEST_MU)
@@ -328,7 +329,7 @@ def refutation(
     --------
     >>> found = refutation(Claim.gaussian(0.5), "one-run", members=1000, nonmembers=1000)
     >>> found.refutable, found.guesses, round(found.accuracy, 2)
-    (True, 160, 0.85)
+    (True, 200, 0.86)
     >>> refutation(Claim.gaussian(3.0), "one-run", members=1000, nonmembers=1000).refutable
     False
     """
@@ -371,7 +372,7 @@ class _OneRun:
         cls, members: int, nonmembers: int, confidence: float, delta: float, guesses: Option | int | None
     ) -> _OneRun:
         n = members + nonmembers
-        if abs(members - nonmembers) > one_run.UNFAIR * math.sqrt(n):
+        if abs(members - nonmembers) > UNFAIR * math.sqrt(n):
             n = 2 * min(members, nonmembers)
         return cls(PlannedGuesses.of(guesses, n, confidence), confidence, delta)
 

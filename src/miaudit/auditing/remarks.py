@@ -8,13 +8,15 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from miaudit.arrays import BoolArray, FloatArray
-from miaudit.auditing.plan import Case, Plan
+from miaudit.auditing.case import Case
+from miaudit.auditing.plan import Plan
 from miaudit.causal import concentration
 from miaudit.causal.duplicates import Repeats
 from miaudit.evidence import Evidence
 from miaudit.findings.verdict import Verdict
 from miaudit.metrics.classical import Sample
 
+CONSTANT = "Every record has"
 _FEWEST_PAIRS = 20
 _OPPOSED = -3.7  # of a standard normal number: once in 10,000 audits
 
@@ -33,11 +35,19 @@ def _louder_scores(case: Case, verdict: Verdict, best: str) -> Iterator[str]:
         yield f"The score {name} exceeds a limit, though {best} was declared: every reported score can raise concern."
 
 
+def constant(case: Case) -> str:
+    """Say that every score that the verdict could rest on is the same for all records; empty where one is not."""
+    if any(np.ptp(case.samples[name].score) > 0 for name in case.judged):
+        return ""
+    which = f"the same {case.judged[0]}" if len(case.judged) == 1 else f"the same {' and the same '.join(case.judged)}"
+    return f"{CONSTANT} {which}, so the attack cannot say anything about membership. Check how the scores were made."
+
+
 def _odd_scores(samples: Mapping[str, Sample], *, shifted: bool) -> Iterator[str]:
     """Yield notes on scores that point the wrong way or are constant."""
     for name, sample in samples.items():
         if np.ptp(sample.score) == 0:
-            yield f"Every record has the same {name}: this attack says nothing of anybody."
+            yield f"{CONSTANT} the same {name}: this attack says nothing of anybody."
         elif sample.auc(0.99).high < 0.5:
             yield (
                 f"The {'raw ' if shifted else ''}AUC of {name} is clearly below one half: members have lower values, "

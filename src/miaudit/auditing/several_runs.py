@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from miaudit.auditing.bounds import UNDECLARED, best_of
-from miaudit.auditing.plan import Bounds, Case
-from miaudit.dp import one_run, several_runs
+from miaudit.auditing.case import Case
+from miaudit.auditing.plan import Bounds
+from miaudit.dp import several_runs, shared_noise
 from miaudit.dp.ceiling import one_run_ceiling
-from miaudit.dp.selection import Fixed, Pilot
-from miaudit.dp.several_runs import Anytime
+from miaudit.dp.several_runs import Anytime, RankedRuns
 from miaudit.dp.verdict import Claim, LowerBound
 from miaudit.evidence import Evidence
 from miaudit.findings.several_runs import SeveralRuns
@@ -26,6 +25,19 @@ ASSUMED = (
 )
 
 
+def require_own_noise(evidence: Evidence) -> None:
+    """Refuse several runs that share their noise, by any of their scores.
+
+    Raises
+    ------
+    InputError
+        As :func:`miaudit.dp.shared_noise.require_own_noise`.
+    """
+    if evidence.run is not None:
+        for name in evidence.scores:
+            shared_noise.require_own_noise(evidence.only(name).runs)
+
+
 def assess(
     case: Case, claim: Claim | None, rng: np.random.Generator
 ) -> tuple[tuple[LowerBound, ...], tuple[str, ...], SeveralRuns | None]:
@@ -34,7 +46,7 @@ def assess(
     Parameters
     ----------
     case, claim : as of :func:`miaudit.auditing.bounds.assess`
-    rng : draws pilots
+    rng : draws the order of ties, records of units, and records left out for balance
 
     Returns
     -------
@@ -71,48 +83,41 @@ def _of_score(
     """Bounds on mu and on epsilon of one score, and how that on mu grew."""
     delta = claim.delta if claim is not None and claim.parameter == "epsilon" else options.delta
     of_mu, of_epsilon = rng.spawn(2)
-    runs = evidence.runs
-    asked: dict[str, Any] = {"guesses": options.guesses, "at_least": options.at_least, "confidence": confidence}
-    each = several_runs.of_each(runs, parameter="mu", rng=of_mu, **asked)
-    mu = several_runs.combined(each, confidence=confidence, at_least=options.at_least)
-    epsilon = several_runs.audit(runs, parameter="epsilon", delta=delta, rng=of_epsilon, **asked)
-    return mu, epsilon, _shown(evidence, each, mu, options, claim, confidence)
+    together: dict[str, Any] = {"at_least": options.at_least, "confidence": confidence}
+    ranked = RankedRuns.of(evidence.runs, parameter="mu", guesses=options.guesses, rng=of_mu)
+    mu = ranked.lower_bound(**together)
+    asked: dict[str, Any] = {"parameter": "epsilon", "delta": delta, "guesses": options.guesses}
+    epsilon = several_runs.audit(evidence.runs, rng=of_epsilon, **asked, **together)
+    return mu, epsilon, _shown(evidence, ranked, mu, options, claim, confidence)
 
 
 def _shown(
     evidence: Evidence,
-    each: Sequence[LowerBound],
+    ranked: RankedRuns,
     mu: LowerBound,
     options: Bounds,
     claim: Claim | None,
     confidence: float,
 ) -> SeveralRuns:
     runs, way = evidence.runs, several_runs.combination(options.at_least)
-    level = way.level_of_each(len(runs), confidence)
-    counts = [
-        (b.correct, b.guesses, int(b.canaries))
-        for b in each
-        if b.correct is not None and b.guesses is not None and b.canaries is not None
-    ]
+    audited, level = ranked.audited(options.at_least), ranked.level(confidence, options.at_least)
     alone: tuple[float, ...] = ()
     grown: tuple[float, ...] = ()
-    # A number of guesses that the labels themselves chose says nothing at another level.
-    if len(counts) == len(each) and isinstance(options.guesses, int | Pilot | Fixed | None):
-        one = one_run.count_bound("mu")
-        alone = tuple(one(correct=c, guesses=r, canaries=m, confidence=confidence).value for c, r, m in counts)
+    if not mu.exploratory:
+        alone = tuple(ranked.alone(place, confidence).value for place in range(len(runs)))
         few = options.at_least if isinstance(options.at_least, Anytime) else None
         grown = tuple(
-            several_runs.mu_lower_bound(counts[:k], confidence=confidence, at_least=few).value
-            for k in range(1, len(counts))
+            ranked.first(k).lower_bound(confidence=confidence, at_least=few).value for k in range(1, len(runs))
         )
     claimed = claim.value if claim is not None and claim.parameter == "mu" else None
     ceiling = None if claimed is None else one_run_ceiling(claimed, runs[0].n_units, confidence=confidence)
     found = SeveralRuns(
         runs=len(runs),
+        audited=audited,
         records=runs[0].n,
         score=next(iter(evidence.scores)),
         level=level,
-        refuting=way.in_words(len(runs), level),
+        refuting=way.in_words(audited, level),
         auc=tuple(Sample.of(run).roc.auc for run in runs),
         alone=alone,
         by_number=(*grown, mu.value) if grown or len(runs) == 1 else (),
@@ -124,13 +129,17 @@ def _shown(
 
 def _text(found: SeveralRuns, mu: LowerBound, claimed: float | None) -> str:
     several = f"{found.runs} runs"
+    first = " Run 1 chose the number of guesses and is not audited itself." if found.audited < found.runs else ""
     if not mu.value:
-        return f"{several} together show nothing of mu: {found.refuting}."
-    said = f"{several} together show a mu of at least {at_least(mu.value)}"
+        return f"{several} together show nothing of mu: {found.refuting}.{first}"
+    text = f"{several} together show a mu of at least {at_least(mu.value)}"
     if found.alone:
         best, least = at_least(max(found.alone)), at_least(min(found.alone))
-        said += f", each by itself {least}" + (f" to {best}" if best != least else "")
+        text += f", each by itself {least}" + (f" to {best}" if best != least else "")
     if found.ceiling is None or claimed is None:
-        return f"{said}."
+        return f"{text}.{first}"
     exactly, top = f"a Gaussian mechanism with exactly the claimed mu of {claimed:.4g}", at_most(found.ceiling)
-    return f"{said}. Of {exactly} no audit of one run can show more than {top} on average."
+    proven = (
+        f"lower bounds of one run, counted up to that mu, have a mean of at most {top}, whatever the attack and test"
+    )
+    return f"{text}.{first} For {exactly}, {proven}."

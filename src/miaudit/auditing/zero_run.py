@@ -12,7 +12,8 @@ from threadpoolctl import threadpool_limits
 
 from miaudit.arrays import FloatArray, IntArray
 from miaudit.auditing import reference
-from miaudit.auditing.plan import Case, Plan
+from miaudit.auditing.case import Case
+from miaudit.auditing.plan import Plan
 from miaudit.causal import (
     balance,
     challenge,
@@ -252,32 +253,6 @@ def _learned(
     return learned, propensity.learning_curve(evidence, **options, folds=_folds(learned), rng=rng)
 
 
-def covariates_alone(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Metric | str | None:
-    """Measure how well covariates, or texts, alone tell members from non-members, by cross-fitting.
-
-    Parameters
-    ----------
-    evidence : of any design; where membership was randomised the AUC is 0.5
-    plan : its confidence, and how covariates become numbers
-    rng : draws folds
-
-    Returns
-    -------
-    Metric
-        The AUC; a sentence where it cannot be learned; None without covariates.
-    """
-    if evidence.covariates is None and evidence.text is None:
-        return None
-    try:
-        learned = propensity.fit(evidence, encoding=encoding_of(evidence, plan, Nuisance()), rng=rng)
-    except InputError as error:
-        return f"How well the covariates alone tell members from non-members cannot be learned ({error})."
-    blind = Evidence(score=np.log(learned.odds), member=evidence.member, unit=evidence.unit)
-    found = Sample.of(blind).auc(plan.confidence)
-    said = "cross-fitted, without any score; 0.5 where membership was randomised"
-    return Metric("auc", "raw", found.value, found.low, found.high, plan.confidence, said)
-
-
 def outcome_of(evidence: Evidence, corrected: Correction, plan: Plan, *, rng: np.random.Generator) -> Any:
     """Fit the outcome model of one score, so that it serves every confidence; None where each estimate fits its own."""
     outcome = corrected.nuisance.outcome
@@ -430,13 +405,24 @@ def in_words(corrected: Correction, plan: Plan) -> tuple[str, ...]:
 
 
 def memorisation(
-    evidence: Evidence, learned: Propensity, *, raw: Metric, causal: Metric, rng: np.random.Generator
+    evidence: Evidence,
+    learned: Propensity,
+    *,
+    raw: Metric,
+    causal: Metric,
+    contradicted: bool = False,
+    rng: np.random.Generator,
 ) -> Memorisation:
-    """Split the raw AUC of one score into memorisation and shift, with its sensitivity."""
+    """Split the raw AUC of one score into memorisation and shift.
+
+    Its sensitivity, and what wrong labels would change, rest on the weights alone: without them where the weights are
+    contradicted.
+    """
     before, after = raw.value or 0.0, causal.value or 0.0
     parts = f"Of the raw AUC of {before:.3f}, {before - after:+.3f} is shift and {after - 0.5:+.3f} is memorisation."
-    wrong = tuple(_mislabelled(evidence, learned, e1, e0, rng) for e1, e0 in _WRONG_LABELS)
-    if after <= 0.5:
+    labels = () if contradicted else _WRONG_LABELS
+    wrong = tuple(_mislabelled(evidence, learned, e1, e0, rng) for e1, e0 in labels)
+    if after <= 0.5 or contradicted:
         return Memorisation(before, after, after - 0.5, before - after, None, None, parts, wrong)
     found = sensitivity.breakdown(evidence, learned, metric="auc", rng=rng)
     told = f"{parts} {found.sentence[0].upper()}{found.sentence[1:]}."

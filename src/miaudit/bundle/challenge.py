@@ -57,9 +57,9 @@ def by_scores(
 ) -> ChallengeFindings:
     """Compare another attack's scores with the bundle's on the same records.
 
-    The challenger wins if the bundle's primary metric (the AUC, where that has no paired interval) is larger with the
-    submitted scores, at a confidence of 95% that all challenges share: with k made before, this one is held to
-    1 - 0.05 / (k + 1). Where labels were sealed, only those records decide.
+    The challenger wins if the TPR at the lowest FPR of the bundle's limits (the AUC, where none of them has a paired
+    interval) is larger with the submitted scores, at a confidence of 95% that all challenges share: with k made before,
+    this one is held to 1 - 0.05 / (k + 1). Where labels were sealed, only those records decide.
 
     Parameters
     ----------

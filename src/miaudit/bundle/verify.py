@@ -14,7 +14,8 @@ import numpy as np
 
 from miaudit.arrays import IndexArray
 from miaudit.auditing import pipeline
-from miaudit.auditing.plan import Split, choose
+from miaudit.auditing.case import choose
+from miaudit.auditing.plan import Split
 from miaudit.bundle import contents, reading, sealed_audits, sharing, written_plan
 from miaudit.bundle.contents import Bundle
 from miaudit.bundle.sealing import Opening
@@ -233,8 +234,9 @@ def stated_otherwise(bundle: Bundle, evidence: Evidence) -> tuple[Difference, ..
 
 def _is_complete(bundle: Bundle, evidence: Evidence) -> bool:
     """Return whether all models of the audit are in the bundle."""
-    if evidence.design != "zero-run":
-        return True
+    if evidence.design != "zero-run":  # a design that covariates refuted is refuted again with them only
+        withheld = any(name in ("covariates", "texts") for name in bundle.withheld)
+        return not (withheld and bundle.findings.verdict.status == "refused")
     return bundle.share == "all" and (not bundle.programs or _nuisance(bundle) is not None)
 
 

@@ -19,7 +19,6 @@ _PRODUCTS = 15
 _LEAST_SCORE = 3.0  # |z| of a product after the main effects
 _CLIP = 6.0  # of products of normal scores
 _FIRST_RIDGE = 40.0  # of the main effects whose residuals the products are tried on
-_MOST_FACTORS = 120  # functions of which products are tried
 _ROUNDING = 1e-9
 
 
@@ -155,7 +154,7 @@ class Basis:
             if len(levels) <= _FEW_LEVELS:
                 found += range(at, at + len(levels))
             at += len(levels) + pooled
-        return np.array(found[:_MOST_FACTORS], dtype=np.int64)
+        return np.array(found, dtype=np.int64)
 
     @property
     def ridge(self) -> FloatArray:

@@ -37,10 +37,11 @@ from miaudit.arrays import (
     Text,
 )
 from miaudit.causal import covariates, crossfit, propensity
-from miaudit.causal.basis import Basis
+from miaudit.causal.column_order import by_content
 from miaudit.causal.cores import at_once, grown
 from miaudit.causal.covariates import Encoding
 from miaudit.causal.crossfit import expit
+from miaudit.causal.imbalance import Imbalance
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
@@ -251,11 +252,7 @@ _LEAST_LOSS = 0.15  # of z, for a covariate to be named
 _FAMILYWISE = 0.01  # of all products and squares together ...
 _LEAST_LIMIT = 4.0  # ... and never below this: sums of heavy residuals are not quite normal
 _FEWEST_BEHIND = 25.0  # records, counted as equally heavy ones, that a product must rest on
-_MOST_COLUMNS = 1000
-_MOST_FACTORS = 12  # normal scores whose products and squares a stack is asked to balance
-_CLIP = 6.0  # of these products
-_LEAST_SPREAD = 0.05  # standard deviation of a function, below which hardly a record has it
-_LEAST_STACKED = 3.5  # standard errors that a difference may always have
+_BLOCK = 500  # columns whose products with all others are held in memory
 
 
 @dataclass(frozen=True)
@@ -334,11 +331,15 @@ class Challenger:
     Attributes
     ----------
     fold : array (n,), in which each record is held out
+    x : array (n, d), the covariates as the trees read them, in the order of ``columns``
+    columns : array (d,), positions of these columns in the evidence, sorted by content: their order decides nothing
     forests : which records each did not see (n,), and its trees
     logit : array (n,), the log-odds of membership by trees that did not see the record, not calibrated
     """
 
     fold: IntArray
+    x: Float32Array
+    columns: IntArray
     forests: list[tuple[BoolArray, list[Any]]]
     logit: FloatArray
 
@@ -350,13 +351,14 @@ class Challenger:
         place, learn = rng.spawn(2)
         folds = crossfit.FOLDS if propensity.folds is None else propensity.folds
         fold = covariates.folds_of(folds, evidence.member, covariates.codes(evidence), place)
-        x, seeds = evidence.covariates.astype(np.float32), learn.spawn(int(fold.max()) + 1)
+        columns = by_content(evidence.covariates)
+        x, seeds = evidence.covariates[:, columns].astype(np.float32), learn.spawn(int(fold.max()) + 1)
 
         def learned(k: int) -> tuple[BoolArray, Any]:
             return fold == k, _forest(x, evidence.member, fold == k, propensity.stacked, seeds[k])
 
         forests = at_once(learned, np.unique(fold).tolist())
-        return cls(fold, forests, _log_odds(forests, x))
+        return cls(fold, x, columns, forests, _log_odds(forests, x))
 
 
 def measure(
@@ -411,8 +413,11 @@ def measure(
     statistic = partial(_z, evidence, values, trees.fold, _tangents(propensity, values))
     z = statistic(trees.logit)
     names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
+    product_z: float | None
+    product_limit: float | None
     if propensity.stacked:
-        product_z, product_limit, product = _unbalanced(evidence, propensity, names)
+        worst = Imbalance.largest(evidence, propensity.odds, names)
+        product_z, product_limit, product = worst.z, worst.limit, worst.names
     else:
         product_z, product_limit, pair = _products(evidence, values, x)
         product = tuple(names[i] for i in pair)
@@ -420,7 +425,8 @@ def measure(
     by_forest, by_product = z > limit, _above(product_z, product_limit)
     missed = product if by_product else ()
     if by_forest:
-        missed = tuple(names[i] for i in _missed(statistic, trees.forests, x.astype(np.float32), z, shuffle))
+        found = _missed(statistic, trees.forests, trees.x, z, shuffle)
+        missed = tuple(names[i] for i in trees.columns[found])
     return LackOfFit(z, limit, product_z, product_limit, product, missed, by_forest or by_product)
 
 
@@ -509,67 +515,52 @@ def _products(
     """Return the largest |z| of a product or square with the residuals, its limit, and the columns.
 
     With residuals r, binomial variances w and a product p less its weighted mean c, z is sum r (p - c) over the root of
-    sum w (p - c)^2; all pairs come out of matrix products. Products that rest on few records are no normal sums, and
-    are left out.
+    sum w (p - c)^2; all pairs come out of matrix products, of so many columns at a time as memory bears. Products that
+    rest on few records are no normal sums, and are left out.
     """
     from scipy.stats import rankdata
 
-    kept = np.flatnonzero(np.ptp(x, axis=0) > 0)[:_MOST_COLUMNS]
+    kept = np.flatnonzero(np.ptp(x, axis=0) > 0)
     s = special.ndtri((rankdata(x[:, kept], axis=0) - 0.5) / len(x))
     s = (s - s.mean(axis=0)) / s.std(axis=0)
+    best, place, count = 0.0, (0, 0), 0
+    for start in range(0, s.shape[1], _BLOCK):
+        z, tested = _of_block(evidence, values, s, slice(start, start + _BLOCK))
+        tested = np.triu(tested, start)
+        count += int(np.count_nonzero(tested))
+        z = np.where(tested, z, 0.0)
+        if z.max() > best:
+            first, second = np.unravel_index(int(np.argmax(z)), z.shape)
+            best, place = float(z.max()), (start + int(first), int(second))
+    if not count:
+        return None, None, ()
+    limit = max(_LEAST_LIMIT, -float(special.ndtri(_FAMILYWISE / (2 * count))))
+    return best, limit, tuple(dict.fromkeys(int(kept[i]) for i in place))
+
+
+def _of_block(evidence: Evidence, values: FloatArray, s: FloatArray, block: slice) -> tuple[FloatArray, BoolArray]:
+    """Return |z| (k, d) of the products of k columns with all, and which rest on enough records."""
     r, w = evidence.member - values, values * (1 - values)
-    power = [(w[:, None] * s**k).T @ s**k for k in (1, 2)]
+    own = s[:, block]
+    power = [(w[:, None] * own**k).T @ s**k for k in (1, 2)]
     total, centre = w.sum(), power[0] / w.sum()
     variance = power[1] - total * centre**2
-    summed = (r[:, None] * s).T @ s - r.sum() * centre
+    summed = (r[:, None] * own).T @ s - r.sum() * centre
     # sum w^2 (p - c)^4, by its binomial expansion
-    terms = [((w**2)[:, None] * s**k).T @ s**k for k in range(5)]
+    terms = [((w**2)[:, None] * own**k).T @ s**k for k in range(5)]
     fourth = sum(b * t * (-centre) ** (4 - k) for k, (b, t) in enumerate(zip((1, 4, 6, 4, 1), terms, strict=True)))
     if evidence.unit_codes is not None:
-        variance = np.maximum(variance, _of_units(evidence.unit_codes, r, s, centre))
-    tested = np.triu((variance > _NOTHING * total) & (variance**2 > _FEWEST_BEHIND * fourth))
-    if not tested.any():
-        return None, None, ()
-    z = np.where(tested, np.abs(summed) / np.sqrt(np.where(tested, variance, 1.0)), 0.0)
-    first, second = np.unravel_index(int(np.argmax(z)), z.shape)
-    limit = max(_LEAST_LIMIT, -float(special.ndtri(_FAMILYWISE / (2 * np.count_nonzero(tested)))))
-    return float(z.max()), limit, tuple(dict.fromkeys((int(kept[first]), int(kept[second]))))
+        variance = np.maximum(variance, _of_units(evidence.unit_codes, r, own, s, centre))
+    tested = (variance > _NOTHING * total) & (variance**2 > _FEWEST_BEHIND * fourth)
+    return np.abs(summed) / np.sqrt(np.where(tested, variance, 1.0)), tested
 
 
-def _unbalanced(
-    evidence: Evidence, propensity: Propensity, names: Sequence[str]
-) -> tuple[float | None, float | None, tuple[str, ...]]:
-    """Return the largest weighted difference of a function of the covariates, in standard errors, its limit, and names.
-
-    Functions are those of the basis, and products and squares of its first normal scores (statistics.md, section 13).
-    """
-    basis, main = Basis.fitted(np.asarray(evidence.covariates), names)
-    few = range(min(basis.sorts[0], _MOST_FACTORS))
-    pairs = [(i, j) for i in few for j in few if i <= j]
-    both = [(basis.names[i], basis.names[j]) if i < j else (f"{basis.names[i]}, squared",) for i, j in pairs]
-    told: list[tuple[str, ...]] = [*((name,) for name in basis.names), *both]
-    products = np.clip(main[:, [i for i, _ in pairs]] * main[:, [j for _, j in pairs]], -_CLIP, _CLIP)
-    kept = np.r_[basis.spread, products.std(axis=0)] >= _LEAST_SPREAD
-    kept &= np.isfinite(np.r_[basis.spread, np.ones(len(pairs))])
-    g, member = np.hstack([main, products])[:, kept], evidence.member
-    weight = np.where(member, 0.0, propensity.odds)
-    weight, inside = weight / weight.sum(), member / member.sum()
-    means = inside @ g, weight @ g
-    parts = inside[:, None] * (g - means[0]) - weight[:, None] * (g - means[1])
-    if evidence.unit_codes is not None:
-        parts = np.stack([np.bincount(evidence.unit_codes, weights=column) for column in parts.T], axis=1)
-    z = np.abs(means[0] - means[1]) / np.sqrt(np.maximum((parts**2).sum(axis=0), _NOTHING))
-    worst = int(np.argmax(z))
-    limit = max(_LEAST_STACKED, -float(special.ndtri(0.05 / (2 * len(z)))))
-    return float(z[worst]), limit, told[int(np.flatnonzero(kept)[worst])]
-
-
-def _of_units(code: IntArray, r: FloatArray, s: FloatArray, centre: FloatArray) -> FloatArray:
-    """Return the variance (d, d) of the sums of r (p - c), with records of one unit together."""
+def _of_units(code: IntArray, r: FloatArray, own: FloatArray, s: FloatArray, centre: FloatArray) -> FloatArray:
+    """Return the variance (k, d) of the sums of r (p - c) of k columns with all, records of one unit together."""
     found = np.empty_like(centre)
     order = np.argsort(code, kind="stable")
     starts = np.flatnonzero(np.diff(code[order], prepend=-1))
-    for i in range(s.shape[1]):
-        parts = r[:, None] * (s[:, [i]] * s - centre[i])
+    for i in range(own.shape[1]):
+        parts = r[:, None] * (own[:, [i]] * s - centre[i])
         found[i] = (np.add.reduceat(parts[order], starts, axis=0) ** 2).sum(axis=0)
     return found

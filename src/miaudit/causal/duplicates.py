@@ -356,7 +356,7 @@ class Repeats:
         if len(values) != len(inside) or inside.all() or not inside.any():
             received = f"{len(values)} rows, {np.count_nonzero(inside)} of {len(inside)} members"
             raise InputError("member", "as many as rows, of both classes", received, "pass one for each row")
-        code = _codes(values)
+        code = content_codes(values)
         count, inner = np.bincount(code).astype(np.float64), np.bincount(code, weights=inside)
         p = float(inside.mean())
         v = p * (1 - p)
@@ -405,8 +405,9 @@ class Repeats:
         )
 
 
-def _codes(values: NDArray[np.generic]) -> IntArray:
-    """Number the distinct rows (n,)."""
+def content_codes(rows: ArrayLike) -> IntArray:
+    """Number the distinct rows (n,) of numbers (n, d), NaN equal to NaN, or of n texts."""
+    values = np.asarray(rows)
     if values.dtype.kind in "OUS":
         return np.unique(values.astype(np.str_), return_inverse=True)[1].astype(np.int64)
     mixed = np.zeros(len(values), dtype=np.uint64)

@@ -182,7 +182,8 @@ def auc(evidence: Evidence, propensity: PropensityLike | ArrayLike, **asked: Unp
     limits = [
         classical.auc_limits(x, variance, *sizes, confidence, freedom) for x in (clipped, min(max(further, 0.0), 1.0))
     ]
-    return Estimate(clipped, min(limits)[0], max(high for _, high in limits), confidence, note)
+    low, high = min(limits)[0], max(high for _, high in limits)
+    return Estimate(clipped, low, high, confidence, note, error=math.sqrt(variance))
 
 
 def roc(

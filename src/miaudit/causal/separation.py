@@ -30,13 +30,22 @@ def alone(evidence: Evidence, categories: Sequence[str] = ()) -> dict[str, float
     >>> alone(evidence)
     {'source': 1.0}
     """
+    return {name: auc for name, auc in ranked(evidence, categories).items() if auc > SEPARATED}
+
+
+def ranked(evidence: Evidence, categories: Sequence[str] = ()) -> dict[str, float]:
+    """Return the covariates with the AUC that each has alone, in its better direction, the largest first.
+
+    Parameters
+    ----------
+    evidence, categories : as of :func:`alone`
+    """
     x, member = evidence.covariates, evidence.member
     if x is None:
         return {}
     names = evidence.covariate_names or [f"covariate {i}" for i in range(x.shape[1])]
     found = {name: _auc(x[:, i], member, coded=name in categories) for i, name in enumerate(names)}
-    strong = {name: auc for name, auc in found.items() if auc > SEPARATED}
-    return dict(sorted(strong.items(), key=lambda item: -item[1]))
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
 def in_words(evidence: Evidence, blind: float | None, categories: Sequence[str] = ()) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from scipy import linalg
 from miaudit.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from miaudit.causal import covariates, crossfit
 from miaudit.causal.basis import Design
+from miaudit.causal.column_order import by_content
 from miaudit.causal.cores import at_once, grown
 from miaudit.causal.covariates import Categories, Encoding, Numbers, Table
 from miaudit.errors import InputError
@@ -117,6 +118,11 @@ class Folds:
         x = covariates.fit(encoding, table, seed=seed)(table)
         names = [f"component {i + 1}" for i in range(x.shape[1])]
         return cls.of(x, member, fold, names=names, kept=kept, seed=seed)
+
+    @cached_property
+    def sorted_x(self) -> FloatArray:
+        """The covariates (n, d) as trees read them: columns sorted by content, so that their order decides nothing."""
+        return self.x[:, by_content(self.x)]
 
     @property
     def learns_scores(self) -> bool:
@@ -219,9 +225,9 @@ def _boosted(folds: Folds, k: int, held: FloatArray) -> None:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     out, rows = folds.fold == k, folds.fold[folds.kept] != k
-    x, member = folds.x[folds.kept][rows], folds.member[folds.kept][rows]
+    x, member = folds.sorted_x[folds.kept][rows], folds.member[folds.kept][rows]
     trees = HistGradientBoostingClassifier(**_BOOSTED, random_state=folds.seed)
-    held[out] = crossfit.raw_logit(trees.fit(x, member), folds.x[out])
+    held[out] = crossfit.raw_logit(trees.fit(x, member), folds.sorted_x[out])
 
 
 def _few_bins(folds: Folds) -> dict[str, Any]:
@@ -298,7 +304,7 @@ class _Learned:
         inside = np.flatnonzero(~folds.member[folds.kept] & (folds.fold[folds.kept] != k))
         rows = folds.kept[inside]
         few = min(folds.x.shape[1], _MOST_TRIED)
-        near, far = (folds.x[some].astype(np.float32) for some in (rows, folds.fold == k))
+        near, far = (folds.sorted_x[some].astype(np.float32) for some in (rows, folds.fold == k))
         tree = ExtraTreeRegressor(min_samples_leaf=_LEAF, max_features=few)
         trees = grown(tree, _TREES, near, rankdata(score[rows]), seed=folds.seed)
         ridge = _Ridge.of(folds.features[k][inside], folds.designs[k].ridge)
@@ -394,7 +400,7 @@ class Regressed:
             for some, features in folds.held_out(k):
                 found[0, some] = intercept + features @ slopes
             trees = HistGradientBoostingRegressor(**options)
-            found[1, out] = trees.fit(folds.x[rows], values).predict(folds.x[out])
+            found[1, out] = trees.fit(folds.sorted_x[rows], values).predict(folds.sorted_x[out])
             found[2, out] = mine.of_trees(values)
 
         self._learned  # noqa: B018 (learned before the threads ask for it)

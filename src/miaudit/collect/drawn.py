@@ -39,6 +39,7 @@ from miaudit.models.command import (
     small,
     write_rows,
 )
+from miaudit.models.equal_outputs import EqualOutputs
 from miaudit.models.protocol import Kind, Traits
 from miaudit.models.script_files import file_digest
 from miaudit.models.shadow import Fits
@@ -336,14 +337,19 @@ def gather(
     """
     drawn = Drawn.of(campaign, copy.deepcopy(rng))  # a generator that spawned before would spawn others
     require_same(drawn, manifest)
-    shape, problems = (0, 0), dict[int, str]()
+    shape, problems, seen = (0, 0), dict[int, str](), EqualOutputs()
     for i, fit in enumerate(drawn.fits):
         try:
-            shape = _read(drawn, fit, manifest.place).shape  # which is let go of: one fit's outputs are held at a time
+            read_now = _read(drawn, fit, manifest.place)  # which is let go of: one fit's outputs are held at a time
+            shape = read_now.shape
+            if not fit.group:
+                learned = np.isin(np.arange(drawn.campaign.records.n), fit.rows)
+                seen.add(f"{fit.what} ({FITS}/{fit.folder})", read_now, learned)
         except MiauditError as error:
             problems[i] = str(error)
         if progress is not None:
             progress(i + 1, len(drawn.fits))
+    seen.require_none("folder")
     note = _what_is_missing(drawn, problems, manifest.place) if problems else ""
     if problems:
         _require_partial(drawn, problems, note, partial=partial)

@@ -134,8 +134,9 @@ def _given_member(records: Records, n: int) -> NDArray[Any]:
 
 
 def _fields(records: Records, design: str | None) -> dict[str, Any]:
-    """Fields of evidence; texts are covariates, so they belong to memberships that nobody drew."""
-    return {k: v for k, v in records.fields.items() if k != "text" or design in (None, "zero-run")}
+    """Fields of evidence; texts are covariates, so they belong to memberships that were not drawn here."""
+    given = records.member is not None or design in (None, "zero-run")
+    return {k: v for k, v in records.fields.items() if k != "text" or given}
 
 
 def _rows_of(whole: Evidence, rows: IndexArray) -> dict[str, Any]:

@@ -15,11 +15,13 @@ from miaudit.attacks.regression import squared_error
 from miaudit.auditing import seed
 from miaudit.auditing.pipeline import audit
 from miaudit.auditing.plan import Plan
+from miaudit.auditing.shared_records import require_none
 from miaudit.collect.outputs import GAUSSIAN_LIRA, Attack, Collected, from_outputs
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Findings
 from miaudit.io import frames, numeric, tables
+from miaudit.io.row_digests import row_digests
 from miaudit.models import fitted
 from miaudit.models.foreign import refuse_pickle
 
@@ -180,6 +182,7 @@ class _Sides:
             received = f"{y[0].dtype} {y[0].shape} and {y[1].dtype} {y[1].shape}"
             raise InputError("labels", "labels of one kind on both sides", received, "give both the same kind")
         _require_alike(*x)
+        _require_apart(x, y)
         return cls((x[0], x[1]), (y[0], y[1]))
 
     @property
@@ -198,6 +201,13 @@ class _Sides:
         if frames.is_frame(first):
             return frames.taken(frames.joined(first, second), order)
         return np.concatenate([first, second])[order]
+
+
+def _require_apart(x: Sequence[Any], y: Sequence[NDArray[Any]]) -> None:
+    """Refuse non-members that are members too, beyond what records that are equal by chance explain."""
+    digests = [digest for side, labels in zip(x, y, strict=True) for digest in row_digests(side, labels)]
+    member = np.arange(len(digests)) < len(y[0])
+    require_none(np.array(digests), member, "nonmembers")
 
 
 def _require_alike(first: Any, second: Any) -> None:

@@ -381,7 +381,7 @@ def from_tokens(
     names : from :data:`miaudit.attacks.tokens.ATTACKS`, optional
         Default: every score that the file has the arrays for. ``token_loss`` is ``loss``.
     k : share of least likely tokens, in (0, 1], of ``min_k`` and ``min_k_plus_plus``
-    design : of the evidence; texts are a covariate unless memberships were drawn
+    design : of the evidence; texts are a covariate, which also tests a declared design
     references : ``reference_loss`` is the loss of the reference model, of ``reference_logprobs``
 
     Examples
@@ -397,7 +397,7 @@ def from_tokens(
     records = token_files.read(path)
     wanted = None if not names else ["loss" if name == "token_loss" else name for name in names]
     scores = {**tokens.scores_of(records, wanted, k=k), **_reference_loss(records, references)}
-    text = records.text if design in (None, "zero-run") else None
+    text = records.text  # a covariate: it also shows whether chance decided, as a declared design says
     evidence = Evidence(
         score=scores,
         member=records.member,

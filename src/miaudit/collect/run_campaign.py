@@ -35,6 +35,8 @@ from miaudit.errors import InputError
 from miaudit.findings.audit import Vulnerability
 from miaudit.io import frames
 from miaudit.models import shadow
+from miaudit.models.equal_outputs import require_different
+from miaudit.models.given import GivenShadows
 from miaudit.models.protocol import traits_of
 from miaudit.models.shadow import ShadowOutputs
 
@@ -233,6 +235,13 @@ def _with_cost(collected: Collected, answers: Answers, progress: Progress | None
     return replace(collected, notes=(*collected.notes, cost.sentence))
 
 
+def _require_different(given: GivenShadows) -> None:
+    """Refuse shadow models that learned different records and have equal outputs."""
+    names = [f"shadow model {m}" for m in range(given.outputs.models)]
+    models = map(given.outputs.model, range(given.outputs.models))
+    require_different(models, given.outputs.included, names, "shadow.outputs_path")
+
+
 # -- what the models say ---------------------------------------------------------------------------------------------
 
 
@@ -292,6 +301,7 @@ class Answers:
         shadows, shadow_copies = (None, None) if trained is None else _parted(trained, n)
         pooled = None
         if given is not None:
+            _require_different(given)
             place = given.rows_in(n, campaign.records.y)
             shadows = None if place is None else given.on(place, draws.y)
             pooled = given.outputs if given.labelled else shadows  # with the labels of the data, which it is about

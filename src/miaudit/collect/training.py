@@ -14,6 +14,7 @@ from miaudit.collect.draws import Draws
 from miaudit.collect.stability import Replacements
 from miaudit.errors import InputError
 from miaudit.models import shadow
+from miaudit.models.equal_outputs import require_different as require_different_outputs
 from miaudit.models.protocol import traits_of
 from miaudit.models.shadow import ShadowOutputs
 
@@ -113,7 +114,21 @@ def trained_models(campaign: Campaign, draws: Draws, progress: Progress | None) 
     more = 0 if draws.replaced is None else len(draws.replaced.places) + (campaign.shadows.at_once > 1)
     more += len(draws.apart)
     trained = train_part(training(campaign, draws), progress, 0, len(draws.included) + more)
-    return trained.without(campaign.shadows.without)
+    kept = trained.without(campaign.shadows.without)
+    require_different(campaign, draws, kept)
+    return kept
+
+
+def require_different(campaign: Campaign, draws: Draws, trained: ShadowOutputs) -> None:
+    """Refuse models that learned different records and say the same of all of them.
+
+    The models of a multi-run differ by one record each, and may honestly agree: only all of them together count there.
+    """
+    if trained.labels.ndim > draws.y.ndim:  # each kept what it says of records of its own
+        return
+    numbers = np.delete(np.arange(len(draws.included)), np.asarray(campaign.shadows.without, dtype=np.intp))
+    names = [f"model {number}" for number in numbers]
+    require_different_outputs(map(trained.model, range(trained.models)), draws.included[numbers], names)
 
 
 def train_part(arguments: dict[str, Any], progress: Progress | None, before: int, total: int) -> ShadowOutputs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +13,9 @@ from miaudit.command.terminal import say, say_json
 from miaudit.errors import InputError, one_line
 
 if TYPE_CHECKING:
+    from miaudit.auditing.paired_records import Audited
     from miaudit.findings.audit import Findings
+    from miaudit.findings.comparison import SharedRecords
 
 
 def compare(
@@ -21,6 +23,15 @@ def compare(
         Path, typer.Argument(help="Results folder, findings.json or bundle of the one audit.", show_default=False)
     ],
     after: Annotated[Path, typer.Argument(help="And of the other.", show_default=False)],
+    evidence: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(
+            "--evidence",
+            metavar="BEFORE AFTER",
+            help="The files that the two audits read (.npz, .parquet or .csv), for a narrower interval. A column id "
+            "identifies the records; without it units, texts or covariates do.",
+        ),
+    ] = None,
     out: Out = None,
     overwrite: Overwrite = False,
     json: Json = False,
@@ -28,13 +39,21 @@ def compare(
     """Compare two audits, metric by metric, with an interval on each difference.
 
     In a pipeline: compare the audit of the last release with that of the next one; exit code 3 stops it.
+
+    The interval is narrower where the command can read the records of both audits: in two bundles that share all, or
+    with --evidence.
     """
+    from miaudit.auditing.paired_records import correlations
     from miaudit.findings.comparison import compare as contrast
     from miaudit.metrics.definition import difference
 
     names = _distinct([before, after])
-    found = contrast(_findings(before), _findings(after), names=(names[0], names[1]), repeat=repeat())
-    lines = [one_line(text) for text in (found.text, *(f"Caution: {caution}" for caution in found.cautions), "")]
+    files = evidence or (None, None)
+    first, second = _read(before, names[0], files[0]), _read(after, names[1], files[1])
+    options: dict[str, Any] = {"names": (names[0], names[1]), "shared": correlations(first, second)}
+    found = contrast(first.findings, second.findings, **options, repeat=repeat())
+    said = (found.text, *(f"Caution: {caution}" for caution in found.cautions), f"Note: {found.records}", "")
+    lines = [one_line(text) for text in said]
     for change in found.changes:
         limits = "-"
         if change.value is not None and change.low is not None and change.high is not None:
@@ -66,10 +85,19 @@ def history(
             raise InputError(received, f"none: the page is {audits[0] / 'index.html'}", received, "leave it out")
         _list(audits[0], json=json)
         return
+    from miaudit.auditing.paired_records import correlations
     from miaudit.findings.comparison import history as line_up
     from miaudit.report.comparison_page import VERDICTS
 
-    found = line_up(list(zip(_distinct(audits), map(_findings, audits), strict=True)), repeat=repeat())
+    before = None
+    read: list[tuple[str, Findings]] = []
+    shared: list[SharedRecords | None] = []
+    for name, path in zip(_distinct(audits), audits, strict=True):  # no more than two hold their records at a time
+        after = _read(path, name)
+        shared += [] if before is None else [correlations(before, after)]
+        read.append((name, after.findings))
+        before = after
+    found = line_up(read, shared=shared, repeat=repeat())
     steps = (one_line(f"{audit.name}: {audit.said} ({VERDICTS[audit.status]})") for audit in found.audits)
     lines = [one_line(found.text), "", *(f"  {step}" for step in steps)]
     deliver(found, lambda: "\n".join(lines), out, overwrite=overwrite, json=json)
@@ -95,24 +123,34 @@ def _list(folder: Path, *, json: bool) -> None:
     say("\n".join([*lines, "", f"Index: {folder / index_page.INDEX}"]))
 
 
-def _findings(path: Path) -> Findings:
+def _read(path: Path, name: str, evidence: Path | None = None) -> Audited:
+    """Read an audit from a results folder, a findings.json or a bundle, and its records.
+
+    The records are those of a file of evidence, or of a bundle that shares all.
+    """
+    from miaudit.auditing.paired_records import Audited
+    from miaudit.config import evidence_file
     from miaudit.findings import kind
     from miaudit.findings.audit import Findings
 
+    held = None
     if path.suffix.lower() == ".zip":
         from miaudit.bundle import read
 
-        held = read(path)
-        if held.tampered:
-            received = held.tampered[0].rstrip(".")
+        bundle = read(path)
+        if bundle.tampered:
+            received = bundle.tampered[0].rstrip(".")
             raise InputError("bundle", "one that fits its manifest", received, "run miaudit verify on it")
-        return held.findings
-    place = path / "findings.json" if path.is_dir() else path
-    content = kind.parse(place)
-    if content.get("kind", "audit") != "audit":
-        received = f"{content['kind']!r}"[:40]
-        raise InputError("findings", "findings of an audit", received, "name a folder that miaudit audit wrote")
-    return Findings.from_dict(content)
+        findings, held = bundle.findings, bundle.evidence() if bundle.share == "all" else None
+    else:
+        content = kind.parse(path / "findings.json" if path.is_dir() else path)
+        if content.get("kind", "audit") != "audit":
+            received = f"{content['kind']!r}"[:40]
+            raise InputError("findings", "findings of an audit", received, "name a folder that miaudit audit wrote")
+        findings = Findings.from_dict(content)
+    if evidence is not None:
+        return Audited(name, findings, *evidence_file.read(evidence, findings))
+    return Audited(name, findings, held)
 
 
 def _distinct(paths: list[Path]) -> list[str]:

@@ -316,9 +316,10 @@ def _runs_text(answer: dict[str, Any]) -> Iterator[str]:
         shown = ", ".join(f"{value:.2f} by {runs} run{'' if runs == 1 else 's'}" for runs, value in pairs)
         after = found["falls_after"]
         falls = "does not fall within 40 runs" if after is None else f"falls after about {after} runs"
+        falls += ", looked at after each"
         yield (
-            f"  true mu = {found['mu']:g}: on average {shown}; no audit of one run can show more than "
-            f"{found['ceiling']:.2f}; a claim of {found['claim']:g} {falls}, looked at after each"
+            f"  true mu = {found['mu']:g}: on average {shown}; of one run, bounds counted up to that mu have a mean of "
+            f"at most {written(found['ceiling'], '.2f', 'up')} (proven); a claim of {found['claim']:g} {falls}"
         )
 
 

@@ -169,14 +169,20 @@ COMMANDS: Mapping[str, Entry] = {
     "compare": Entry(
         "compare",
         "Compare two audits, metric by metric, with an interval on each difference.",
-        ("miaudit compare results/v1 results/v2 --out results/compared",),
-        "Exit codes: 0 no rise shown; 1 could not run; 2 usage; 3 leakage rose; 4 not comparable.",
+        (
+            "miaudit compare results/v1 results/v2 --out results/compared",
+            "miaudit compare v1.zip v2.zip",
+            "miaudit compare results/v1 results/v2 --evidence scores-v1.csv scores-v2.csv",
+        ),
+        "Exit codes: 0 no rise shown; 1 could not run; 2 usage; 3 leakage rose, or AFTER exceeds a limit; "
+        "4 not comparable.",
     ),
     "history": Entry(
         "compare",
         "Line up many audits of one model: a page with the primary metric over time, and each step compared.",
         ("miaudit history results/v1 results/v2 results/v3 --out results/history",),
-        "Exit codes, of the last step: 0 no rise shown; 1 could not run; 2 usage; 3 leakage rose; 4 not comparable.",
+        "Exit codes, of the last step: 0 no rise shown; 1 could not run; 2 usage; 3 leakage rose, or the last audit "
+        "exceeds a limit; 4 not comparable.",
     ),
     "export": Entry(
         "report",

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, NoReturn
 from miaudit.command.results import check_free, deliver, repeat
 from miaudit.command.terminal import progress
 from miaudit.errors import one_line
+from miaudit.findings.table import opened_with, proven, worded
 from miaudit.metrics.definition import percent, written
 
 if TYPE_CHECKING:
     from miaudit.config.audit import TableConfig
-    from miaudit.findings.table import TableFindings
+    from miaudit.findings.table import Attack, TableFindings
 
 
 def audit_table(
@@ -30,28 +31,37 @@ def audit_table(
 def text(findings: TableFindings) -> str:
     """The verdict and the attacks as lines of text."""
     counts, control = findings.counts, findings.positive_control
-    lead = findings.leading().text
-    both = {"All attacks": findings.verdict.text, "Record by record": findings.membership.verdict.text}
+    lead, audited = findings.leading().text, findings.membership
+    both = {"Copies and secrets": findings.verdict.text, "Record by record": audited.verdict.text}
     of_units = ""
     if "member_units" in counts:
         of_units = f" (of {counts['member_units']:,} and {counts['control_units']:,} units)"
     lines = [
         lead,
-        *(f"  {of}: {said}" for of, said in both.items() if said != lead),
+        *(f"  {of}: {said}" for of, said in both.items() if opened_with(said, proven(audited)) != lead),
         "",
         f"{counts['synthetic']:,} synthetic records, {counts['members']:,} members, {counts['control']:,} controls"
         + of_units,
+        "What decides:",
+        *(_line(attack) for attack in findings.attacks if attack.role == "blocking"),
+        f"  {'record by record':<28} {worded(audited.verdict.status, audited.design)}",
+        "What informs, and never decides:",
+        *(_line(attack) for attack in findings.attacks if attack.role == "informing"),
+        f"Positive control: {control.copies:,} copies planted under permuted labels were seen in {control.seen} of "
+        f"{control.repetitions} repetitions ({control.needed} are needed).",
+        findings.schema,
+        *(f"Note: {one_line(note)}" for note in findings.notes),
     ]
-    for attack in findings.attacks:
-        if attack.difference is None or attack.members.value is None or attack.control.value is None:
-            lines.append(f"  {attack.name:<28} {attack.note}")
-            continue
-        limits = f"[{written(attack.difference_low, '+.4f', 'down')}, {written(attack.difference_high, '+.4f', 'up')}]"
-        rates = f"{percent(attack.members.value):>7} members {percent(attack.control.value):>7} control"
-        weak = "; no better than a guess" if attack.weak else ""
-        lines.append(f"  {one_line(attack.name):<28} {rates}  difference {attack.difference:+.4f} {limits}{weak}")
-    seen = "was seen" if control.found else "was NOT seen"
-    lines.append(f"Positive control: with {control.copies:,} copied members added, the excess of copies {seen}.")
-    lines.append(findings.schema)
-    lines += [f"Note: {one_line(note)}" for note in findings.notes]
     return "\n".join(lines)
+
+
+def _line(attack: Attack) -> str:
+    """One attack: its rates, their difference, and what follows from it."""
+    if attack.difference is None or attack.members.value is None or attack.control.value is None:
+        return f"  {one_line(attack.name):<28} {attack.note}"
+    limits = f"[{written(attack.difference_low, '+.4f', 'down')}, {written(attack.difference_high, '+.4f', 'up')}]"
+    rates = f"{percent(attack.members.value):>7} members {percent(attack.control.value):>7} control"
+    detects = "no excess" if attack.detectable is None or attack.detectable >= 1 else percent(attack.detectable, "up")
+    follows = f"would detect {detects}" if attack.status is None else worded(attack.status, attack.status)
+    weak = "; no better than a guess" if attack.weak else ""
+    return f"  {one_line(attack.name):<28} {rates}  difference {attack.difference:+.4f} {limits}  {follows}{weak}"

@@ -40,6 +40,7 @@ from miaudit.dp.mechanism import Mechanism, from_mapping
 from miaudit.errors import InputError, Option, nearest, options_of
 from miaudit.evidence import DESIGNS, Design
 from miaudit.findings.about import About
+from miaudit.findings.policy import COPIES
 from miaudit.findings.table import TableFindings
 from miaudit.io.tables import read_yaml
 from miaudit.models.outputs import label_count
@@ -415,14 +416,18 @@ class TableConfig(Options):
         return "synthetic"
 
     def plan(self) -> Plan:
-        """Return the options of the audit record by record; the threshold is not of a metric that it has."""
-        return Options.plan(self.model_copy(update={"reporting": {**self.reporting, "threshold_for_concern": None}}))
+        """Return the options of the audit record by record: without the threshold and the limit of the attacks."""
+        own = {name: value for name, value in self.reporting.items() if name != "threshold_for_concern"}
+        limits = tuple(pair for pair in own.pop("limits", ()) if pair[0] != COPIES)
+        own |= {"limits": limits} if limits else {}
+        return Options.plan(self.model_copy(update={"reporting": own}))
 
     def attack_options(self) -> TablePlan:
         """Return the options of the attacks on the table."""
         options = {name: value for name, value in self.synthetic.items() if name in options_of(TablePlan)}
         if "threshold_for_concern" in self.reporting:
             options["threshold"] = self.reporting["threshold_for_concern"]
+        options |= {name: limit for name, limit in self.reporting.get("limits", ()) if name == COPIES}
         return TablePlan(**{"confidence": self.plan().confidence, **options})
 
     def findings(self, base: Path, *, rng: np.random.Generator, **options: Any) -> TableFindings:

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 from miaudit.auditing.plan import Bounds
 from miaudit.config.section import Keys, keys_of
-from miaudit.dp import selection
 from miaudit.dp.verdict import Claim
 from miaudit.errors import Option, options_of
 
@@ -49,7 +48,7 @@ PRIVACY = Keys(
 
 def bounds_of(section: Mapped) -> Bounds | None:
     """Return what a section asks of privacy bounds; None where none are wanted."""
-    options = {"guesses": selection.Pilot(), **section}
+    options = dict(section)
     if not options.pop("bounds", True):
         return None
     claim = options.pop("claim", None)

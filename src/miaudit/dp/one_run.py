@@ -9,41 +9,24 @@ surer the guesses. Both hold whatever the attack is, and however its guesses dep
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import get_args
 
 import numpy as np
 from scipy.special.cython_special import betainc, ndtr, ndtri
 
-from miaudit.arrays import BoolArray
-from miaudit.dp.ranking import Ranking
-from miaudit.dp.selection import (
-    CLEARLY,
-    GUESSES_FIRST,
-    CountBound,
-    CountTest,
-    Fixed,
-    Hedged,
-    Option,
-    Pilot,
-    by_turns,
-    choose,
-    one_sided,
-    two_sided,
-)
+from miaudit.dp.ranked_run import RankedRun
+from miaudit.dp.selection import GUESSES_FIRST, CountBound, Option
 from miaudit.dp.tradeoff import Gaussian, TradeOff
 from miaudit.dp.verdict import LowerBound, Parameter
-from miaudit.errors import DesignError, InputError, check_confidence, check_delta, finite, is_number
+from miaudit.errors import InputError, check_confidence, check_delta, finite, is_number
 from miaudit.evidence import Evidence
-from miaudit.metrics.trials import one_of_each
 
 __all__ = ["Inverse", "audit", "epsilon_lower_bound", "lower_bound", "mu_lower_bound", "p_value"]
 
 TOLERANCE = 1e-7
 LARGEST = 1e6
-UNFAIR = 2  # standard deviations; a fixed split of 56 to 44 in 1,000 records is 3.8 of them, and no coin
 FAIR_COINS = "inclusion of each record was an independent fair coin, tossed by the auditor"
 
 Inverse = Callable[[float], float]
@@ -295,11 +278,11 @@ def audit(
     delta : float in [0, 1)
         For "epsilon" only.
     guesses : int, an option of :mod:`miaudit.dp.selection`, or None
-        How many guesses; None chooses on a pilot, which also chooses between guessing on both sides of the median and
-        on one side only. Every other option guesses on both sides, the farthest from the median first; Hedged from
-        both ends in turn where the scores are lopsided.
+        How many guesses; None is Hedged(). Guesses are on both sides of the median, the farthest first. Hedged()
+        guesses from both ends in turn where the scores are lopsided. A pilot also chooses between both sides and one
+        side, and exceeds its level in large audits (see :class:`~miaudit.dp.selection.Pilot`).
     confidence : float in (0, 1), one-sided
-    rng : draws the pilot, the order of ties, the record of a unit, and the records left out for balance
+    rng : draws the order of ties, the record of a unit, the records left out for balance, and a pilot
 
     Returns
     -------
@@ -325,19 +308,12 @@ def audit(
     >>> evidence = Evidence(score=rng.normal(2.0 * member), member=member, design="one-run")
     >>> bound = audit(evidence, rng=rng)
     >>> 0.5 < bound.value < 2, bound.guesses
-    (True, 640)
+    (True, 400)
     """
     check_confidence(confidence)
     bound = count_bound(parameter, delta)
-    _require_one_run(evidence)
-    ranking, member, said = _independent_records(evidence, rng)
-    option = Fixed(guesses) if isinstance(guesses, int) and not isinstance(guesses, bool) else guesses
-    if isinstance(option, Fixed) and len(member) < option.count <= evidence.n:
-        said = (*said, f"{len(member):,} guesses instead of {option.count:,}, one at every record that was left")
-        option = Fixed(len(member))
-    ways = _ways(option, ranking, member, bound, rng)
-    found = choose(option, ways, confidence=confidence, rng=rng, gain=CLEARLY)
-    return replace(found, corrections=(*said, *found.corrections))
+    run = RankedRun.of(evidence, bound, rng)
+    return run.lower_bound(guesses, confidence)
 
 
 def count_bound(parameter: object, delta: float = 0.0) -> CountBound:
@@ -354,53 +330,6 @@ def count_bound(parameter: object, delta: float = 0.0) -> CountBound:
 @lru_cache(maxsize=64)  # one object per delta, so that what is worked out for it beforehand can be remembered
 def _epsilon_bound(delta: float) -> CountBound:
     return partial(epsilon_lower_bound, delta=delta)
-
-
-def _require_one_run(evidence: Evidence) -> None:
-    needs = "a one-run bound needs evidence whose inclusion was randomised within one run (design 'one-run')"
-    if evidence.design == "multi-run":
-        raise DesignError(f"{needs}, received 'multi-run'; use dp.multi_run, which needs no more than independent runs")
-    if evidence.design == "zero-run":
-        raise DesignError(f"{needs}, received 'zero-run'; use dp.zero_run, which corrects for how members were chosen")
-    if evidence.design is None:
-        raise DesignError(f"{needs}, received none; declare design='one-run' if an auditor tossed fair coins")
-
-
-def _independent_records(evidence: Evidence, rng: np.random.Generator) -> tuple[Ranking, BoolArray, tuple[str, ...]]:
-    """Return ranked scores and membership of one record per unit, balanced where they could be no fair coins."""
-    said: list[str] = []
-    rows = np.arange(evidence.n)
-    if evidence.unit_codes is not None:
-        rows = one_of_each(evidence.unit_codes, rng)
-        said.append(f"one record of each of {len(rows):,} units, drawn at random of {evidence.n:,} records")
-    member = evidence.member[rows]
-    sides = [rows[member], rows[~member]]
-    larger, smaller = sorted(map(len, sides), reverse=True)
-    if larger - smaller > UNFAIR * math.sqrt(len(rows)):
-        sides = [rng.permutation(side)[:smaller] for side in sides]
-        rows = np.sort(np.concatenate(sides))
-        said.append(
-            f"the larger class was cut at random from {larger:,} to {smaller:,} records: the counts are more than "
-            f"{UNFAIR} standard deviations from a fair coin's, and equal halves only approximate one"
-        )
-    return Ranking(evidence.score, evidence.ascending).take(rows), evidence.member[rows], tuple(said)
-
-
-def _ways(
-    guesses: object, ranking: Ranking, member: BoolArray, bound: CountBound, rng: np.random.Generator
-) -> Sequence[CountTest]:
-    if isinstance(guesses, Hedged):
-        order = by_turns if ranking.lopsided else two_sided
-        return [order(ranking, member, bound, rng=rng)]
-    first = two_sided(ranking, member, bound, rng=rng)
-    if not (guesses is None or isinstance(guesses, Pilot)):
-        return [first]
-    return [
-        first,
-        by_turns(ranking, member, bound, rng=rng),
-        one_sided(ranking, member, bound, guess=True, rng=rng),
-        one_sided(ranking, member, bound, guess=False, rng=rng),
-    ]
 
 
 # -- the f-DP test ----------------------------------------------------------------------------------------------------

@@ -17,27 +17,47 @@ from scipy.special.cython_special import ndtr
 
 from miaudit.dp.verdict import LowerBound
 
+_NEAR = 2  # places among the numbers of guesses
 _STRENGTHS = np.geomspace(0.05, 12.8, 53)  # of Gaussian attacks; the last errs once in 10^10 guesses
 
 
-@lru_cache(maxsize=64)
 def steps(
     counts: tuple[int, ...], canaries: int, bound: Callable[..., LowerBound], confidence: float
 ) -> tuple[tuple[float, int], ...]:
     """Return (parameter, guesses): from each parameter up, the guesses that serve a perfect Gaussian attack best.
 
-    Uses the number of records and the confidence, never a label or a score.
+    Uses the number of records and the confidence, never a label or a score. From 100 canaries on it is laid out for the
+    next number below with two digits, and scaled: audits of 1,213 and of 1,247 records share the layout of 1,200.
     """
+    rounded = _two_digits(canaries)
+    scaled = tuple(max(1, round(count * rounded / canaries)) for count in counts)
+    whole = dict(zip(scaled, counts, strict=True))
+    return tuple((start, whole[count]) for start, count in _laid_out(tuple(whole), rounded, bound, confidence))
 
+
+def _two_digits(number: int) -> int:
+    """Return the largest number of two significant digits that is not above a number."""
+    unit = int(10 ** max(0, len(str(number)) - 2))
+    return number // unit * unit
+
+
+@lru_cache(maxsize=64)
+def _laid_out(
+    counts: tuple[int, ...], canaries: int, bound: Callable[..., LowerBound], confidence: float
+) -> tuple[tuple[float, int], ...]:
     def value(correct: int, guesses: int) -> float:
         return bound(correct=correct, guesses=guesses, canaries=max(canaries, guesses), confidence=confidence).value
 
     found: list[tuple[float, int]] = []
+    near = range(len(counts))
     for mu in _STRENGTHS:
         values = {}
-        for count in counts:
+        for count in (counts[place] for place in near):
             values[count] = value(round(count * gaussian_accuracy(float(mu), count / max(canaries, count))), count)
-        best = max(counts, key=lambda count: values[count])
+        best = max(values, key=lambda count: values[count])
+        if values[best] > 0:  # the best number moves by a few places between strengths
+            place = counts.index(best)
+            near = range(max(0, place - _NEAR), min(len(counts), place + _NEAR + 1))
         if not found and values[best] > 0:
             found.append((0.0, best))
         elif found and best != found[-1][1] and values[best] > found[-1][0]:

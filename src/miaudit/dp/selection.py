@@ -1,14 +1,15 @@
-"""How many guesses an audit makes, and in what order: fixed, chosen on a pilot, or swept and paid for.
+"""How many guesses an audit makes, and in what order.
 
 Guessing at fewer records makes the guesses surer and the bound larger, up to a point that depends on the attack.
-Looking for that point on the audited labels is multiple testing (errata B6 and B19): here it is either paid for, or
-carries the name :class:`Exploratory`.
+Looking for that point on the audited labels is multiple testing (errata B6 and B19). Each option here divides the
+level, or ties numbers of guesses to parameters before the scores are seen, or says that it does neither
+(:class:`Pilot`, :class:`Exploratory`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -52,8 +53,9 @@ class Fixed:
 class Pilot:
     """Reveal the labels of some records drawn at random, choose on them, audit the others at the full level.
 
-    Given the pilot, inclusion of the other records is still independent and fair, so nothing has to be paid. The
-    default (statistics.md, section 9).
+    **It exceeds its level.** A pilot chooses the number of guesses from scores, and the mechanism writes the scores. At
+    a nominal 5%, worst mixtures of patterns exceed the true mu in 3.8% of audits of 10,000 records, 7.8% of 100,000 and
+    9.8% of 1,000,000. :class:`Hedged` keeps its level. For pure epsilon the choice is harmless.
 
     Parameters
     ----------
@@ -116,12 +118,12 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Hedged:
-    """Walk a schedule at most of the level, and test few guesses at the rest; no record is spent on the choice.
+    """Walk a schedule at one part of the level, and test a few fixed numbers of guesses at the rest. The default.
 
     A parameter is refuted where its own number of guesses refutes it at 1 - ``part`` of the level, or one of the
-    ``few`` at its part of the rest: a schedule that sees a few very strong canaries too. Where the scores are much
-    longer on one side than on the other, guesses come from both ends in turn; what is guessed, and where, may follow
-    from scores, and only how many guesses there are may not.
+    ``few`` at an equal share of the rest. The level follows from the union bound, at any number of records. Where the
+    scores are much longer on one side than on the other, guesses come from both ends in turn: which records are guessed
+    may follow from scores, but how many may not.
 
     Parameters
     ----------
@@ -130,18 +132,18 @@ class Hedged:
     few : floats in (0, 1]
         Of the records; numbers of guesses that are tried for every parameter.
     part : float in (0, 1)
-        Of the level, for the few, in equal parts.
+        Of the level, for the few, in equal shares.
     """
 
     fractions: tuple[float, ...] = Schedule.fractions
-    few: tuple[float, ...] = (0.005, 0.02)
-    part: float = 0.1
+    few: tuple[float, ...] = (0.0025, 0.01, 0.05, 0.2, 1.0)
+    part: float = 0.4
 
     def __post_init__(self) -> None:
         _check_fractions(self.fractions)
         _check_fractions(self.few, "few")
         if not (is_number(self.part) and 0 < self.part < 1):
-            raise InputError("part", "a number strictly between 0 and 1", repr(self.part), "0.1 is the default")
+            raise InputError("part", "a number strictly between 0 and 1", repr(self.part), "0.4 is the default")
 
     def confidences(self, confidence: float, few: int) -> tuple[float, float]:
         """Return the confidence of the schedule, and that of each of ``few`` fixed numbers of guesses."""
@@ -193,18 +195,18 @@ Option = Fixed | Pilot | Bonferroni | Schedule | Hedged | Exploratory
 
 
 def named(text: str) -> Option | int:
-    """Map the word at the door to its record: pilot, bonferroni, schedule, hedged, exploratory, or a number of guesses.
+    """Map a word to its record: hedged, bonferroni, schedule, pilot, exploratory, or a number of guesses.
 
     Examples
     --------
-    >>> named("pilot").share, named("500")
-    (0.2, 500)
+    >>> named("hedged").part, named("500")
+    (0.4, 500)
     """
     known: dict[str, Option] = {
-        "pilot": Pilot(),
+        "hedged": Hedged(),
         "bonferroni": Bonferroni(),
         "schedule": Schedule(),
-        "hedged": Hedged(),
+        "pilot": Pilot(),
         "exploratory": Exploratory(),
     }
     if text in known:
@@ -213,7 +215,7 @@ def named(text: str) -> Option | int:
         received = f"a number of {len(text):,} digits"
         raise InputError("guesses", "no more guesses than records", received, "make fewer guesses")
     if not (text.isascii() and text.isdecimal()):
-        hint = nearest(text, known) or "pilot is the default"
+        hint = nearest(text, known) or "hedged is the default"
         raise InputError("guesses", f"{', '.join(known)}, or a whole number", repr(text), hint)
     _check_counts("guesses", (int(text),))
     return int(text)
@@ -228,7 +230,7 @@ def check(option: object) -> None:
             Fixed(option)
             return
     allowed = "Fixed, Pilot, Bonferroni, Schedule, Hedged or Exploratory, a whole number, or None"
-    raise InputError("guesses", allowed, repr(option), "None chooses on a pilot")
+    raise InputError("guesses", allowed, repr(option), "None is Hedged()")
 
 
 class CountBound(Protocol):
@@ -268,6 +270,11 @@ class RankedTest(Protocol):
 
     def canaries(self, rows: IntArray) -> int:
         """Return the number of which fractions are taken; depends on covariates only."""
+        ...
+
+    @property
+    def from_counts(self) -> CountBound:
+        """Return a bound from counts, by which a schedule ties numbers of guesses to parameters beforehand."""
         ...
 
 
@@ -380,7 +387,7 @@ def choose(
 
     Parameters
     ----------
-    option : Fixed, Pilot, Bonferroni, Schedule, Hedged or Exploratory; an int means Fixed, None means Pilot()
+    option : Fixed, Pilot, Bonferroni, Schedule, Hedged or Exploratory; an int means Fixed, None means Hedged()
     tests : one or more of the same records in different orders
         A pilot chooses among them; every other option uses the first.
     confidence : in (0, 1), one-sided
@@ -396,8 +403,7 @@ def choose(
     Raises
     ------
     InputError
-        For more guesses than records, for ``Schedule`` and ``Hedged`` (they tie counts to parameters) with a test that
-        looks at more than counts, or an option that is none of these.
+        For more guesses than records, or an option that is none of these.
 
     Examples
     --------
@@ -414,21 +420,18 @@ def choose(
     test = tests[0]
     rows = np.arange(len(test.places))
     match option:
-        case None | Pilot():
-            return _piloted(option or Pilot(), tests, rows, confidence, rng, gain)
+        case None | Hedged():
+            return _hedged(option or Hedged(), test, rows, confidence)
+        case Pilot():
+            return _piloted(option, tests, rows, confidence, rng, gain)
         case Fixed(count):
             return test.bound(rows, _at_most(count, len(rows)), confidence)
         case int() if not isinstance(option, bool):
             return test.bound(rows, _at_most(Fixed(option).count, len(rows)), confidence)
         case Bonferroni() | Exploratory():
             return _swept(option, test, rows, confidence)
-        case Schedule() if isinstance(test, CountTest):
+        case Schedule():
             return _scheduled(option, test, rows, confidence)
-        case Hedged() if isinstance(test, CountTest):
-            return _hedged(option, test, rows, confidence)
-        case Schedule() | Hedged():
-            allowed, hint = "Fixed, Pilot, Bonferroni or Exploratory for this test", "use thinning with it"
-            raise InputError("guesses", allowed, type(option).__name__, hint)
     check(option)
     raise AssertionError(f"{option!r} passed the check")  # pragma: no cover
 
@@ -510,45 +513,54 @@ def _swept(option: Bonferroni | Exploratory, test: RankedTest, rows: IntArray, c
     )
 
 
-def _scheduled(option: Schedule, test: CountTest, rows: IntArray, confidence: float) -> LowerBound:
-    canaries = test.canaries(rows)
+def _scheduled(option: Schedule, test: RankedTest, rows: IntArray, confidence: float) -> LowerBound:
     counts = tuple(sorted(set(_numbers(option.fractions, test, rows))))
-    steps = schedule.steps(counts, canaries, test.from_counts, confidence)
-    best = schedule.walk([(start, test.bound(rows, count, confidence)) for start, count in steps])
-    perfect = schedule.walk([(start, test.counted(count, count, canaries, confidence)) for start, count in steps])
+    steps = schedule.steps(counts, test.canaries(rows), test.from_counts, confidence)
+    tested = [(start, test.bound(rows, count, confidence)) for start, count in steps]
     text = (
         f"each parameter was tested with a number of guesses tied to it beforehand ({_listed([c for _, c in steps])}), "
         "from 0 up to the first that was not rejected"
     )
-    first = test.bound(rows, steps[0][1], confidence)
-    return settled(replace(best, p_value=first.p_value, reachable=perfect.value), text)
+    best = replace(schedule.walk(tested), p_value=tested[0][1].p_value, reachable=_reachable(tested))
+    return settled(best, text)
 
 
-def _hedged(option: Hedged, test: CountTest, rows: IntArray, confidence: float) -> LowerBound:
-    canaries = test.canaries(rows)
+def _hedged(option: Hedged, test: RankedTest, rows: IntArray, confidence: float) -> LowerBound:
     few = sorted(set(_numbers(option.few, test, rows)))
     most, each = option.confidences(confidence, len(few))
     counts = tuple(sorted(set(_numbers(option.fractions, test, rows))))
-    steps = schedule.steps(counts, canaries, test.from_counts, most)
-
-    def walked(of: Callable[[int, float], LowerBound]) -> LowerBound:
-        """Walk where at each step the few may take the place of its own guesses, if they refute more."""
-        alone = max((of(count, each) for count in few), key=lambda bound: bound.value)
-        own = [(start, of(count, most)) for start, count in steps]
-        return schedule.walk([(start, bound if bound.value >= alone.value else alone) for start, bound in own])
-
-    best = walked(lambda count, at: test.bound(rows, count, at))
-    perfect = walked(lambda count, at: test.counted(count, count, canaries, at))
-    of_nothing = [(test.bound(rows, steps[0][1], most).p_value, 1 - option.part)]
-    of_nothing += [(test.bound(rows, count, each).p_value, option.part / len(few)) for count in few]
+    steps = schedule.steps(counts, test.canaries(rows), test.from_counts, most)
+    own = [(start, test.bound(rows, count, most)) for start, count in steps]
+    alone = [test.bound(rows, count, each) for count in few]
+    of_nothing = [(own[0][1].p_value, 1 - option.part), *((bound.p_value, option.part / len(few)) for bound in alone)]
     known = [p_value / part for p_value, part in of_nothing if p_value is not None]
-    p_value = min(1.0, *known) if len(known) == len(of_nothing) else None
     text = (
         f"each parameter was tested with a number of guesses tied to it beforehand ({_listed([c for _, c in steps])}) "
         f"at {1 - option.part:.0%} of the level, from 0 up to the first that was not rejected, "
-        f"and with {_listed(few)} guesses at the rest"
+        f"and with {_listed(few)} guesses at equal shares of the rest"
     )
-    return settled(replace(best, confidence=confidence, p_value=p_value, reachable=perfect.value), text)
+    best = replace(
+        _walked_beside(own, alone),
+        confidence=confidence,
+        p_value=min(1.0, *known) if len(known) == len(of_nothing) else None,
+        reachable=_reachable(own, alone),
+    )
+    return settled(best, text)
+
+
+def _walked_beside(own: Sequence[tuple[float, LowerBound]], alone: Sequence[LowerBound]) -> LowerBound:
+    """Walk steps where at each of them the best of ``alone`` takes the place of its own bound, if it is larger."""
+    best = max(alone, key=lambda bound: bound.value)
+    return schedule.walk([(start, bound if bound.value >= best.value else best) for start, bound in own])
+
+
+def _reachable(own: Sequence[tuple[float, LowerBound]], alone: Sequence[LowerBound] = ()) -> float | None:
+    """Return what the same walk shows if every guess is right; None where that is not known."""
+    if any(bound.reachable is None for bound in (*(bound for _, bound in own), *alone)):
+        return None
+    perfect = [(start, replace(bound, value=bound.reachable or 0.0)) for start, bound in own]
+    right = [replace(bound, value=bound.reachable or 0.0) for bound in alone]
+    return (_walked_beside(perfect, right) if right else schedule.walk(perfect)).value
 
 
 def settled(bound: LowerBound, correction: str) -> LowerBound:

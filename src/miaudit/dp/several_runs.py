@@ -6,6 +6,10 @@ each at a level t with P(Bin(K, t) >= j) = 1 - confidence (statistics.md, sectio
 run's p-value is valid given the runs before it. So j, K and t are fixed before the first run, every run that was
 started counts, and what a run's attack learned from (reference models, settings) comes from outside the runs, or from
 runs before it.
+
+The same holds for the number of guesses. From three runs on, the first run chooses it and is not audited; the others
+are (statistics.md, section 18). A pilot inside each run is refused: it is chosen on that run, and its excess over the
+level grows with the power of the number of runs.
 """
 
 from __future__ import annotations
@@ -21,7 +25,11 @@ from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray
 from miaudit.dp import one_run
-from miaudit.dp.selection import Option
+from miaudit.dp.earlier_runs import Choice
+from miaudit.dp.ranked_run import RankedRun
+from miaudit.dp.selection import Option, Pilot, Schedule
+from miaudit.dp.selection import check as check_guesses
+from miaudit.dp.shared_noise import require_own_noise
 from miaudit.dp.verdict import LowerBound, Parameter
 from miaudit.errors import DesignError, InputError, check_confidence, is_number
 from miaudit.evidence import Evidence
@@ -32,6 +40,7 @@ Counts = tuple[int, int, float]
 """Correct guesses, guesses and canaries of one run, as of :func:`miaudit.dp.one_run.mu_lower_bound`."""
 
 ALL_OF = 7  # up to here every run has to refute; beyond, all but one
+SCHEDULE_UP_TO = 0.4  # level of each run; above it a schedule is laid out by rounding (statistics.md, section 18)
 ALIKE = 5.0  # standard deviations by which two runs' coins agree more, or less, than independent ones
 FRESH = (
     "every run had coins and noise of its own, and every run that was started counts",
@@ -42,11 +51,11 @@ FRESH = (
 
 @dataclass(frozen=True)
 class AtLeast:
-    """A parameter is refuted where at least so many of the runs refute it; fixed before the first run.
+    """A parameter is refuted where at least so many of the audited runs refute it; fixed before the first run.
 
     Parameters
     ----------
-    runs : int from 1 to the number of runs; None: all of them up to seven, all but one from eight
+    runs : int from 1 to the number of audited runs; None: all of them up to seven, all but one from eight
     """
 
     runs: int | None = None
@@ -59,7 +68,8 @@ class AtLeast:
         """Return how many of ``several`` runs have to refute."""
         needed = self.runs or (several if several <= ALL_OF else several - 1)
         if needed > several:
-            raise InputError("at_least", f"at most the {several} runs", str(needed), "it is fixed before the runs")
+            hint = "it is fixed before the runs; from three on the first chooses the guesses and is not audited"
+            raise InputError("at_least", f"at most the {several} runs audited", str(needed), hint)
         return needed
 
     def level_of_each(self, several: int, confidence: float) -> float:
@@ -77,8 +87,10 @@ class AtLeast:
     def in_words(self, several: int, each: float) -> str:
         """Say what refutes a parameter, where each run is tested at a level."""
         needed = self.of(several)
-        which = "all of them refute" if needed == several else f"at least {needed} refute"
-        return f"a parameter is refuted where {which} it at level {each:.3g}"
+        which = f"at least {needed} of {several} audited runs refute it"
+        if needed == several:
+            which = "the audited run refutes it" if several == 1 else f"all {several} audited runs refute it"
+        return f"a parameter is refuted where {which} at level {each:.3g}"
 
 
 @dataclass(frozen=True)
@@ -212,7 +224,8 @@ def mu_lower_bound(
     Parameters
     ----------
     counts : (correct, guesses, canaries) of each run, in their order
-        As of :func:`miaudit.dp.one_run.mu_lower_bound`: guesses are fixed before that run's labels were seen.
+        As of :func:`miaudit.dp.one_run.mu_lower_bound`. The number of guesses of a run is fixed before its scores are
+        seen, or follows from runs before it. A run that chose it for the others is left out.
     confidence : float in (0, 1), one-sided, of the whole
     at_least : how many runs have to refute a parameter, as of :class:`AtLeast`; or :class:`Anytime`
 
@@ -269,16 +282,22 @@ def audit(
     Parameters
     ----------
     runs : evidence of design "one-run", one score each, in the order of the runs
-    parameter, delta, guesses, rng : as of :func:`miaudit.dp.one_run.audit`
-    confidence, at_least : as of :func:`mu_lower_bound`
+    parameter, delta : as of :func:`miaudit.dp.one_run.audit`
+    guesses : int, an option of :mod:`miaudit.dp.selection`, or None
+        None: from three runs on, run 1 chooses the number of guesses and their order, and is not audited. Of two, run 1
+        is audited by Hedged() and run 2 as run 1 chose. With Anytime each run is audited as the runs before it chose.
+        Any other option settles the guesses of every run, and all runs are audited. A pilot is refused.
+    confidence : as of :func:`mu_lower_bound`
+    at_least : as of :func:`mu_lower_bound`, of the audited runs
+    rng : draws the order of ties, records of units, and records left out for balance
 
     Raises
     ------
     DesignError
         For evidence that no fair coins decided.
     InputError
-        For runs of different lengths, and for coins or scores that are no independent ones: copies, or the halves that
-        were left over by each other.
+        For runs of different lengths, for coins or scores that are no independent ones (copies, or the halves that were
+        left over by each other), for a pilot, and for a schedule where each run is tested above level .4.
 
     Examples
     --------
@@ -288,8 +307,107 @@ def audit(
     >>> 1.2 < audit(runs, rng=rng).value < 2
     True
     """
-    asked: dict[str, Any] = {"parameter": parameter, "delta": delta, "guesses": guesses, "at_least": at_least}
-    return combined(of_each(runs, confidence=confidence, rng=rng, **asked), confidence=confidence, at_least=at_least)
+    ranked = RankedRuns.of(runs, parameter=parameter, delta=delta, guesses=guesses, rng=rng)
+    return ranked.lower_bound(confidence=confidence, at_least=at_least)
+
+
+@dataclass(frozen=True, eq=False)
+class RankedRuns:
+    """Several runs, each ranked once, and how the guesses at each are settled.
+
+    Attributes
+    ----------
+    runs : in their order
+    guesses : int, an option, or None: chosen on earlier runs
+    """
+
+    runs: tuple[RankedRun, ...]
+    guesses: Option | int | None
+
+    @classmethod
+    def of(
+        cls,
+        runs: Sequence[Evidence],
+        *,
+        parameter: Parameter = "mu",
+        delta: float = 0.0,
+        guesses: Option | int | None = None,
+        rng: np.random.Generator,
+    ) -> RankedRuns:
+        """Rank runs that can be independent; arguments as of :func:`audit`."""
+        check_guesses(guesses)
+        if isinstance(guesses, Pilot) and len(runs) > 1:
+            allowed, hint = "an option that needs no labels of the run itself", "leave it out: the first run chooses"
+            raise InputError("guesses", f"{allowed}, with several runs", "a pilot", hint)
+        require_independent(runs)
+        bound = one_run.count_bound(parameter, delta)
+        children = rng.spawn(len(runs))
+        return cls(tuple(RankedRun.of(run, bound, one) for run, one in zip(runs, children, strict=True)), guesses)
+
+    def first(self, several: int) -> RankedRuns:
+        """Return the first so many runs."""
+        return replace(self, runs=self.runs[:several])
+
+    def audited(self, at_least: int | Anytime | None = None) -> int:
+        """Return how many of the runs are audited: all, or all but the first where that chooses for the others."""
+        several = len(self.runs)
+        if self.guesses is not None:
+            return several
+        return several - 1 if several > 2 or isinstance(at_least, Anytime) else several
+
+    def level(self, confidence: float, at_least: int | Anytime | None = None) -> float:
+        """Return the level at which each audited run is tested."""
+        return combination(at_least).level_of_each(max(1, self.audited(at_least)), confidence)
+
+    def of_each(self, *, confidence: float, at_least: int | Anytime | None = None) -> tuple[LowerBound, ...]:
+        """Return the bounds of the audited runs, each at confidence 1 - :meth:`level`."""
+        each = 1 - self.level(confidence, at_least)
+        if self.guesses is not None:
+            _check_schedule(self.guesses, 1 - each, len(self.runs))
+            return tuple(self._by_itself(place, each) for place in range(len(self.runs)))
+        first, last = len(self.runs) - self.audited(at_least), len(self.runs)
+        return tuple(self._chosen(place, each, at_least) for place in range(first, last))
+
+    def lower_bound(self, *, confidence: float, at_least: int | Anytime | None = None) -> LowerBound:
+        """Return the lower bound of all runs together."""
+        bounds = self.of_each(confidence=confidence, at_least=at_least)
+        if not bounds:
+            return self._none_audited(confidence)
+        found = combined(bounds, confidence=confidence, at_least=at_least)
+        several = len(self.runs)
+        if len(bounds) == several and (self.guesses is not None or several == 1):
+            return found
+        chosen = Choice.on(self.runs[:1], bounds[0].confidence).in_words(self.runs[0])
+        text = f"run 1 chose {chosen}"
+        if len(bounds) < several:
+            text += ", and is not audited itself"
+        if isinstance(at_least, Anytime) and several > 2:
+            text += "; each later run was audited as all runs before it chose"
+        return replace(found, corrections=(*self.runs[0].notes, text, *found.corrections))
+
+    def alone(self, place: int, confidence: float) -> LowerBound:
+        """Return the bound of one run by itself at the confidence of the whole."""
+        if self.guesses is not None:
+            return self._by_itself(place, confidence)
+        return self._chosen(place, confidence, None)
+
+    def _by_itself(self, place: int, confidence: float) -> LowerBound:
+        return self.runs[place].lower_bound(self.guesses, confidence)
+
+    def _chosen(self, place: int, confidence: float, at_least: int | Anytime | None) -> LowerBound:
+        """Return the bound of a run as earlier runs chose; the first has none, and is audited by the default."""
+        if place == 0:
+            return self._by_itself(0, confidence)
+        earlier = self.runs[:place] if isinstance(at_least, Anytime) else self.runs[:1]
+        return Choice.on(earlier, confidence).lower_bound(self.runs[place], confidence)
+
+    def _none_audited(self, confidence: float) -> LowerBound:
+        """Return the bound of one run that only chooses for the next: 0."""
+        found = self._by_itself(0, confidence)
+        text = "the first run chooses for the next and is not audited itself"
+        notes = (*self.runs[0].notes, text)
+        counts: dict[str, Any] = {"correct": None, "guesses": None, "canaries": None}
+        return replace(found, value=0.0, p_value=None, reachable=0.0, corrections=notes, **counts)
 
 
 def of_each(
@@ -302,13 +420,9 @@ def of_each(
     at_least: int | Anytime | None = None,
     rng: np.random.Generator,
 ) -> list[LowerBound]:
-    """Return the bound of each run at confidence 1 - :func:`level`: what :func:`audit` combines, with its arguments."""
-    require_independent(runs)
-    each = combination(at_least).level_of_each(len(runs), confidence)
-    return [
-        one_run.audit(run, parameter=parameter, delta=delta, guesses=guesses, confidence=1 - each, rng=child)
-        for run, child in zip(runs, rng.spawn(len(runs)), strict=True)
-    ]
+    """Return the bounds of the audited runs that :func:`audit` combines, with its arguments."""
+    ranked = RankedRuns.of(runs, parameter=parameter, delta=delta, guesses=guesses, rng=rng)
+    return list(ranked.of_each(confidence=confidence, at_least=at_least))
 
 
 def combined(bounds: Sequence[LowerBound], *, confidence: float, at_least: int | Anytime | None = None) -> LowerBound:
@@ -337,7 +451,7 @@ def combined(bounds: Sequence[LowerBound], *, confidence: float, at_least: int |
         first,
         value=way.largest(values, confidence),
         confidence=confidence,
-        method=f"{len(bounds)} runs of the same training, {way.in_words(len(bounds), each)}; {first.method}",
+        method=f"runs of the same training, {way.in_words(len(bounds), each)}; {first.method}",
         p_value=way.p_value(silent) if len(silent) == len(bounds) else None,
         correct=None,
         guesses=None,
@@ -369,6 +483,7 @@ def require_independent(runs: Sequence[Evidence]) -> None:
             received = f"{pair}, whose memberships have a correlation of {alike:.2f}"
             hint = "toss coins anew for each run; shadow models with exact halves are no runs of each other"
             raise InputError("runs", "members drawn by independent coins in each run", received, hint)
+    require_own_noise(runs)
 
 
 def _correlation(one: Evidence, other: Evidence) -> float:
@@ -394,6 +509,13 @@ def _of_counts(
     each = combination(at_least).level_of_each(len(counts), confidence)
     found = [bound(correct=c, guesses=r, canaries=m, confidence=1 - each) for c, r, m in counts]
     return combined(found, confidence=confidence, at_least=at_least)
+
+
+def _check_schedule(guesses: Option | int, level_of_each: float, several: int) -> None:
+    if isinstance(guesses, Schedule) and several > 1 and level_of_each > SCHEDULE_UP_TO + 1e-9:
+        allowed = f"no schedule where each run is tested above level {SCHEDULE_UP_TO:g}"
+        received = f"a schedule at level {level_of_each:.3g} of each of {several} runs"
+        raise InputError("guesses", allowed, received, "leave it out: the first run chooses")
 
 
 def combination(at_least: int | Anytime | None) -> Combination:

@@ -62,6 +62,7 @@ __all__ = [
 AtLeastOne = Annotated[float, Ge(1)]
 Rates = Annotated[tuple[Share, ...], MinLen(2)]
 Shares = Annotated[tuple[Share, ...], MinLen(1)]
+WITHHELD = "withheld: "
 _METRIC = ("name", "estimator", "value", "low", "high", "confidence", "note")
 _SCALAR = str | float | bool | None
 _BOOTSTRAP = Keys({"low": float | None, "high": float | None, "replicates": Positive})
@@ -103,7 +104,7 @@ class Metric:
     ----------
     name : ``auc``, ``tpr_at_fpr_0.001``, ``advantage``, ``balanced_accuracy`` or ``ate``
     estimator : ``raw`` for the classical estimate
-    value : None where only an upper limit can be given
+    value : None where only an upper limit can be given, or where the metric is withheld
     low, high : confidence limits; None where there is none
     confidence : of the interval
     note : what must be said with it
@@ -124,6 +125,11 @@ class Metric:
     precision: Annotated[Mapping[str, float | None], _PRECISION] | None = None
 
     @property
+    def withheld(self) -> bool:
+        """Whether it must not be judged, for the reason in the note."""
+        return self.value is None and self.low is None and self.high is None and self.note.startswith(WITHHELD)
+
+    @property
     def interval(self) -> str:
         """The interval in words, or the upper limit alone where there is no value.
 
@@ -134,6 +140,8 @@ class Metric:
         >>> Metric("tpr_at_fpr_0.001", "raw", None, 0.0, 0.2, 0.95).interval
         'at most 20%'
         """
+        if self.withheld:
+            return "withheld"
         if self.value is None:
             return "not resolved" if self.high is None else f"at most {amount(self.name, self.high, 'up')}"
         if self.low is None or self.high is None:
@@ -571,12 +579,10 @@ class Findings(FindingsRecord):
 
     def __str__(self) -> str:
         """Verdict, headline metrics and bounds on a screen: at most 24 lines of at most 100 characters."""
-        counts = self.counts
-        head = [
-            *wrap(f"{self.qualifier}{self.verdict.text}", WIDTH, max_lines=4),
-            f"{counts.members:,} members, {counts.nonmembers:,} non-members ({counts.of}); "
-            f"design: {self.design or 'not declared'}; score: {shorten(self.scores[0].score, 30)}",
-        ]
+        counts, design = self.counts, self.design or "not declared"
+        size = f"{counts.members:,} members, {counts.nonmembers:,} non-members ({counts.of})"
+        head = wrap(f"{self.qualifier}{self.verdict.text}", WIDTH, max_lines=4)
+        head.append(f"{size}; design: {design}; score: {shorten(self.scores[0].score, 30)}")
         metrics = [f"  {metric.name:<20} {metric.reading}" for metric in foremost(self.metrics)]
         bounds = [
             f"  {bound.parameter} >= {at_least(bound.value)}"

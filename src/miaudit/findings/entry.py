@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from miaudit.findings.audit import Metric
-from miaudit.findings.comparison import followed
+from miaudit.findings.comparison import estimate_in_words
 from miaudit.findings.verdict import code_of
 from miaudit.metrics.definition import label
 
@@ -82,7 +82,7 @@ def _audit(name: str, content: Mapping[str, Any]) -> Entry:
         for m in content["metrics"]
         if m["name"] == primary
     ]
-    said, limits = followed(measured, content["design"])
+    said, limits = estimate_in_words(measured, content["design"])
     return Entry(
         name,
         "audit",

@@ -66,8 +66,10 @@ class Measured(Protocol):
     def high(self) -> float | None: ...
 
 
-def reason(found: Audited, auc: Measured | None) -> Literal["no correction", "wrong way", "not declared"]:
+def reason(found: Audited, auc: Measured | None) -> Literal["no correction", "wrong way", "constant", "not declared"]:
     """Return why a verdict is not testable."""
+    if ": Every record has the same" in found.verdict.text:
+        return "constant"
     if found.design == "zero-run" and not found.is_corrected:
         return "no correction"
     inverted = auc is not None and auc.high is not None and auc.high < 0.5
@@ -98,6 +100,11 @@ def of(found: Audited, primary: Measured | None, auc: Measured | None) -> Iterat
         yield Step("Audit the next version in the same way, and compare.", made.comparison)
     elif status == "inconclusive":
         yield from _more_records(found, primary, made)
+    elif status == "refused" and found.design != "zero-run":
+        yield Step(
+            "If members were not assigned at random, declare the design zero-run.", made.again("--design", "zero-run")
+        )
+        yield _DRAW
     elif status == "refused":
         yield Step("See, before any new scores are computed, which columns or records would help.", made.outlook())
         yield _DRAW
@@ -107,6 +114,8 @@ def of(found: Audited, primary: Measured | None, auc: Measured | None) -> Iterat
             "" if made.option("--covariates") else made.again("--covariates", "COLUMNS"),  # else: those are none
         )
         yield _DRAW
+    elif reason(found, auc) == "constant":
+        yield Step("Check how the scores were made: every record has the same one.")
     elif reason(found, auc) == "wrong way":
         yield from _turn(made)
     if found.design is None:

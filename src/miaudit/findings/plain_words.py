@@ -120,6 +120,8 @@ Random guessing would find 100.
 
 def _said(found: Audited, primary: Measured | None, auc: Measured | None) -> str:
     verdict = found.verdict
+    if verdict.status == "refused" and found.design != "zero-run":
+        return "Not answered: the evidence contradicts the declared design, so nothing can be concluded from it."
     if verdict.status == "refused":
         return "Not answered: members and non-members differ too much to separate memorisation from that difference."
     if verdict.status == "not-testable":
@@ -140,6 +142,8 @@ def _without_answer(found: Audited, primary: Measured | None, auc: Measured | No
     reason = next_steps.reason(found, auc)
     if reason == "wrong way":
         return "Not answered: the scores are lower for members, where they should be higher."
+    if reason == "constant":
+        return "Not answered: every record has the same score, so the attack cannot say anything about membership."
     if reason == "no correction":
         return (
             "Not answered: members were not assigned at random, so an attack may see the difference between two groups "

@@ -19,19 +19,22 @@ class SeveralRuns:
     Attributes
     ----------
     runs : how many there are
+    audited : how many of them are audited; one fewer where the first chose the number of guesses for the others
     records : of each
     score : that the bounds are of
     level : in (0, 1), of the one-run tests that are combined
     refuting : what refutes a parameter, in words
     auc : of that score, run by run
-    alone : bound of each run by itself, at the confidence of the whole
+    alone : bound of each run by itself, at the confidence of the whole; empty where no confidence attaches to it
     by_number : bounds of the first run, the first two, ...; of all of them at the end. Which number counts was fixed
         beforehand: the others show what fewer runs would have given
-    ceiling : of one run (:func:`miaudit.dp.ceiling.one_run_ceiling`), if mu were as claimed; None without such a claim
+    ceiling : proven limit of the mean of min(bound, mu) of one run (:func:`miaudit.dp.ceiling.one_run_ceiling`), if mu
+        were as claimed; None without such a claim
     text : the same as a sentence or two
     """
 
     runs: Positive
+    audited: NotNegative
     records: Positive
     score: str
     level: Inside

@@ -12,9 +12,14 @@ from miaudit.arrays import Count, Share
 from miaudit.findings.audit import Findings
 from miaudit.findings.fidelity import Fidelity
 from miaudit.findings.kind import FindingsRecord, Keys, Whole
+from miaudit.findings.verdict import LimitResult
+from miaudit.metrics.definition import at_least, percent
 
 _COLUMN = Keys({"name": str, "kind": str})
 Status = Literal["flagged", "clear", "inconclusive"]
+Role = Literal["blocking", "informing"]
+WORDS = {"flagged": "Concern", "clear": "Within the limits"}  # every other status: "Not answered", and the reason
+_OPENINGS = (*WORDS.values(), "Not answered")
 _EXIT_CODES: dict[str, int] = {"clear": 0, "flagged": 3, "inconclusive": 4, "not-testable": 4, "refused": 4}
 _OF_CLAIMS = {"refuted": "flagged", "not-refuted": "clear", "not-testable": "not-testable"}
 
@@ -38,11 +43,16 @@ class Attack:
     ----------
     name : "copies", "singling out, univariate", "linkability", "inference: income", ...
     members, control : rates of success
-    difference, difference_low, difference_high : of the two rates, with limits that hold for all attacks together
+    difference, difference_low, difference_high : of the two rates, with limits that hold for this attack alone
     risk, risk_low, risk_high : (members - control) / (1 - control); None where it is not defined
     by_chance : how often a guess is right that looks at no record; None where the attack has none
-    threshold : difference above which it raises concern
-    status : "flagged" (lower limit above the threshold), "clear" (upper limit at most that) or "inconclusive"
+    role : "blocking" attacks decide the verdict, "informing" ones never do
+    threshold : difference above which a blocking attack raises concern; None for an informing one
+    status : of a blocking attack: "flagged" (lower limit, corrected for the number of blocking attacks, above the
+        threshold), "clear" (upper limit at most the plan's threshold) or "inconclusive"; None for an informing one
+    p : one-sided p-value against the threshold, or against no difference where there is none; not corrected
+    corrected_low : lower limit of the difference, corrected for the number of attacks of the same role
+    detectable : smallest excess that the attack detects in four of five cases at a one-sided level of 5%; 1 where none
     weak : whether it is no better on members than a guess
     note : what must be said with it
     """
@@ -57,23 +67,44 @@ class Attack:
     risk_low: float | None
     risk_high: float | None
     by_chance: float | None
-    threshold: float
-    status: Status
+    role: Role
+    threshold: float | None
+    status: Status | None
+    p: Share | None
+    corrected_low: float
+    detectable: Share | None
     weak: bool
     note: str = ""
+
+    @property
+    def above_chance(self) -> bool:
+        """Whether an excess is shown, corrected for the number of attacks of the same role."""
+        return self.corrected_low > 0
 
 
 @dataclass(frozen=True)
 class TableVerdict:
-    """All attacks against their thresholds, as a word and a sentence.
+    """The blocking attacks (copies, and the secrets that the plan names) against their limits.
 
-    Its status is "not-testable" where membership was not randomised, or nobody said so: differences in success then mix
-    what the table gives away with how members and control records differ. It is "refused" where no interval holds.
+    Its status is "not-testable" where membership was not randomised, or nobody declared it: differences in success then
+    mix what the table gives away with how members and control records differ. It is "refused" where no interval holds.
+
+    Attributes
+    ----------
+    status : "flagged", "clear", "inconclusive", "not-testable" or "refused"
+    text : the verdict in sentences
+    confidence : of each interval
+    reason : "undeclared" where nobody declared how membership was decided; else None
+    exceeded : limits that are exceeded
+    unresolved : limits that these records leave open
     """
 
     status: Status | Literal["not-testable", "refused"]
     text: str
     confidence: Share
+    reason: Literal["undeclared"] | None = None
+    exceeded: tuple[LimitResult, ...] = ()
+    unresolved: tuple[LimitResult, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -83,20 +114,31 @@ class TableVerdict:
 
 @dataclass(frozen=True)
 class PositiveControl:
-    """What this audit would have said of the same table with copies of some members added.
+    """Whether this audit sees copies of one per cent of the members, where nothing else tells members from others.
 
-    ``copies`` members were added, ``share`` of the table's rows; ``found`` says whether the excess of exact copies was
-    seen. ``auc`` and ``auc_low`` are those of the distance then.
+    The labels of members and control records are permuted, so that what the table itself gives away plays no part. Then
+    copies of some "members" are added to the table, and the copies are compared. This is repeated.
+
+    Attributes
+    ----------
+    copies : "members" that were copied each time
+    share : of all "members"
+    excess : by which the planted copies alone raised the rate of copies among "members" above that of the others, on
+        average; less than ``share`` where records stand in the table anyway, or have equals
+    rate : share of the others of which the table then holds a copy, on average
+    repetitions, seen : how often it was tried, and how often the excess of copies was seen
+    needed : how often it must be seen
+    found : whether it was
     """
 
     copies: Count
     share: Share
+    excess: float
+    rate: Share
+    repetitions: Count
+    seen: Count
+    needed: Count
     found: bool
-    members: Share
-    control: Share
-    difference_low: float
-    auc: Share
-    auc_low: Share
 
 
 class Leading(NamedTuple):
@@ -112,8 +154,8 @@ class TableFindings(FindingsRecord):
 
     Attributes
     ----------
-    verdict : of the attacks
-    attacks : in the order of the page
+    verdict : of the blocking attacks
+    attacks : the blocking ones, then the informing ones
     positive_control : the same audit of a table that is known to leak
     membership : findings of the record-wise audit of the attacks' scores
     fidelity : of the table; None where it was not asked for
@@ -143,7 +185,7 @@ class TableFindings(FindingsRecord):
 
     @property
     def exit_code(self) -> int:
-        """3 where the attacks or the record-wise audit raise concern, else 4 where one has no answer, else 0."""
+        """3 where blocking attacks or the record-wise audit raise concern, else 4 where one has no answer, else 0."""
         codes = {self.verdict.exit_code, self.membership.exit_code}
         return next(code for code in (3, 4, 0) if code in codes)
 
@@ -165,7 +207,8 @@ class TableFindings(FindingsRecord):
         """Return status and text of the one verdict that decides the exit code.
 
         It is the attacks' verdict, the record-wise one, or the claim: the first of them that has the exit code of all.
-        Where raw differences answer nothing the record-wise verdict comes first.
+        Where raw differences answer nothing the record-wise verdict comes first. The first sentence names an epsilon
+        that is proven and that nobody claimed.
         """
         one = self.membership
         found = [Leading(self.verdict.status, self.verdict.text), Leading(one.verdict.status, one.verdict.text)]
@@ -173,4 +216,50 @@ class TableFindings(FindingsRecord):
             found.reverse()
         if one.claim is not None:
             found.append(Leading(_OF_CLAIMS[one.claim.status], one.claim.text))
-        return next((part for part in found if _EXIT_CODES[part.status] == self.exit_code), found[0])
+        lead = next((part for part in found if _EXIT_CODES[part.status] == self.exit_code), found[0])
+        return lead._replace(text=opened_with(lead.text, proven(one)))
+
+
+def worded(status: str, design: str | None) -> str:
+    """Return the word for a status that people read; "Not answered" gives its reason.
+
+    Examples
+    --------
+    >>> worded("clear", "one-run"), worded("not-testable", None), worded("not-testable", "zero-run")
+    ('Within the limits', 'Not answered (undeclared)', 'Not answered (not testable)')
+    """
+    reason = "undeclared" if status == "not-testable" and design is None else status.replace("-", " ")
+    return WORDS.get(status, f"Not answered ({reason})")
+
+
+# -- what is proven, whatever the verdict ------------------------------------------------------------------------------
+
+
+def proven(audited: Findings) -> str:
+    """Return the largest lower bound on epsilon (or else mu) above 0 that nobody claimed, as a clause; else ""."""
+    shown = [bound for bound in audited.bounds if bound.value > 0]
+    if audited.claim is not None or not shown:
+        return ""
+    bound = max(shown, key=lambda one: (one.parameter == "epsilon", one.value))
+    at = f" at delta = {bound.delta:g}" if bound.parameter == "epsilon" else ""
+    article = "an" if bound.parameter == "epsilon" else "a"
+    least = at_least(bound.value)
+    return f"{article} {bound.parameter} of at least {least}{at} is proven ({percent(bound.confidence)} confidence)"
+
+
+def opened_with(text: str, clause: str) -> str:
+    """Put a clause into the first sentence of a verdict's text, unless it is there.
+
+    Examples
+    --------
+    >>> opened_with("Within the limits: few copies.", "an epsilon of at least 0.3 is proven")
+    'Within the limits, but an epsilon of at least 0.3 is proven: few copies.'
+    >>> opened_with("Concern: copies.", "")
+    'Concern: copies.'
+    """
+    if not clause or clause in text:
+        return text
+    word, colon, rest = text.partition(": ")
+    if not colon or not word.startswith(_OPENINGS):
+        return f"{clause[:1].upper()}{clause[1:]}. {text}"
+    return f"{word}, {'and' if word == 'Concern' else 'but'} {clause}: {rest}"

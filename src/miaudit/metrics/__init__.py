@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from miaudit.errors import on_demand
 
 if TYPE_CHECKING:
-    from miaudit.metrics import bootstrap, classical, definition, roc, trials, units
+    from miaudit.metrics import bootstrap, classical, definition, influence, roc, trials, units
 
-__all__ = ["bootstrap", "classical", "definition", "roc", "trials", "units"]
+__all__ = ["bootstrap", "classical", "definition", "influence", "roc", "trials", "units"]
 
 __getattr__, __dir__ = on_demand(__name__, __all__)

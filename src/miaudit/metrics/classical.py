@@ -16,6 +16,7 @@ from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.evidence import Evidence
+from miaudit.metrics import influence
 from miaudit.metrics.roc import Roc
 from miaudit.metrics.units import Units
 
@@ -38,6 +39,8 @@ class Estimate:
     confidence : of the interval, in (0, 1)
     note : what must be said with the number; empty if nothing
     step_value : for a TPR, the value without a randomised threshold inside tie blocks
+    error : standard error of the value, for a causal AUC, where the interval also covers a value that is one step
+        further; None where it is not kept
     """
 
     value: float | None
@@ -46,6 +49,7 @@ class Estimate:
     confidence: float
     note: str = ""
     step_value: float | None = None
+    error: float | None = None
 
     @property
     def resolved(self) -> bool:
@@ -184,8 +188,7 @@ class Sample:
         n1, n0 = len(inside), len(outside)
         m1, m0 = float(inside.mean()), float(outside.mean())
         if self.units is not None:
-            influence = np.where(self.member, (self.score - m1) / n1, -(self.score - m0) / n0)
-            variance = self.units.variance(influence)
+            variance = self.units.variance(self.influence_on_difference())
             freedom = self.units.freedom
             enough = min(self.units.members, self.units.nonmembers) >= 2
         else:
@@ -199,22 +202,25 @@ class Sample:
         low, high = student_limits(m1 - m0, math.sqrt(variance), freedom, confidence)
         return Estimate(m1 - m0, low, high, confidence)
 
+    def influence_on_auc(self) -> FloatArray:
+        """Influence (n,) of each record on the AUC."""
+        return influence.on_auc(self.roc, self.member, self.ascending)
+
+    def influence_on_tpr(self, fpr: float) -> FloatArray:
+        """Influence (n,) of each record on the TPR at an FPR."""
+        return influence.on_tpr(self.roc, self.member, self.ascending, fpr)
+
+    def influence_on_difference(self) -> FloatArray:
+        """Influence (n,) of each record on the difference of the mean scores."""
+        return influence.on_difference(self.score, self.member)
+
     @cached_property
     def _auc_variance(self) -> float:
         return delong_variance(self.roc) if self.units is None else self._clustered_auc_variance(self.units)
 
     def _clustered_auc_variance(self, units: Units) -> float:
         """Variance of the AUC with dependent records (Obuchowski 1997), units with records of both classes included."""
-        fpr, tpr = self.roc.fpr, self.roc.tpr
-        below = 1 - (fpr[1:] + fpr[:-1]) / 2  # of each member at a vertex
-        above = (tpr[1:] + tpr[:-1]) / 2
-        n1, n0, auc = self.roc.n_members, self.roc.n_nonmembers, self.roc.auc
-        falling = self.ascending[::-1]
-        at_vertex = (np.diff(self.roc.true_positive) + np.diff(self.roc.false_positive)).astype(np.intp)
-        inside, outside = (np.repeat(part, at_vertex) for part in ((below - auc) / n1, (above - auc) / n0))
-        influence = np.empty(len(falling))
-        influence[falling] = np.where(self.member[falling], inside, outside)
-        return units.variance(influence)
+        return units.variance(self.influence_on_auc())
 
     @cached_property
     def _units_falling(self) -> tuple[IntArray, IntArray]:
@@ -483,12 +489,14 @@ def advantage_limits(
 def joined(first: float, second: float, opposition: float = 0.0) -> float:
     """Half-width of a difference from those of its two parts: their root sum of squares, more where they oppose.
 
+    ``opposition`` is the correlation of the errors of the two, with its sign turned.
+
     Examples
     --------
-    >>> joined(3.0, 4.0), joined(3.0, 4.0, opposition=1.0)
-    (5.0, 7.0)
+    >>> joined(3.0, 4.0), joined(3.0, 4.0, opposition=1.0), joined(3.0, 4.0, opposition=-1.0)
+    (5.0, 7.0, 1.0)
     """
-    return math.sqrt(first * first + second * second + 2 * opposition * first * second)
+    return math.sqrt(max(0.0, first * first + second * second + 2 * opposition * first * second))
 
 
 def wilson_limits(rate: float, trials: float, confidence: float) -> tuple[float, float]:

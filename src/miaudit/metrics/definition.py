@@ -17,6 +17,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import partial
 from typing import Literal
 
+from miaudit.arrays import FloatArray
 from miaudit.errors import Offered
 from miaudit.metrics.classical import Estimate, Sample, tpr_name
 
@@ -45,6 +46,8 @@ class Definition:
         :mod:`miaudit.causal.effects`, which has the metrics that are built in; None: not for zero-run evidence
     outcome_model : whether its causal estimate may use the plan's estimator; else it has Hajek weights
     fpr : of a TPR at an FPR
+    influence : function of a :class:`~miaudit.metrics.classical.Sample`, the influence (n,) of each record on the
+        estimate; None where it is not known: two audits that share records are then compared by wide limits
     """
 
     name: str
@@ -57,6 +60,7 @@ class Definition:
     causal: Callable[..., Estimate] | None = None
     outcome_model: bool = False
     fpr: float | None = None
+    influence: Callable[[Sample], FloatArray] | None = None
 
     @property
     def bounded(self) -> bool:
@@ -75,7 +79,14 @@ class Definition:
 
 
 _AUC = Definition(
-    "auc", "AUC", "the area under the ROC curve (0.5 is chance)", Sample.auc, 0.5, 0.55, outcome_model=True
+    "auc",
+    "AUC",
+    "the area under the ROC curve (0.5 is chance)",
+    Sample.auc,
+    0.5,
+    0.55,
+    outcome_model=True,
+    influence=Sample.influence_on_auc,
 )
 _ADVANTAGE = Definition(
     "advantage", "Advantage, largest TPR − FPR", "the largest TPR - FPR (0 is chance)", Sample.advantage, 0.0, 0.05
@@ -96,6 +107,7 @@ _ATE = Definition(
     0.0,
     form="digits",
     outcome_model=True,
+    influence=Sample.influence_on_difference,
 )
 BUILT_IN = {metric.name: metric for metric in (_AUC, _ADVANTAGE, _BALANCED_ACCURACY, _ATE)}
 METRICS = Offered("miaudit.metrics", Definition, BUILT_IN)
@@ -119,6 +131,7 @@ def tpr_at_fpr(fpr: float) -> Definition:
         0.05 if fpr <= _LARGEST_FPR_OF_LEVELS else min(round(fpr + 0.05, 12), 1.0),
         form="percent",
         fpr=fpr,
+        influence=partial(Sample.influence_on_tpr, fpr=fpr),
     )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from miaudit.findings.comparison import Audited, Change, Comparison, History
+from miaudit.findings.comparison import ADDED, NOT_CAUSAL, Audited, Change, Comparison, History, is_not_causal
 from miaudit.findings.next_steps import Step
 from miaudit.metrics import definition
-from miaudit.metrics.definition import amount, chance, difference, difference_limits, label
+from miaudit.metrics.definition import amount, chance, difference, difference_limits, label, percent
 from miaudit.report import page_frame
 from miaudit.report.drawing import BLUE, GREY, INK, distinct, finished, in_rows, over, scaled, tips, upright
 
@@ -23,7 +23,10 @@ _STATUS = {
     "not-comparable": ("refused", "Not comparable"),
 }
 VERDICTS = page_frame.WORDS
-_NOT_CAUSAL = "raw, not causal"  # how the note of such a change begins
+_NARROWER = Step(
+    "Compare again with the records of both audits: the interval is then narrower.",
+    "miaudit compare BEFORE AFTER --evidence BEFORE.csv AFTER.csv",
+)
 _MOST_DRAWN = 60
 _ROW = 34
 
@@ -45,7 +48,10 @@ def page(findings: Comparison | History) -> str:
     else:
         status, what = findings.status, "Two audits compared"
         shown = {"rows": [_row(change) for change in findings.changes], "audits": [], "steps": []}
+        shown["deciding"] = _deciding(findings)
     tone, word = _STATUS[status]
+    if _exceeds(findings) and status != "rose":
+        tone, word = "flagged", f"{word}, and the later audit exceeds a limit"
     return page_frame.render(
         "comparison_page.html",
         findings,
@@ -57,12 +63,29 @@ def page(findings: Comparison | History) -> str:
     )
 
 
+def _exceeds(findings: Comparison | History) -> bool:
+    """Whether the later audit exceeds a limit."""
+    later = findings.later if isinstance(findings, Comparison) else findings.audits[-1].status
+    return later == "flagged"
+
+
+def _deciding(findings: Comparison) -> str:
+    """Say which metrics decide, at which confidence."""
+    sure = percent(findings.confidence)
+    names = ", ".join(map(label, findings.followed))
+    if len(findings.followed) > 1:
+        how = f"The result is about {len(findings.followed)} metrics of the later audit, which share the error level"
+        return f"{how}: {names}. The intervals of the table have {sure} confidence each, without that correction."
+    one = f"The result is about one metric of the later audit, {names}, at {sure} confidence."
+    return f"{one} The other metrics are not corrected for their number."
+
+
 def _plain(findings: Comparison | History) -> str:
     """Say the metric that decides in numbers that anybody knows; nothing where nothing is shown of it."""
     metric, before, after = definition.of(findings.primary), None, None
     if isinstance(findings, Comparison):
         of = (findings.before, findings.after)
-        changes = [c for c in findings.changes if c.name == findings.primary and not _is_not_causal(c)]
+        changes = [c for c in findings.changes if c.name == findings.primary and not is_not_causal(c)]
         if findings.status != "not-comparable" and changes:
             before, after = changes[0].before, changes[0].after
     else:
@@ -82,11 +105,13 @@ def _plain(findings: Comparison | History) -> str:
 
 
 def _steps(findings: Comparison | History) -> list[Step]:
-    """What to do next, by the last comparison."""
+    """What to do next, by the last comparison and by the verdict of the last audit."""
     if isinstance(findings, Comparison):
         status, last = findings.status, findings.after
     else:
         status, last = findings.changes[-1].status, findings.audits[-1].name
+    if _exceeds(findings) and status != "rose":
+        return [Step(f"Hold back {last}: its own audit exceeds a limit, whatever the one before showed.")]
     if status == "rose":
         return [
             Step(f"Hold back {last}, and look for what changed: data, number of epochs, regularisation, noise."),
@@ -99,7 +124,9 @@ def _steps(findings: Comparison | History) -> list[Step]:
             )
         ]
     if status == "no-difference":
-        return [Step("Audit more records if a smaller rise would matter: four times as many about halve the interval.")]
+        more = Step("Audit more records if a smaller rise would matter: four times as many about halve the interval.")
+        known = isinstance(findings, History) or any(c.correlation is not None for c in findings.changes)
+        return [more] if known else [_NARROWER, more]
     return [
         Step(f"Keep {last} as the one to beat, and compare the next version with it."),
         Step("What is left is said by its own audit: less leakage is not none."),
@@ -109,24 +136,21 @@ def _steps(findings: Comparison | History) -> list[Step]:
 def _row(change: Change) -> dict[str, str]:
     name = change.name
     low, high = change.low, change.high
+    added = f"; {ADDED}" if ADDED in change.note else ""
     return {
         "name": _name(change),
         "before": amount(name, change.before),
         "after": amount(name, change.after),
         "difference": "–" if change.value is None else f"{change.value:+.4f}",
-        "limits": difference_limits(low, high) if low is not None and high is not None else change.note,
+        "limits": f"{difference_limits(low, high)}{added}" if low is not None and high is not None else change.note,
     }
 
 
 def _name(change: Change) -> str:
     said = "" if change.estimator == "raw" else f" ({change.estimator})"
-    if _is_not_causal(change):
-        said = f" ({_NOT_CAUSAL})"
+    if is_not_causal(change):
+        said = f" ({NOT_CAUSAL})"
     return f"{label(change.name)}{said}"
-
-
-def _is_not_causal(change: Change) -> bool:
-    return bool(change.note.startswith(_NOT_CAUSAL))
 
 
 def _differences(findings: Comparison) -> dict[str, alt.LayerChart]:
@@ -138,12 +162,12 @@ def _differences(findings: Comparison) -> dict[str, alt.LayerChart]:
         }
         for c in findings.changes
         if c.value is not None and c.low is not None and c.high is not None
-        if definition.of(c.name).bounded and not _is_not_causal(c)
+        if definition.of(c.name).bounded and not is_not_causal(c)
     ]
     if not rows:
         return {}
     title = f"{findings.after} less {findings.before}, with intervals"
-    said = ["Right of the dashed line: more leakage. Intervals as for independent audits, wide where they are not."]
+    said = ["Right of the dashed line: more leakage."]
     return {
         "differences": intervals(rows, axis="difference", against=0.0, title=title, said=said),
     }

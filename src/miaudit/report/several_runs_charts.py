@@ -1,4 +1,4 @@
-"""The chart of several runs: the bound by their number, each run by itself, and what one run can show at most."""
+"""The chart of several runs: the bound by their number, each run by itself, and a proven limit of one run."""
 
 from __future__ import annotations
 
@@ -37,9 +37,12 @@ def charts(found: SeveralRuns, claim: ClaimVerdict | None, confidence: float) ->
     layers.append(points.encode(y=alt.Y("together:Q", **y), tooltip=shown))
     title = f"{found.runs} runs together show a mu of at least {at_least(found.by_number[-1])} ({percent(confidence)})"
     said = ["Blue: the first run, the first two, and so on. Grey: each run by itself."]
+    if found.audited < found.runs:
+        said.append("From three runs on, run 1 chooses the number of guesses and is not audited.")
     if found.ceiling is not None and claim is not None:
         top = at_most(found.ceiling)
-        said.append(f"Red: the claim, {claim.value:g}. Orange dashes: what one run can show of it on average, {top}.")
+        proven = f"a proven limit of the mean that one run can show of it, {top}"
+        said.append(f"Red: the claim, {claim.value:g}. Orange dashes: {proven}.")
     values = ", ".join(f"{row['run']}: {row['said']}" for row in rows)
     return {"runs": finished(layers, title, said, f"{title}. By the number of runs: {values}.", _HEIGHT)}
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.audit import LowerBound, Metric, ScoreFindings, foremost
 from miaudit.findings.next_steps import Step, repeated
-from miaudit.findings.table import Attack, PositiveControl, Rate, TableFindings
+from miaudit.findings.table import Attack, PositiveControl, Rate, TableFindings, opened_with, proven, worded
 from miaudit.metrics import definition
-from miaudit.metrics.definition import amount, at_least, at_most, label, percent, points
+from miaudit.metrics.definition import at_least, at_most, label, percent, points
 from miaudit.report import audit_charts, fidelity_charts, page_frame
 from miaudit.report.drawing import (
     BLUE,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 _OF_AUDIT = ("roc-log", "distribution", "bounds")
 NAMES = ("differences", "rates", *_OF_AUDIT, *fidelity_charts.NAMES)
-_WORDS = page_frame.WORDS | {"not-testable": "No answer"}
+_LEAD = re.compile(r"(?:Concern|Within the limits|Not answered(?: \([a-z ]+\))?)(?:, (?:and|but) |: )")
 _LONGEST = 26
 
 
@@ -47,8 +48,8 @@ def charts(findings: TableFindings) -> dict[str, alt.LayerChart]:
 def page(findings: TableFindings) -> str:
     """Write findings of an audit of a table as one self-contained HTML page."""
     membership, lead = findings.membership, findings.leading()
-    word = _WORDS[lead.status]
-    text = lead.text.removeprefix(f"{word}: ")
+    word = worded(lead.status, membership.design)
+    text = _LEAD.sub("", lead.text, count=1) if _LEAD.match(lead.text) else lead.text
     return page_frame.render(
         "table_page.html",
         findings,
@@ -56,10 +57,14 @@ def page(findings: TableFindings) -> str:
         overall={**lead._asdict(), "word": word, "said": text[:1].upper() + text[1:]},
         plain=_plain(findings),
         steps=_steps(findings),
-        attacks=[_row(row) for row in findings.attacks],
+        blocking=[_row(row) for row in findings.attacks if row.role == "blocking"],
+        informing=[_row(row) for row in findings.attacks if row.role == "informing"],
         control=_control(findings.positive_control),
         membership={
             "text": membership.verdict.text,
+            "leads": opened_with(membership.verdict.text, proven(membership)) == lead.text,
+            "word": worded(membership.verdict.status, membership.design),
+            "tone": membership.verdict.status,
             "design": membership.design or "not declared",
             "scores": [_score(score) for score in membership.scores],
             "metrics": [label(metric.name) for metric in _shown(membership.scores[0])],
@@ -78,15 +83,16 @@ def _plain(findings: TableFindings) -> str:
     """Say the attack that leads in numbers that anybody knows; nothing where differences answer nothing."""
     if findings.verdict.status in ("not-testable", "refused"):
         return ""
-    shown = [row for row in findings.attacks if row.difference is not None]
+    shown = [row for row in findings.attacks if row.difference is not None and row.role == "blocking"]
     flagged = [row for row in shown if row.status == "flagged"]
     if not shown:
         return ""
     row = max(flagged or shown, key=lambda one: one.difference_low)
     right = [f"{1000 * (rate.value or 0.0):,.0f}" for rate in (row.members, row.control)]
-    meant = {"flagged": "the table gives the difference away", "clear": "no difference that matters"}
-    said = meant.get(row.status, "chance alone can explain the difference, or not: more records would tell")
-    return f"Of 1,000 tries on members the attack {row.name!r} is right in {right[0]}, on others in {right[1]}: {said}."
+    meant = {"flagged": "the table gives the difference away", "clear": "the difference is within the limit"}
+    said = meant.get(row.status or "", "chance alone may explain the difference")
+    tries = f"Of 1,000 members the attack {row.name!r} is right about {right[0]}, of 1,000 control records about"
+    return f"{tries} {right[1]}: {said}."
 
 
 def _steps(findings: TableFindings) -> list[Step]:
@@ -95,16 +101,14 @@ def _steps(findings: TableFindings) -> list[Step]:
     if status == "flagged":
         return [
             Step("Do not hand on this table."),
-            Step("Make another with a promise of differential privacy.", "miaudit synthesise TABLE.csv"),
-            Step("Then audit that one in the same way.", command),
+            Step("Make another table with differential privacy.", "miaudit synthesise TABLE.csv"),
+            Step("Then audit that table in the same way.", command),
         ]
     if status == "clear":
-        said = "These attacks show little. That is no promise: one follows from differential privacy alone."
+        said = "These attacks found no excess above the limits. Only differential privacy gives a guarantee."
         return [Step(said, "miaudit synthesise TABLE.csv")]
     if status == "inconclusive":
-        return [
-            Step("Audit with more members and control records: four times as many about halve the intervals.", command)
-        ]
+        return [Step("Audit with more members and control records, as the verdict says.", command)]
     draw = "If not, let chance decide before the next table which records go in."
     declared = Step(
         "Did chance decide which records went in? Then declare it.", f"{command} --design one-run" * bool(command)
@@ -124,10 +128,22 @@ def _row(row: Attack) -> dict[str, Any]:
         "by_chance": "–" if row.by_chance is None else percent(row.by_chance),
         "difference": _difference(row),
         "risk": risk,
-        "word": _WORDS[row.status],
+        "word": "" if row.status is None else worded(row.status, row.status),
         "tone": row.status,
-        "note": "; ".join(text for text in (row.note, "no better than a guess" if row.weak else "") if text),
+        "limit": "" if row.threshold is None else _limit(row),
+        "detectable": "none" if (row.detectable or 1.0) >= 1 else points(row.detectable or 1.0, "up"),
+        "note": "; ".join(text for text in (row.note, *_besides(row)) if text),
     }
+
+
+def _limit(row: Attack) -> str:
+    return points(row.threshold) if row.threshold else "any excess"
+
+
+def _besides(row: Attack) -> list[str]:
+    above = row.role == "informing" and row.above_chance
+    said = ("no better than a guess", row.weak), ("an excess is shown", above)
+    return [text for text, holds in said if holds]
 
 
 def _rate(rate: Rate) -> str:
@@ -142,14 +158,11 @@ def _difference(row: Attack) -> str:
 
 
 def _control(control: PositiveControl) -> str:
-    seen = "sees it" if control.found else "does NOT see it: that it finds nothing in the table itself means little"
+    seen = "sees them" if control.found else "does NOT see them: that it finds no copies in the table means little"
     return (
-        f"With copies of {control.copies:,} members added to the table ({percent(control.share)} of its rows), "
-        f"equal records are found for {percent(control.members)} of the members and "
-        f"{percent(control.control)} of the control records, and the audit {seen}. "
-        f"The AUC of the distance would then be {control.auc:.3f} (from "
-        f"{amount('auc', control.auc_low, 'down')}): few copies hardly move an average, which is why they are "
-        "counted by themselves."
+        "The labels of members and control records are permuted, so that a leak of the table plays no part, and copies "
+        f'of {control.copies:,} "members" ({percent(control.share)}) are planted. The excess of copies is seen in '
+        f"{control.seen} of {control.repetitions} repetitions, {control.needed} are needed: the audit {seen}."
     )
 
 
@@ -190,7 +203,7 @@ def _differences(findings: TableFindings) -> alt.LayerChart:
     ]
     x = scaled("Success on members less success on control records", zero=True, format="+~%", tickCount=7)
     base = over(rows).encode(y=in_rows("attack", 185, title="Attack"))
-    threshold = max(row.threshold for row in findings.attacks)
+    threshold = max(findings.plan.get("threshold", 0.0), *(row.threshold or 0.0 for row in findings.attacks))
     points = base.mark_point(filled=True, size=80, color=BLUE, opacity=1)
     layers = [
         upright(0.0, x, GREY, strokeDash=[2, 3]),
@@ -198,10 +211,14 @@ def _differences(findings: TableFindings) -> alt.LayerChart:
         base.mark_rule(strokeWidth=3, color=BLUE, opacity=0.45).encode(x=alt.X("low:Q", **x), x2="high:Q"),
         points.encode(x=alt.X("value:Q", **x), tooltip=tips(attack="Attack", text="Difference")),
     ]
-    flagged = sum(row.status == "flagged" for row in findings.attacks)
-    title = f"{flagged} of {len(findings.attacks)} attacks succeed on members more often than the threshold allows"
+    deciding = [row for row in findings.attacks if row.role == "blocking"]
+    flagged = sum(row.status == "flagged" for row in deciding)
+    title = f"{flagged} of {len(deciding)} attacks that decide succeed on members more often than their limit allows"
     sure = percent(findings.verdict.confidence)
-    said = [f"Intervals hold for all attacks together at {sure}. Grey dots: no difference. Red dashes: the threshold."]
+    said = [
+        f"Each interval holds at {sure}. The attacks that decide come first. Grey dots: no difference. Red dashes: the "
+        "limit, except of copies, for which any excess counts."
+    ]
     alternative = "; ".join(f"{row['attack']}: {row['text']}" for row in rows)
     return finished(layers, title, said, f"{title}. {alternative}.", max(90, 24 * len(rows) + 10))
 

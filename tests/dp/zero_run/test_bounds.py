@@ -14,7 +14,7 @@ from miaudit.causal import propensity
 from miaudit.causal.balance import judge_overlap, measure
 from miaudit.causal.propensity import LearningCurve, Propensity
 from miaudit.dp import one_run, zero_run
-from miaudit.dp.selection import Bonferroni, Exploratory, Fixed, Pilot, Schedule
+from miaudit.dp.selection import Bonferroni, Exploratory, Fixed, Hedged, Pilot, Schedule
 from miaudit.dp.tradeoff import Gaussian
 from miaudit.dp.zero_run import Composition, Conditional, PoissonBinomial, Sides, Thinning, composition
 from miaudit.dp.zero_run import audit as zero_run_audit
@@ -176,8 +176,26 @@ def test_a_schedule_ties_counts_to_parameters() -> None:
     ev, oracle = gaussian(2000)
     found = zero_run.mu_lower_bound(ev, oracle, guesses=Schedule(), rng=rng())
     assert 0 < found.value < 2
-    with pytest.raises(InputError, match="use thinning with it"):
-        zero_run.epsilon_lower_bound(ev, oracle, guesses=Schedule(), rng=rng())
+    assert 0 < zero_run.epsilon_lower_bound(ev, oracle, guesses=Schedule(), rng=rng()).value < 6
+
+
+@pytest.mark.parametrize("correction", ["thinning", "conditional", "poisson-binomial"])
+def test_the_default_is_a_hedged_schedule_around_what_covariates_say(correction: str) -> None:
+    ev, oracle = gaussian(2000)
+    bound = zero_run.epsilon_lower_bound if correction == "poisson-binomial" else zero_run.mu_lower_bound
+    found, same = (bound(ev, oracle, guesses=option, correction=correction, rng=rng()) for option in (None, Hedged()))
+    assert found == same
+    assert any("equal shares of the rest" in text for text in found.corrections)
+
+
+def test_after_thinning_fractions_are_of_the_coins_that_no_label_decides() -> None:
+    """Other coins keep another number of records; the numbers of guesses stay."""
+    ev, oracle = gaussian(2000)
+    texts = set()
+    for seed in range(4):
+        found = zero_run.mu_lower_bound(ev, oracle, rng=np.random.default_rng(seed))
+        texts.add(next(text for text in found.corrections if "equal shares of the rest" in text))
+    assert len(texts) == 1
 
 
 def test_at_no_shift_every_correction_is_one_run() -> None:

@@ -122,3 +122,39 @@ def test_bad_input_is_refused() -> None:
         nearest_in_groups(metric, table, table, [()], rng=rng)
     with pytest.raises(InputError, match="control: expected at least one"):
         Metric.of(table.subset([]))
+
+
+@pytest.mark.parametrize(("across", "down"), [(4096, 128), (7, 3)])
+def test_groups_that_lack_one_column_are_found_in_one_pass_as_by_sweeps(
+    across: int, down: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_ACROSS", across)
+    monkeypatch.setattr(module, "_DOWN", down)
+    rng = np.random.default_rng(21)
+    queries, table, control = draw(60, rng), draw(90, rng), draw(200, rng)
+    table = Table(SCHEMA, np.r_[table.values, table.values[:20], queries.values[:5]])  # ties, and copies
+    metric, everything = Metric.of(control), tuple(range(5))
+    groups = [*(tuple(i for i in everything if i != j) for j in everything), everything]
+    passes: list[bool] = []
+    whole = module._lacking_one
+
+    def noted(*arguments: object) -> object:
+        found = whole(*arguments)  # type: ignore[arg-type]
+        passes.append(found is not None)
+        return found
+
+    monkeypatch.setattr(module, "_lacking_one", noted)
+    found = {}
+    for many in (1.0, -1.0):
+        monkeypatch.setattr(module, "_MANY", many)
+        found[many] = nearest_in_groups(metric, queries, table, groups, rng=np.random.default_rng(0))
+    assert passes == [True, False]
+    for group, one, other in zip(groups, found[1.0], found[-1.0], strict=True):
+        np.testing.assert_array_equal(one.distance, other.distance)
+        assert (one.index == other.index).mean() > 0.95  # ties fall alike, but for what float32 rounds
+        slow = [min(slow_distance(metric, a, b, group) for b in table.values) for a in queries.values]
+        np.testing.assert_allclose(one.distance[:, 0], slow, atol=1e-6)
+    monkeypatch.setattr(module, "_SLACK", -0.9)  # control: with too narrow a margin the nearest are missed
+    monkeypatch.setattr(module, "_MANY", 1.0)
+    narrow = nearest_in_groups(metric, queries, table, groups, rng=np.random.default_rng(0))
+    assert any((a.distance != b.distance).any() for a, b in zip(narrow, found[1.0], strict=True))

@@ -9,7 +9,7 @@ import pytest
 
 from miaudit.errors import InputError
 from miaudit.metrics.units import Units
-from miaudit.synthesis.table_attacks.success_rates import Rate, compare
+from miaudit.synthesis.table_attacks.success_rates import Rate, compare, members_needed
 
 
 def outcomes(right: int, trials: int) -> np.ndarray:
@@ -101,3 +101,52 @@ def test_opposed_units_of_both_classes_widen_the_difference() -> None:
     assert opposed.difference.high == pytest.approx(np.sqrt(2) * single.difference.high)
     assert opposed.risk.high > single.risk.high and opposed.risk.low < single.risk.low
     assert compare("x", hit, hit, units=both).difference.high < opposed.difference.high
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("n1", "n0", "rate"),
+    [(1000, 1000, 0.0), (2000, 2000, 0.002), (1000, 1000, 0.02), (1000, 3000, 0.3), (200, 2000, 0.1)],
+)
+def test_the_smallest_detectable_excess_is_detected_in_four_of_five_cases(n1: int, n0: int, rate: float) -> None:
+    rng = np.random.default_rng(6)
+    seen, half, runs = 0, 0, 300
+    for _ in range(runs):
+        control = rng.random(n0) < rate
+        least = compare("x", outcomes(round(rate * n1), n1), control).detectable
+        assert least is not None
+        for share in (1.0, 0.5):
+            again = rng.random(n0) < rate
+            found = compare("x", rng.random(n1) < rate + share * least, again, confidence=0.9)
+            seen += found.leaks * (share == 1)
+            half += found.leaks * (share < 1)
+    assert seen >= (0.8 - 3 * 0.023) * runs
+    assert half <= 0.5 * runs  # control: half of it is not
+
+
+def test_the_smallest_detectable_excess_is_two_and_a_half_standard_errors() -> None:
+    found = compare("x", outcomes(600, 2000), outcomes(900, 3000)).detectable
+    assert found == pytest.approx(2.49 * math.sqrt(0.21 / 2000 + 0.21 / 3000), rel=0.02)
+    full = compare("x", outcomes(50, 50), outcomes(50, 50))
+    assert full.detectable == 1.0  # nothing more can be right
+
+
+@pytest.mark.parametrize(("right", "threshold"), [(60, 0.0), (60, 0.05), (20, 0.0), (500, 0.3)])
+def test_the_p_value_is_the_level_at_which_the_lower_limit_meets_the_threshold(right: int, threshold: float) -> None:
+    found = compare("x", outcomes(right, 500), outcomes(10, 500))
+    p = found.p_value(threshold)
+    assert p is not None
+    for factor, above in ((1.001, True), (0.999, False)):
+        again = compare("x", outcomes(right, 500), outcomes(10, 500), confidence=1 - 2 * p * factor)
+        assert (again.difference.low > threshold) is above or p <= 1.1e-12
+    assert found.p_value(0.99999) == 1.0
+
+
+def test_members_needed_agrees_with_the_textbook_formula_and_with_counts() -> None:
+    textbook = 2 * 0.3 * 0.7 * ((1.96 + 0.8416) / 0.03) ** 2
+    assert members_needed(0.03, rate=0.3, ratio=1.0, level=0.025, power=0.8) == pytest.approx(textbook, rel=0.03)
+    n = members_needed(0.01, rate=0.0, ratio=2.0, level=0.025, power=0.9)
+    assert n is not None
+    assert compare("x", outcomes(math.ceil(0.01 * n), n), outcomes(0, 2 * n)).leaks
+    assert not compare("x", outcomes(math.ceil(0.01 * n) - 1, n), outcomes(0, 2 * n)).leaks
+    assert members_needed(1e-9, rate=0.5, ratio=1.0, level=0.025, power=0.9) is None

@@ -249,6 +249,7 @@ def _untampered(job: Job, records: AuditedRecords, option: PoissonBinomial) -> L
             name,
             places,
             records.right(guess)[places],
+            job.one_run,
             *_beforehand(records, places, guess, drawn, option.signed, margin),
         )
         for name, places, guess in orders(job, records)
@@ -265,11 +266,11 @@ def _conditional(job: Job, records: AuditedRecords, option: Conditional) -> Lowe
     tests = [
         ConditionalTest(
             job.parameter,
-            job.delta,
             name,
             places,
             records.right(guess)[places],
             uniforms,
+            job.one_run,
             *_beforehand(records, places, guess, drawn, option.signed, margin),
         )
         for name, places, guess in orders(job, records, aware)
@@ -309,12 +310,12 @@ def _composition_bound(
 
 
 def orders(job: Job, records: AuditedRecords, aware: Callable[..., FloatArray] | None = None) -> tuple[Order, ...]:
-    """Return the ways to guess, of which a pilot may choose; every other option uses the first."""
+    """Return the ways to guess, of which a pilot chooses one and every other option uses the first; from no label."""
     if isinstance(job.guesses, Sides):
         return (_by_sides(job.guesses, records.score, job.rng),)
-    piloted = job.guesses is None or isinstance(job.guesses, selection.Pilot)
+    adaptive = job.guesses is None or isinstance(job.guesses, selection.Pilot | selection.Hedged)
     beyond = None
-    if job.centre == "covariates" or (job.centre is None and piloted):
+    if job.centre == "covariates" or (job.centre is None and adaptive):
         beyond = _beyond_covariates(records, job.ev, job.propensity)
     found = []
     if beyond is not None:

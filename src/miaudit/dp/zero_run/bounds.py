@@ -114,15 +114,16 @@ def mu_lower_bound(
         was learned from all records, large units are represented more often (``docs/zero_run.md``, Units).
     propensity : Propensity of the same records, or an array (n,) in (0, 1) of known ones
     guesses : int, Sides, or an option of :mod:`miaudit.dp.selection`
-        None: chosen on a pilot of 20% of the records.
+        None: Hedged(). After thinning its fractions are those of the effective number of coins, which no label decides.
     confidence : in (0, 1), one-sided
-    rng : coins, pilot, order of ties, subsampling; record its seed
+    rng : coins, order of ties, subsampling, pilot; record its seed
     correction : "thinning", "conditional" or "composition", or the record of that name with its options
     replicates : array (K, n), bootstrap replicates of the propensity, optional
         The conditional audit needs them for learned propensities: half of the error probability goes there. Computed
         here if the propensity is the default model, cross-fitted. Thinning takes its standard errors from them.
     centre : "median", or "covariates": guess by which side of the median the score lies, or of its linear fit on the
-        covariates and given log-odds (found without labels). None: the median, and where there is a pilot, it chooses.
+        covariates and given log-odds (found without labels). None: the covariates with Hedged(), the choice of the
+        pilot with Pilot(), and else the median.
 
     Returns
     -------

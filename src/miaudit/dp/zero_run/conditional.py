@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
-from miaudit.dp import one_run
-from miaudit.dp.selection import GUESSES_FIRST
+from miaudit.dp.selection import GUESSES_FIRST, CountBound
 from miaudit.dp.verdict import LowerBound, Parameter
 from miaudit.dp.zero_run.independent_guesses import check_margin
 
@@ -156,21 +155,21 @@ class ConditionalTest:
     Attributes
     ----------
     parameter : "epsilon" or "mu"
-    delta : of an epsilon
     name : how the guesses are made, in words
     places : ints (m,), record numbers, the surest guess first
     correct, uniforms : arrays (m,), in that order; see :class:`Tampered`
+    from_counts : bound from counts, by which a schedule is laid out
     toward : array (m,), log-odds that each guess is right before the algorithm is asked, margin included
     replicates : from places (r,) to the same log-odds (K, r) under bootstrap replicates of the propensity; None without
         Half of the error probability then goes to the bootstrap (erratum B7), and the coins are the same throughout.
     """
 
     parameter: Parameter
-    delta: float
     name: str
     places: IntArray
     correct: BoolArray
     uniforms: FloatArray
+    from_counts: CountBound
     toward: FloatArray
     replicates: Callable[[IntArray], FloatArray] | None = None
 
@@ -229,5 +228,4 @@ class ConditionalTest:
                 yield value(right), right
 
     def _one_run(self, right: int, guesses: int, canaries: int, level: float) -> LowerBound:
-        bound = one_run.count_bound(self.parameter, self.delta)
-        return bound(correct=right, guesses=guesses, canaries=canaries, confidence=1 - level)
+        return self.from_counts(correct=right, guesses=guesses, canaries=canaries, confidence=1 - level)

@@ -152,7 +152,7 @@ class SeedStableTest:
     size : (m,), in that order: how much of a fair coin each record is
     coins : bools (m,) for each set: the records that were kept, in that order
     stable : the rule
-    one_run : bound from counts
+    from_counts : bound from counts
     """
 
     name: str
@@ -161,13 +161,13 @@ class SeedStableTest:
     size: FloatArray
     coins: tuple[BoolArray, ...]
     stable: SeedStable
-    one_run: CountBound
+    from_counts: CountBound
 
     def bound(self, rows: IntArray, guesses: int, confidence: float) -> LowerBound:
         """Return what at least three quarters of the coin sets show."""
         whole, inner = self.canaries(rows), 1 - self.stable.share_of_level * (1 - confidence)
         found = [
-            self.one_run(correct=right, guesses=guesses, canaries=max(whole, guesses), confidence=inner)
+            self.from_counts(correct=right, guesses=guesses, canaries=max(whole, guesses), confidence=inner)
             for right in (self._right(kept, rows, guesses)[0] for kept in self.coins)
         ]
         middle = sorted(found, key=lambda bound: bound.value, reverse=True)[math.ceil(0.75 * len(found)) - 1]
@@ -188,7 +188,7 @@ class SeedStableTest:
         """Return the bound if this share of the guesses were right."""
         whole, inner = self.canaries(rows), 1 - self.stable.share_of_level * (1 - confidence)
         right = math.floor(share * guesses)
-        return self.one_run(correct=right, guesses=guesses, canaries=max(whole, guesses), confidence=inner).value
+        return self.from_counts(correct=right, guesses=guesses, canaries=max(whole, guesses), confidence=inner).value
 
     def canaries(self, rows: IntArray) -> int:
         """Return the effective number of fair coins, rounded up."""
@@ -538,6 +538,7 @@ class UntamperedTest:
     name : how the guesses are made, in words
     places : ints (m,), record numbers, the surest guess first
     correct : array (m,) of bool, in that order
+    from_counts : bound from counts, by which a schedule is laid out
     toward : array (m,), log-odds that each guess is right before the algorithm is asked, margin included
     replicates : from places (r,) to the same log-odds (K, r) under bootstrap replicates of the propensity; None without
         Half of the error probability then goes to the bootstrap: the bound is the plain quantile (erratum B7).
@@ -546,6 +547,7 @@ class UntamperedTest:
     name: str
     places: IntArray
     correct: BoolArray
+    from_counts: CountBound
     toward: FloatArray
     replicates: Callable[[IntArray], FloatArray] | None = None
 

@@ -22,6 +22,9 @@ _DOWN = 128  # queries in a block
 _BLOCK_NUMBERS = 1 << 24  # float32 numbers of a block over all columns that are kept apart: 64 MB
 _JITTER = 1e-6  # breaks ties at random; below any difference that float32 sums of columns can tell
 _TAILS = (0.05, 0.95)
+_FEW_LEVELS = 127
+_SLACK = 1e-4  # more than float32 sums and the jitter can be off by
+_MANY = 0.1  # share of the rows that are candidates, above which going through them costs more than a sweep
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +74,11 @@ class Metric:
             elif column.kind == "continuous":
                 width[j] = _width(control.values[:, j])
         return cls(control.schema, nominal, width)
+
+    def apart(self, column: int, left: FloatArray, right: FloatArray) -> Float32Array:
+        """Return the differences (n,) of the values of one column, 0 to 1."""
+        differ = left != right if self.nominal[column] else np.fmin(np.abs(left - right) / self.width[column], 1.0)
+        return np.where(np.isnan(left) & np.isnan(right), 0.0, differ).astype(np.float32)
 
     def between(self, left: FloatArray, right: FloatArray, columns: Sequence[int] | None = None) -> FloatArray:
         """Return the distance (n,) of rows of two arrays (n, d), over some columns or all."""
@@ -151,13 +159,18 @@ def nearest_in_groups(
 
     Notes
     -----
-    O(n m d) time in blocks of float32, O(n k + 64 MB) memory; about 8 ns for each pair of rows with 15 columns. The
-    distances that are returned are computed again in float64, so equal rows are at a distance of exactly 0.
+    O(n m d) time in blocks of float32, O(n k + 64 MB) memory; about 8 ns for each pair of rows with 15 columns. Where
+    each group lacks at most one column, as those of inference, one sum over all columns serves them all: without one
+    column it is smaller by at most 1, so only rows whose sum is within 1 of the smallest can be nearest. The distances
+    that are returned are computed again in float64, so equal rows are at a distance of exactly 0.
     """
     _check(metric, queries, table, groups, k)
     jitter = [rng.random(len(table)).astype(np.float32) * np.float32(_JITTER) for _ in groups]
+    rows = (_Columns.of(metric, queries.values), _Columns.of(metric, table.values))
+    alike = _lacking_one(metric, queries, table, groups, jitter, rows) if k == 1 and len(groups) > 1 else None
+    if alike is not None:
+        return tuple(_exact(metric, queries, table, one, group) for one, group in zip(alike, groups, strict=True))
     sweep = _Sweep.of(metric, groups)
-    rows = [_Columns.of(metric, values) for values in (queries.values, table.values)]
     best = [_Best.none(len(queries), k) for _ in groups]
     for top in range(0, len(queries), sweep.down):
         down = slice(top, min(top + sweep.down, len(queries)))
@@ -167,6 +180,46 @@ def nearest_in_groups(
                 np.add(sums, noise[across], out=sums)
                 kept.update(down, left, sums)
     return tuple(_exact(metric, queries, table, kept, group) for kept, group in zip(best, groups, strict=True))
+
+
+def _lacking_one(
+    metric: Metric,
+    queries: Table,
+    table: Table,
+    groups: Sequence[Sequence[int]],
+    jitter: Sequence[Float32Array],
+    rows: tuple[_Columns, _Columns],
+) -> list[_Best] | None:
+    """Return the nearest row by groups that each lack at most one column; None if they lack more, or it would be slow.
+
+    It is slow where many rows are within 1 of the nearest, as in tables of few columns.
+    """
+    used = {int(j) for group in groups for j in group}
+    lacking = [used.difference(group) for group in groups]
+    if max(map(len, lacking)) > 1:
+        return None
+    sweep = _Sweep.of(metric, (tuple(used),))
+    best = [_Best.none(len(queries), 1) for _ in groups]
+    step = max(1, min(_DOWN, _BLOCK_NUMBERS // len(table)))
+    for top in range(0, len(queries), step):
+        down = slice(top, min(top + step, len(queries)))
+        total = np.empty((down.stop - top, len(table)), dtype=np.float32)
+        for left in range(0, len(table), _ACROSS):
+            across = slice(left, min(left + _ACROSS, len(table)))
+            total[:, across] = sweep.sums(*rows, down, across)[0]
+        query, row = np.nonzero(total <= total.min(axis=1)[:, None] + np.float32(1 + _SLACK))
+        if not top and len(query) > _MANY * total.size:
+            return None
+        near, first = total[query, row], np.searchsorted(query, np.arange(len(total)))
+        for kept, columns, noise in zip(best, lacking, jitter, strict=True):
+            sums = near + noise[row]
+            for j in columns:
+                sums -= metric.apart(j, queries.values[top + query, j], table.values[row, j])
+            least = np.minimum.reduceat(sums, first)
+            found = np.flatnonzero(sums == least[query])[::-1]  # of equal ones the first stays
+            kept.index[top + query[found], 0] = row[found]
+            kept.value[down, 0] = least
+    return best
 
 
 def _check(metric: Metric, queries: Table, table: Table, groups: Sequence[Sequence[int]], k: int) -> None:
@@ -186,17 +239,20 @@ def _check(metric: Metric, queries: Table, table: Table, groups: Sequence[Sequen
 class _Columns:
     """Values of a table by column: codes for categories, scaled numbers else."""
 
-    codes: dict[int, NDArray[np.int16]]
+    codes: dict[int, NDArray[np.int8 | np.int16]]
     numbers: dict[int, Float32Array]
     gaps: dict[int, BoolArray]
 
     @classmethod
     def of(cls, metric: Metric, values: FloatArray) -> _Columns:
-        codes, numbers, gaps = {}, {}, {}
+        codes: dict[int, NDArray[np.int8 | np.int16]] = {}
+        numbers, gaps = {}, {}
         for j, nominal in enumerate(metric.nominal):
             column = values[:, j]
             if nominal:
-                codes[j] = np.where(np.isnan(column), -1, column).astype(np.int16)
+                few = len(metric.schema.columns[j].categories) <= _FEW_LEVELS
+                coded = np.where(np.isnan(column), -1, column)
+                codes[j] = coded.astype(np.int8) if few else coded.astype(np.int16)
                 continue
             numbers[j] = (column / metric.width[j]).astype(np.float32)
             missing = np.isnan(column)
@@ -239,7 +295,9 @@ class _Sweep:
         shape = (down.stop - down.start, across.stop - across.start)
         kept: dict[int, Float32Array] = {}
         total = np.zeros(shape, dtype=np.float32)
-        mismatches = np.zeros(shape, dtype=np.uint16)
+        mismatches = np.zeros(
+            shape, dtype=np.uint8 if len(self.nominal) < 256 else np.uint16
+        )  # bytes are four times as fast
         unequal = np.empty(shape, dtype=np.bool_)
         for j in self.nominal:
             np.not_equal(queries.codes[j][down, None], table.codes[j][None, across], out=unequal)
@@ -299,13 +357,22 @@ class _Best:
             self.value[down, 0] = np.where(nearer, value, self.value[down, 0])
             self.index[down, 0] = np.where(nearer, where + left, self.index[down, 0])
             return
-        size = min(k, sums.shape[1])
-        where = np.argpartition(sums, size - 1, axis=1)[:, :size]
-        values = np.concatenate([self.value[down], np.take_along_axis(sums, where, axis=1)], axis=1)
-        rows = np.concatenate([self.index[down], where + left], axis=1)
-        kept = np.argpartition(values, k - 1, axis=1)[:, :k]
-        self.value[down] = np.take_along_axis(values, kept, axis=1)
-        self.index[down] = np.take_along_axis(rows, kept, axis=1)
+        if not left:
+            size = min(k, sums.shape[1])
+            where = np.argpartition(sums, size - 1, axis=1)[:, :size]
+            self.index[down, :size], self.value[down, :size] = where, np.take_along_axis(sums, where, axis=1)
+            return
+        query, row = np.nonzero(sums < self.value[down].max(axis=1)[:, None])
+        if not len(query):
+            return
+        count = len(sums)
+        query = np.concatenate([np.repeat(np.arange(count), k), query])
+        index = np.concatenate([self.index[down].ravel(), row + left])
+        value = np.concatenate([self.value[down].ravel(), sums[query[count * k :], row]])
+        order = np.lexsort((value, query))
+        first = np.searchsorted(query[order], np.arange(count))
+        kept = order[first[:, None] + np.arange(k)]
+        self.value[down], self.index[down] = value[kept], index[kept]
 
 
 def _exact(metric: Metric, queries: Table, table: Table, best: _Best, group: Sequence[int]) -> Neighbours:

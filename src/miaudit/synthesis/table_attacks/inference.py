@@ -32,11 +32,13 @@ class Inference:
     comparisons : one for each secret; ``by_chance`` of each is the most frequent synthetic value (or the median)
     secrets : names of the secret columns
     score : array (n1 + n0,), members first; share of a record's secrets that were guessed right
+    distance : array (n1 + n0,), to the nearest synthetic record by all columns, found on the way; None with a model
     """
 
     comparisons: tuple[Comparison, ...]
     secrets: tuple[str, ...]
     score: FloatArray
+    distance: FloatArray | None
 
 
 def attribute_inference(
@@ -93,8 +95,11 @@ def attribute_inference(
         raise InputError("tolerance", "a number from 0 up", repr(tolerance), f"{_TOLERANCE} is the default")
     metric = metric or Metric.of(control)
     everyone = Table(synthetic.schema, np.concatenate([members.values, control.values]))
+    distance = None
     if model is None:
-        near = nearest_in_groups(metric, everyone, synthetic, given, rng=rng)
+        whole = tuple(range(len(synthetic.schema)))
+        *near, nearest = nearest_in_groups(metric, everyone, synthetic, [*given, whole], rng=rng)
+        distance = nearest.distance[:, 0]
         guesses = [synthetic.values[found.index[:, 0], j] for found, j in zip(near, chosen, strict=True)]
     else:
         guesses = _by_model(model, everyone, synthetic, chosen, given, rng)
@@ -118,9 +123,8 @@ def attribute_inference(
         comparisons.append(
             compare(name, inside, outside, confidence=confidence, by_chance=guessed, note=note, units=counted)
         )
-    return Inference(
-        tuple(comparisons), tuple(synthetic.schema.names[j] for j in chosen), right / np.maximum(trials, 1)
-    )
+    names = tuple(synthetic.schema.names[j] for j in chosen)
+    return Inference(tuple(comparisons), names, right / np.maximum(trials, 1), distance)
 
 
 def _columns(

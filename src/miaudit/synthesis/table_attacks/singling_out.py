@@ -135,7 +135,7 @@ def singling_out(
     *,
     mode: Mode = "multivariate",
     attempts: int = 2000,
-    columns: int = 4,
+    columns: int = 6,
     confidence: float = 0.95,
     units: Units | None = None,
     rng: np.random.Generator,
@@ -199,7 +199,7 @@ def singling_out(
         why = "the synthetic table suggests no predicate" if size else "every unit holds records of both classes"
         empty = Estimate(None, -1.0, 1.0, confidence, why)
         nothing = Rate.counted(0, 0, confidence)
-        return SinglingOut(Comparison(name, nothing, nothing, empty, empty, note=empty.note), (), tally.score)
+        return SinglingOut(Comparison(name, nothing, nothing, empty, empty, None, note=empty.note), (), tally.score)
     note = f"{len(learned):,} predicates, put to {size:,} members and as many control records"
     note += "" if units is None else ", one of each unit"
     return SinglingOut(tally.comparison(name, confidence, note), tuple(learned), tally.score)
@@ -303,16 +303,23 @@ class _Tally:
         """Return rates with intervals that account for overlapping predicates."""
         plain = compare(name, self.inside, self.outside, confidence=confidence, note=note)
         variance = sum(self._jackknife(self.kept & part) for part in (self.is_member, ~self.is_member))
-        half = float(special.ndtri((1 + confidence) / 2)) * math.sqrt(variance)
-        value = plain.difference.value or 0.0
-        low, high = min(plain.difference.low, value - half), max(plain.difference.high, value + half)
+
+        def at(level: float) -> Estimate:
+            found = plain.difference if plain.at is None else plain.at(level)
+            half = float(special.ndtri((1 + level) / 2)) * math.sqrt(variance)
+            middle = found.value or 0.0
+            low, high = max(min(found.low, middle - half), -1.0), min(max(found.high, middle + half), 1.0)
+            return Estimate(middle, low, high, level)
+
+        difference = at(confidence)
+        value, low, high = difference.value or 0.0, difference.low, difference.high
         room = 1 - plain.control.value
         risk = (
             Estimate(value / room, low / room, min(high / room, 1.0), confidence)
             if room > 0
             else Estimate(None, -math.inf, 1.0, confidence, "every predicate singles out a control record too")
         )
-        return replace(plain, difference=Estimate(value, max(low, -1.0), min(high, 1.0), confidence), risk=risk)
+        return replace(plain, difference=difference, risk=risk, at=at)
 
     def _jackknife(self, rows: BoolArray) -> float:
         """Return the jackknife variance of one class's rate over records."""
@@ -334,4 +341,4 @@ def _check(mode: str, attempts: int, columns: int) -> None:
     if attempts < 1:
         raise InputError("attempts", "1 or more predicates", str(attempts), "2000 is the default")
     if not 2 <= columns <= max(_MOST_COLUMNS, 2):
-        raise InputError("columns", f"2 to {_MOST_COLUMNS} columns of a predicate", str(columns), "4 is the default")
+        raise InputError("columns", f"2 to {_MOST_COLUMNS} columns of a predicate", str(columns), "6 is the default")

@@ -7,10 +7,12 @@ often about members is a leak about them (Giomi et al., PETS 2023).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import special
 
 from miaudit.arrays import BoolArray
 from miaudit.errors import InputError
@@ -18,6 +20,11 @@ from miaudit.metrics.classical import Estimate, clopper_pearson, joined, wilson_
 from miaudit.metrics.units import Units
 
 _FEW = 10
+LEVEL, POWER = 0.05, 0.8  # of the smallest excess that an attack could have detected, one-sided
+_AT_LEVEL, _AT_POWER = (float(special.ndtri(share)) for share in (1 - LEVEL, POWER))
+_NORMAL = 1.959963984540054  # half-width of a 95% interval in standard errors
+_SMALLEST_LEVEL, _STEPS = 1e-12, 40
+_MOST_MEMBERS = 10**8
 
 
 @dataclass(frozen=True)
@@ -51,14 +58,19 @@ class Rate:
 
         ``independent`` trials, fewer where several are of one unit, are those that the limits count; default all.
         """
-        counted = trials if independent is None else independent
         if not trials:
             return cls(right, trials, 0.0, 1.0)
-        rate = right / trials
-        low, high = wilson_limits(rate, counted, confidence)
-        exact = clopper_pearson(rate * counted, counted, confidence)
-        low = min(low, exact[0]) if rate * counted < _FEW else low
-        return cls(right, trials, low, max(high, exact[1]) if (1 - rate) * counted < _FEW else high)
+        return cls(
+            right, trials, *cls.share(right / trials, trials if independent is None else independent, confidence)
+        )
+
+    @staticmethod
+    def share(rate: float, trials: float, confidence: float) -> tuple[float, float]:
+        """Return the limits of a share of so many independent trials, which need not be whole numbers."""
+        low, high = wilson_limits(rate, trials, confidence)
+        exact = clopper_pearson(rate * trials, trials, confidence)
+        low = min(low, exact[0]) if rate * trials < _FEW else low
+        return low, max(high, exact[1]) if (1 - rate) * trials < _FEW else high
 
     @property
     def value(self) -> float:
@@ -78,6 +90,8 @@ class Comparison:
     risk : share of what the population does not give away anyway that the attack finds in members:
         (members - control) / (1 - control), with its interval (Giomi et al., Eq. (1)); no value where the attack is
         always right about control records
+    at : function of a confidence that returns the interval of the difference at it; None where there was no trial
+    least : excess whose 20% quantile has a lower limit above 0, by the binomial error at that excess
     by_chance : how often a guess that ignores the record, made from the synthetic table alone, is right; None where the
         attack has no such guess. An attack that is no better has shown nothing about the table
     note : what must be said with the numbers
@@ -88,6 +102,8 @@ class Comparison:
     control: Rate
     difference: Estimate
     risk: Estimate
+    at: Callable[[float], Estimate] | None
+    least: float = 1.0
     by_chance: Rate | None = None
     note: str = ""
 
@@ -100,6 +116,52 @@ class Comparison:
     def weak(self) -> bool:
         """Whether the attack is no better than a guess on members, so that no difference reassures."""
         return self.by_chance is not None and self.members.value <= self.by_chance.value
+
+    def low_at(self, confidence: float) -> float:
+        """Lower limit of the difference at another two-sided confidence; -1 without a trial."""
+        return -1.0 if self.at is None else self.at(confidence).low
+
+    def p_value(self, threshold: float) -> float | None:
+        """Smallest one-sided level at which the lower limit is above a threshold, in [1e-12, 0.5] or 1; by bisection.
+
+        None without a trial, 1 where the difference itself is not above the threshold.
+
+        Examples
+        --------
+        >>> found = compare("copies", [True] * 10 + [False] * 90, [True] * 2 + [False] * 98)
+        >>> found.p_value(0.2), 0.0003 < found.p_value(0.0) < 0.025
+        (1.0, True)
+        """
+        if self.at is None or self.difference.value is None:
+            return None
+        if self.difference.value <= threshold:
+            return 1.0
+        refused, accepted = math.log(_SMALLEST_LEVEL), math.log(0.5)
+        for _ in range(_STEPS):
+            middle = (refused + accepted) / 2
+            above = self.low_at(1 - 2 * math.exp(middle)) > threshold
+            refused, accepted = (refused, middle) if above else (middle, accepted)
+        return math.exp(accepted)
+
+    @property
+    def detectable(self) -> float | None:
+        """Smallest excess that this many trials detect in four of five cases, by a one-sided test at 5%; None if none.
+
+        That is 1.645 + 0.842 = 2.49 standard errors of the difference, or more where the excess itself makes the error
+        larger, as where few trials succeed: then it is the excess whose 20% quantile has a lower limit above 0. 1.0
+        where no excess would be detected.
+
+        Examples
+        --------
+        >>> found = compare("linkability", [True] * 500 + [False] * 500, [True] * 500 + [False] * 500)
+        >>> round(found.detectable, 4), round(2.49 * (0.5 / 1000) ** 0.5, 4)
+        (0.0555, 0.0557)
+        """
+        if self.at is None:
+            return None
+        plain = self.at(0.95)
+        error = (plain.high - plain.low) / (2 * _NORMAL)
+        return min(max((_AT_LEVEL + _AT_POWER) * error, self.least), 1.0)
 
 
 def compare(
@@ -137,39 +199,146 @@ def compare(
     >>> compare("copies", [True] * 10 + [False] * 90, [True] * 2 + [False] * 98, units=fives).leaks
     False
     """
-    counted: dict[str, float | None] = {"members": None, "control": None}
-    opposed = 0.0
     hit = np.concatenate([np.asarray(given, dtype=np.bool_).ravel() for given in (members, control)])
-    if units is not None and np.size(members) and np.size(control):
-        counted = {name: units.independent_trials(hit, members=name == "members") for name in counted}
-        opposed = units.opposition(hit)
-    inside = Rate.of(members, confidence, counted["members"])
-    outside = Rate.of(control, confidence, counted["control"])
-    for name, rate in (("members", inside), ("control", outside)):
-        if not rate.trials:
+    n1 = np.size(members)
+    for name, count in (("members", n1), ("control", len(hit) - n1)):
+        if not count:
             raise InputError(name, f"at least one record for {attack}", "none", "leave the attack out")
-    difference, risk = _difference(inside, outside, confidence, opposed), _risk(inside, outside, confidence, opposed)
-    if units is not None and (
-        units.effective_members < units.members / 2 or units.effective_nonmembers < units.nonmembers / 2
-    ):
-        first = np.unique(units.code, return_index=True)[1]
-        kept = first[units.member[first]], first[~units.member[first]]
-        difference, risk = _with_one_each(hit[kept[0]], hit[kept[1]], difference, risk)
-    return Comparison(attack, inside, outside, difference, risk, by_chance, note)
-
-
-def _with_one_each(
-    members: BoolArray, control: BoolArray, difference: Estimate, risk: Estimate
-) -> tuple[Estimate, Estimate]:
-    """Widen two intervals to include those of one record of each unit."""
-    if not len(members) or not len(control):
-        return replace(difference, low=-1.0, high=1.0), replace(risk, low=-math.inf, high=1.0)
-    alone = compare("", members, control, confidence=difference.confidence)
-    wider = (
-        replace(one, low=min(one.low, other.low), high=max(one.high, other.high))
-        for one, other in ((difference, alone.difference), (risk, alone.risk))
+    trials = _Trials.of(hit, n1, units)
+    difference, risk = trials.limits(confidence)
+    inside, outside = trials.rates(confidence)
+    return Comparison(
+        attack=attack,
+        members=inside,
+        control=outside,
+        difference=difference,
+        risk=risk,
+        at=lambda level: trials.limits(level)[0],
+        least=trials.least(),
+        by_chance=by_chance,
+        note=note,
     )
-    return next(wider), next(wider)
+
+
+@dataclass(frozen=True)
+class _Trials:
+    """Counts of an attack on members and control records, from which limits follow at any confidence.
+
+    ``right``, ``trials`` and ``independent`` (None: all of them) hold a number of each class, ``opposed`` is how far
+    the rates oppose each other in units of both classes. ``one_each`` counts one record of each unit, where few units
+    hold most of a class; its trials may be none.
+    """
+
+    right: tuple[int, int]
+    trials: tuple[int, int]
+    independent: tuple[float | None, float | None] = (None, None)
+    opposed: float = 0.0
+    one_each: _Trials | None = None
+
+    @classmethod
+    def of(cls, hit: BoolArray, n1: int, units: Units | None) -> _Trials:
+        right = int(np.count_nonzero(hit[:n1])), int(np.count_nonzero(hit[n1:]))
+        trials = n1, len(hit) - n1
+        if units is None:
+            return cls(right, trials)
+        independent = units.independent_trials(hit, members=True), units.independent_trials(hit, members=False)
+        alone = None
+        if units.effective_members < units.members / 2 or units.effective_nonmembers < units.nonmembers / 2:
+            first = np.unique(units.code, return_index=True)[1]
+            kept = first[units.member[first]], first[~units.member[first]]
+            alone = cls.of(hit[np.concatenate(kept)], len(kept[0]), None)
+        return cls(right, trials, independent, units.opposition(hit), alone)
+
+    def rates(self, confidence: float) -> tuple[Rate, Rate]:
+        inside, outside = (
+            Rate.counted(right, trials, confidence, counted)
+            for right, trials, counted in zip(self.right, self.trials, self.independent, strict=True)
+        )
+        return inside, outside
+
+    def limits(self, confidence: float) -> tuple[Estimate, Estimate]:
+        """Return the difference of the rates and the risk, with their intervals."""
+        inside, outside = self.rates(confidence)
+        found = _difference(inside, outside, confidence, self.opposed), _risk(inside, outside, confidence, self.opposed)
+        if self.one_each is None:
+            return found
+        if not all(self.one_each.trials):
+            return replace(found[0], low=-1.0, high=1.0), replace(found[1], low=-math.inf, high=1.0)
+        wider = [
+            replace(one, low=min(one.low, other.low), high=max(one.high, other.high))
+            for one, other in zip(found, self.one_each.limits(confidence), strict=True)
+        ]
+        return wider[0], wider[1]
+
+    def least(self) -> float:
+        """Return the smallest excess whose 20% quantile has a lower limit above 0 at a one-sided level of 5%; else 1.
+
+        The control records keep their rate, and the members' is that plus the excess.
+        """
+        n1, n0 = (t if k is None else k for t, k in zip(self.trials, self.independent, strict=True))
+        rate = self.right[1] / self.trials[1]
+
+        def detected(excess: float) -> bool:
+            variance = (rate + excess) * (1 - rate - excess) / n1 + rate * (1 - rate) / n0
+            return _detected(excess, rate, n1, n0, LEVEL, _AT_POWER * math.sqrt(max(variance, 0.0)), self.opposed)
+
+        small, large = 0.0, 1.0 - rate
+        if not detected(large):
+            return 1.0
+        for _ in range(_STEPS):
+            middle = (small + large) / 2
+            small, large = (small, middle) if detected(middle) else (middle, large)
+        return large
+
+
+def _detected(
+    excess: float, rate: float, n1: float, n0: float, level: float, luck: float, opposed: float = 0.0
+) -> bool:
+    """Return whether an excess over the control records' rate is seen after luck took so much from it."""
+    confidence = 1 - 2 * level
+    outside = Rate.share(rate, n0, confidence)
+    seen = min(max(rate + excess - luck, 0.0), 1.0)
+    inside = Rate.share(seen, n1, confidence)
+    return seen - rate > joined(seen - inside[0], outside[1] - rate, opposed)
+
+
+def members_needed(excess: float, *, rate: float, ratio: float, level: float, power: float) -> int | None:
+    """Smallest number of members of which a planted excess is seen with some power, at a one-sided level.
+
+    Parameters
+    ----------
+    excess : share of the members for which the attack succeeds because of what was planted, in (0, 1)
+    rate : of success on all other records
+    ratio : control records for each member
+    level, power : of the one-sided test
+
+    Returns
+    -------
+    int, or None where 10^8 members are too few
+
+    Examples
+    --------
+    >>> members_needed(0.05, rate=0.5, ratio=1.0, level=0.025, power=0.8)  # 2 (1.96 + 0.84)^2 / 4 / 0.05^2 = 1,570
+    1569
+    >>> members_needed(0.01, rate=0.0, ratio=1.0, level=0.025, power=0.95)  # five copies against none
+    513
+    """
+    quantile = float(special.ndtri(power))
+
+    def detected(n1: int) -> bool:
+        luck = quantile * math.sqrt(rate * (1 - rate) * (1 + 1 / ratio) / n1)
+        return _detected(min(excess, 1 - rate), rate, n1, n1 * ratio, level, luck)
+
+    large = 2
+    while not detected(large):
+        large *= 2
+        if large > _MOST_MEMBERS:
+            return None
+    small = large // 2
+    while large - small > 1:
+        middle = (small + large) // 2
+        small, large = (small, middle) if detected(middle) else (middle, large)
+    return large
 
 
 def _difference(inside: Rate, outside: Rate, confidence: float, opposed: float) -> Estimate:

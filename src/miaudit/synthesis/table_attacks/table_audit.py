@@ -6,7 +6,6 @@ the leak; the scores of the attacks are evidence for the record-wise audit, with
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
@@ -21,19 +20,22 @@ from miaudit.causal.duplicates import Repeats
 from miaudit.errors import InputError, Option, check_options
 from miaudit.evidence import Evidence
 from miaudit.findings import table as found
-from miaudit.findings import verdict as verdict_rule
-from miaudit.findings.audit import Findings
-from miaudit.findings.table import PositiveControl, Status, TableFindings, TableVerdict
-from miaudit.findings.verdict import DECLARE, NOT_DECLARED
-from miaudit.metrics.classical import Sample
+from miaudit.findings.table import PositiveControl, TableFindings, TableVerdict
 from miaudit.metrics.definition import percent
 from miaudit.metrics.units import Units
 from miaudit.synthesis import fidelity as fidelity_of
 from miaudit.synthesis.encoding import Features
 from miaudit.synthesis.schema import Table, check_alike
-from miaudit.synthesis.table_attacks import inference, linkability, singling_out
-from miaudit.synthesis.table_attacks.closest_record import Metric, nearest
-from miaudit.synthesis.table_attacks.success_rates import Comparison, Rate, compare
+from miaudit.synthesis.table_attacks import (
+    both_sides,
+    inference,
+    linkability,
+    planted_control,
+    singling_out,
+    table_verdict,
+)
+from miaudit.synthesis.table_attacks.closest_record import Metric
+from miaudit.synthesis.table_attacks.success_rates import Comparison, compare
 
 __all__ = ["TableAttacks", "TablePlan", "attack", "audit_table"]
 
@@ -48,7 +50,6 @@ CANNOT_SEE = (
     "A stronger attack may find what these did not: no audit shows that a table is private, only a proof does.",
 )
 _TURN = "control records that lie nearer to the table than its members are hardly drawn from the same population"
-_COPIED = 0.01
 _GIANT = 0.1  # share of a class in one unit above which something is said
 _MODES: tuple[singling_out.Mode, ...] = ("univariate", "multivariate")
 
@@ -62,14 +63,16 @@ class TablePlan:
     records : int, optional
         At most so many members, and so many control records, are attacked by way of distances (drawn at random); None
         for all. Copies and predicates are always put to all of them.
-    secrets, known : as in ``inference.attribute_inference``; of more than 20 columns, 20 drawn at random are the
-        default secrets
+    secrets : columns whose inference decides the verdict; the inference of the other columns only informs. Of more than
+        20 columns, 20 are guessed: the secrets and others drawn at random
+    known : as in ``inference.attribute_inference``
     parts : as in :func:`miaudit.synthesis.table_attacks.linkability.linkability`
     neighbours : of linkability
     attempts, predicate_columns : predicates of each mode of singling out, and columns of the multivariate ones
     tolerance : of inferred numbers, as a share of their width
-    threshold : difference in success above which an attack raises concern; for exact copies any excess does
-    confidence : of all intervals of attacks together (Bonferroni)
+    threshold : excess that is within the limits. A greater one raises concern; of exact copies any excess does
+    copies : excess of exact copies above which they raise concern; None: any excess does, and ``threshold`` is within
+    confidence : of each interval alone. Concern needs it of all blocking attacks together (Bonferroni)
     fidelity : whether marginals and pairs are compared too
 
     Examples
@@ -83,23 +86,29 @@ class TablePlan:
         int | None,
         Option(
             "At most so many members and others are attacked by distances.",
-            "5000 is the default",
+            "20000 is the default",
             ge=10,
             allowed="10 or more, or None for all",
         ),
-    ] = 5000
-    secrets: Annotated[tuple[str, ...] | None, Option("Columns that an attacker would guess; default: all.")] = None
+    ] = 20_000
+    secrets: Annotated[
+        tuple[str, ...] | None, Option("Columns whose inference decides the verdict; others only inform.")
+    ] = None
     known: Annotated[tuple[str, ...] | None, Option("Columns that the attacker knows; default: the others.")] = None
     parts: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     neighbours: int = 10
     attempts: int = 2000
-    predicate_columns: int = 4
+    predicate_columns: int = 6
     tolerance: float = 0.05
     threshold: Annotated[
         float, Option("Difference in success that raises concern.", "0.05 is five points", ge=0, lt=1)
     ] = 0.05
+    copies: Annotated[
+        float | None,
+        Option("The limit of exact copies: by default any excess.", "0.01 is one point", ge=0, lt=1),
+    ] = None
     confidence: Annotated[
-        float, Option("Of all intervals of attacks together.", "write 0.95 for 95%", gt=0.5, lt=1)
+        float, Option("Of each interval; concern corrects for several attacks.", "write 0.95 for 95%", gt=0.5, lt=1)
     ] = 0.95
     fidelity: bool = True
 
@@ -114,8 +123,9 @@ class TableAttacks:
     Attributes
     ----------
     evidence : scores ``distance``, ``singling_out``, ``linkability`` and ``inference`` of the attacked records
-    comparisons : one for each attack, each with limits that hold for all of them
-    control : the same count of copies, and the AUC of the distance, after copies of some members were added
+    comparisons : one for each attack, each with an interval of its own
+    control : whether copies of one per cent of the members would be seen
+    enough : members of which they would be seen; None where no number would do
     metric : the distance
     attacked : rows of the members and of the control records that were attacked
     units : of the members and then the control records, where several are of one unit; else None
@@ -125,6 +135,7 @@ class TableAttacks:
     evidence: Evidence
     comparisons: tuple[Comparison, ...]
     control: PositiveControl
+    enough: int | None
     metric: Metric
     attacked: tuple[IntArray, IntArray]
     units: Units | None
@@ -167,33 +178,33 @@ def attack(
     if len(synthetic.schema) < 2:
         raise InputError("schema", "two columns or more", "one", "give the table all of its columns")
     grouped = _grouped(units, members, control)
-    draw, near_rng, *streams = rng.spawn(6)
+    draw, *streams, control_rng = rng.spawn(6)
     plan = plan or TablePlan()
     case = _Case.of(synthetic, members, control, plan, grouped, draw)
     told = progress or (lambda *_: None)
-    planted = _planted(synthetic, members, near_rng)
-    everyone = Table(synthetic.schema, np.concatenate([case.inside.values, case.outside.values]))
-    tables = (synthetic, planted)
-    near, added_near = (nearest(case.metric, everyone, table, rng=near_rng).distance[:, 0] for table in tables)
-    made, added, in_members, in_control = (_keys(table) for table in (synthetic, planted, members, control))
-    copies, seen = (_copied(rows, in_members, in_control, case.sure, case.units) for rows in (made, made + added))
+    kind, in_table = _kinds(synthetic, members, control)
+    copies = _copied(in_table, len(members), plan.confidence, case.units)
+    concern = table_verdict.corrected(plan.confidence, 1 + len(plan.secrets or ()))
+    planted = planted_control.planted_control(
+        kind, in_table, len(members), confidence=concern, units=case.units, rng=control_rng
+    )
     told(1, 4)
     every: dict[str, Any] = {"attempts": plan.attempts, "columns": min(plan.predicate_columns, len(synthetic.schema))}
-    every |= {"confidence": case.sure, "units": case.units}
+    every |= {"confidence": plan.confidence, "units": case.units}
     singled = [
         singling_out.singling_out(synthetic, members, control, mode=mode, rng=stream, **every)
         for mode, stream in zip(_MODES, streams[:2], strict=True)
     ]
     told(2, 4)
     three, few = (synthetic, case.inside, case.outside), min(plan.neighbours, len(synthetic))
-    alike: dict[str, Any] = {"metric": case.metric, "confidence": case.sure, "units": case.attacked_units}
+    alike: dict[str, Any] = {"metric": case.metric, "confidence": plan.confidence, "units": case.attacked_units}
     linked = linkability.linkability(*three, parts=plan.parts, k=few, rng=streams[2], **alike)
     told(3, 4)
-    alike |= {"secrets": case.secrets, "known": plan.known, "tolerance": plan.tolerance}
+    alike |= {"secrets": case.guessed, "known": plan.known, "tolerance": plan.tolerance}
     inferred = inference.attribute_inference(*three, rng=streams[3], **alike)
     told(4, 4)
     scores = {
-        "distance": -near,
+        "distance": -np.asarray(inferred.distance),
         "singling_out": (singled[0].score + singled[1].score)[np.r_[case.rows[0], len(members) + case.rows[1]]],
         "linkability": linked.score,
         "inference": inferred.score,
@@ -201,15 +212,15 @@ def attack(
     more = _covariates(design, case.inside, case.outside)
     unit = None if case.attacked_units is None else case.attacked_units.code
     evidence = Evidence(score=scores, member=case.member, design=design, unit=unit, source=source, **more)
-    with_copies = evidence.replace(score=-np.minimum(near, added_near))
     return TableAttacks(
         evidence=evidence,
         comparisons=(copies, *(part.comparison for part in singled), linked.comparison, *inferred.comparisons),
-        control=_positive_control(seen, len(planted), synthetic, with_copies, case.sure),
+        control=planted,
+        enough=planted_control.enough_members(planted, len(members), len(control), concern),
         metric=case.metric,
         attacked=case.rows,
         units=case.units,
-        repeats=_repeats(members, control, grouped),
+        repeats=both_sides.repeats(members, control, grouped),
     )
 
 
@@ -261,7 +272,7 @@ def audit_table(
     ('flagged', 'copies', 100)
     """
     plan = plan or TablePlan()
-    attack_rng, audit_rng, compare_rng = rng.spawn(3)
+    attack_rng, audit_rng, compare_rng, design_rng = rng.spawn(4)
     attacked = attack(
         synthetic,
         members,
@@ -274,18 +285,17 @@ def audit_table(
         progress=progress,
     )
     equal = attacked.repeats
-    refuted = equal.text(declared=units is not None) if equal is not None and equal.forbids(design) else ""
+    refuted = both_sides.contradicted(members, control, equal, design, units, plan.confidence, rng=design_rng)
     warned = equal is not None and equal.beyond_chance and not refuted
     evidence_plan = evidence_plan or Plan(confidence=plan.confidence)
     if refuted:
         evidence_plan = replace(evidence_plan, bounds=None)
     audited = pipeline.examine(attacked.evidence, plan=evidence_plan, rng=audit_rng, repeat=repeat, turn=_TURN)[0]
-    audited = _withheld(audited, refuted) if refuted else audited
-    attacks = tuple(_row(part, plan, refuted=bool(refuted)) for part in attacked.comparisons)
+    audited = both_sides.withheld(audited, refuted) if refuted else audited
+    attacks, verdict = _judged(attacked, plan, design, refuted, (len(members), len(control)))
     kept = fidelity_of.fidelity(synthetic, members, control, rng=compare_rng) if plan.fidelity else None
-    verdict = _declared(_verdict(attacks, plan, attacked.control), design)
     return TableFindings(
-        verdict=TableVerdict("refused", f"No answer: {refuted}", plan.confidence) if refuted else verdict,
+        verdict=table_verdict.with_membership(verdict, audited),
         attacks=attacks,
         positive_control=attacked.control,
         membership=audited,
@@ -298,12 +308,23 @@ def audit_table(
             *notes,
             *((equal.text(declared=units is not None),) if equal is not None and warned else ()),
             *_of_units(attacked.units),
-            *_notes(attacks, attacked.control, attacked.attacked, members, control),
+            *_notes(attacks, attacked.attacked, members, control),
         ),
         plan=asdict(plan),
         source=source,
         repeat=dict(repeat or {}),
     )
+
+
+def _judged(
+    attacked: TableAttacks, plan: TablePlan, design: str | None, refuted: str, available: tuple[int, int]
+) -> tuple[tuple[found.Attack, ...], TableVerdict]:
+    """Every attack against its limit, and the verdict on those that decide."""
+    limits: dict[str, Any] = {"threshold": plan.threshold, "confidence": plan.confidence}
+    named = plan.secrets or ()
+    attacks = table_verdict.rows(attacked.comparisons, named, copies=plan.copies, refuted=bool(refuted), **limits)
+    verdict = table_verdict.judge(attacks, attacked.control, enough=attacked.enough, available=available, **limits)
+    return attacks, table_verdict.without_answer(verdict, design, refuted)
 
 
 # -- the attacks on one table -----------------------------------------------------------------------------------------
@@ -313,16 +334,15 @@ def audit_table(
 class _Case:
     """The rows of members and control records that are attacked by distances, and how.
 
-    ``sure`` is the confidence of each attack's interval with which all of them hold together; ``secrets`` are guessed.
-    ``units`` are those of all members and control records, ``attacked_units`` of those attacked by way of distances.
+    ``guessed`` are the columns that inference guesses, the plan's secrets and others. ``units`` are those of all
+    members and control records, ``attacked_units`` of those attacked by way of distances.
     """
 
     rows: tuple[IntArray, IntArray]
     inside: Table
     outside: Table
-    secrets: tuple[str, ...]
+    guessed: tuple[str, ...]
     metric: Metric
-    sure: float
     units: Units | None
     attacked_units: Units | None
 
@@ -338,15 +358,15 @@ class _Case:
     ) -> _Case:
         rows = _rows(len(members), plan.records, rng), _rows(len(control), plan.records, rng)
         names = synthetic.schema.names
-        secrets = (
-            tuple(names[j] for j in _rows(len(names), MOST_SECRETS, rng)) if plan.secrets is None else plan.secrets
-        )
-        sure = 1 - (1 - plan.confidence) / (4 + len(secrets))
+        secrets = plan.secrets or ()
+        others = [name for name in names if name not in secrets]
+        more = _rows(len(others), max(MOST_SECRETS - len(secrets), 0), rng)
+        guessed = (*secrets, *(others[j] for j in more))
         inside, outside = members.subset(rows[0]), control.subset(rows[1])
         several = units if units is not None and units.repeat else None
         attacked = None if several is None else several.take(np.r_[rows[0], len(members) + rows[1]])
         metric = Metric.of(control)
-        return cls(rows, inside, outside, secrets, metric, sure, several, attacked)
+        return cls(rows, inside, outside, guessed, metric, several, attacked)
 
     @property
     def member(self) -> BoolArray:
@@ -360,10 +380,13 @@ def _rows(n: int, most: int | None, rng: np.random.Generator) -> IntArray:
     return np.sort(rng.permutation(n)[:most]).astype(np.int64)
 
 
-def _planted(synthetic: Table, members: Table, rng: np.random.Generator) -> Table:
-    """Return the members whose copies make up one per cent of the table."""
-    copies = min(len(members), max(1, round(_COPIED * len(synthetic))))
-    return members.subset(rng.permutation(len(members))[:copies])
+def _kinds(synthetic: Table, members: Table, control: Table) -> tuple[IntArray, BoolArray]:
+    """Number equal records of members and then control records alike, and say which of them the table holds."""
+    made = set(_keys(synthetic))
+    keys = [*_keys(members), *_keys(control)]
+    number: dict[bytes, int] = {}
+    kind = np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.int64)
+    return kind, np.array([key in made for key in keys], dtype=np.bool_)
 
 
 def _keys(table: Table) -> list[bytes]:
@@ -372,36 +395,10 @@ def _keys(table: Table) -> list[bytes]:
     return [row.tobytes() for row in values]
 
 
-def _copied(
-    made: Sequence[bytes], members: Sequence[bytes], control: Sequence[bytes], sure: float, units: Units | None
-) -> Comparison:
+def _copied(in_table: BoolArray, n1: int, confidence: float, units: Units | None) -> Comparison:
     """Compare the exact copies of members and of control records in a table."""
-    known = set(made)
-    return compare(
-        "copies",
-        [key in known for key in members],
-        [key in known for key in control],
-        confidence=sure,
-        note="all columns equal",
-        units=units,
-    )
-
-
-def _positive_control(
-    seen: Comparison, copies: int, synthetic: Table, nearer: Evidence, confidence: float
-) -> PositiveControl:
-    """Audit the table with added copies of members: their count and the AUC of the distance."""
-    auc = Sample.of(nearer).auc(confidence)
-    return PositiveControl(
-        copies=copies,
-        share=copies / (len(synthetic) + copies),
-        found=seen.leaks,
-        members=seen.members.value,
-        control=seen.control.value,
-        difference_low=seen.difference.low,
-        auc=auc.value or 0.5,
-        auc_low=auc.low,
-    )
+    inside, outside = in_table[:n1], in_table[n1:]
+    return compare(table_verdict.COPIES, inside, outside, confidence=confidence, note="all columns equal", units=units)
 
 
 def _covariates(design: str | None, inside: Table, outside: Table) -> dict[str, Any]:
@@ -423,16 +420,6 @@ def _grouped(units: tuple[ArrayLike, ArrayLike] | None, members: Table, control:
     return Units.of_classes(*units)
 
 
-def _repeats(members: Table, control: Table, units: Units | None) -> Repeats | None:
-    """Test for equal rows across the classes, on the first record of each unit."""
-    values = np.concatenate([members.values, control.values])
-    member = np.arange(len(values)) < len(members)
-    if units is not None:
-        first = np.unique(units.code, return_index=True)[1]
-        values, member = values[first], member[first]
-    return None if member.all() or not member.any() else Repeats.of(values, member)
-
-
 # -- what they mean ---------------------------------------------------------------------------------------------------
 
 
@@ -448,16 +435,6 @@ def _counts(synthetic: Table, members: Table, control: Table, attacked: TableAtt
         "control_attacked": len(outside),
         **counted,
     }
-
-
-def _withheld(audited: Findings, reason: str) -> Findings:
-    """Withhold the answer of a record-wise audit that took dependent records as independent."""
-    judged = audited.verdict
-    said = "No answer: the intervals take records as independent, which equal records refute."
-    verdict = verdict_rule.no_answer(
-        "refused", said, metric=judged.metric, threshold=judged.threshold, confidence=judged.confidence
-    )
-    return replace(audited, verdict=verdict, no_bound=(reason,))
 
 
 def _of_units(units: Units | None) -> list[str]:
@@ -478,89 +455,8 @@ def _of_units(units: Units | None) -> list[str]:
     return said
 
 
-def _row(comparison: Comparison, plan: TablePlan, *, refuted: bool = False) -> found.Attack:
-    threshold = 0.0 if comparison.attack == "copies" else plan.threshold
-    low, high = comparison.difference.low, comparison.difference.high
-    status: Status = (
-        "flagged" if low > threshold else "clear" if high <= max(threshold, plan.threshold) else "inconclusive"
-    )
-    if refuted:
-        status = "inconclusive"
-    risk = comparison.risk
-    return found.Attack(
-        name=comparison.attack,
-        members=_rate(comparison.members),
-        control=_rate(comparison.control),
-        difference=comparison.difference.value,
-        difference_low=low,
-        difference_high=high,
-        risk=risk.value,
-        risk_low=risk.low if math.isfinite(risk.low) else None,
-        risk_high=risk.high if math.isfinite(risk.high) else None,
-        by_chance=None if comparison.by_chance is None else comparison.by_chance.value,
-        threshold=threshold,
-        status=status,
-        weak=comparison.weak,
-        note=comparison.note,
-    )
-
-
-def _rate(rate: Rate) -> found.Rate:
-    return found.Rate(rate.right, rate.trials, rate.value if rate.trials else None, rate.low, rate.high)
-
-
-def _verdict(attacks: Sequence[found.Attack], plan: TablePlan, control: PositiveControl) -> TableVerdict:
-    """Judge all attacks with at least one trial; an attack that cannot detect copies does not reassure."""
-    attacks = [part for part in attacks if part.difference is not None]
-    sure = f"with {percent(plan.confidence)} confidence for all {len(attacks)} attacks together"
-    flagged = [part for part in attacks if part.status == "flagged"]
-    open_ = [part for part in attacks if part.status == "inconclusive"]
-    status: Status = "flagged" if flagged else "inconclusive" if open_ or not control.found else "clear"
-    if flagged:
-        worst = max(flagged, key=lambda part: part.difference_low)
-        text = (
-            f"Concern: {sure}, {worst.name} succeeds on at least {percent(worst.difference_low, 'down')} more of the "
-            f"members than of the control records; {len(flagged)} of {len(attacks)} attacks raise concern."
-        )
-    elif open_:
-        widest = max(open_, key=lambda part: part.difference_high)
-        text = (
-            f"Inconclusive: {sure}, no attack is shown to find more than {percent(plan.threshold)} more of the "
-            f"members, but {widest.name} may find up to {percent(widest.difference_high, 'up')} more."
-        )
-    elif not control.found:
-        text = (
-            f"Inconclusive: no attack is shown to find more of the members, but the positive control was not found: of "
-            f"the same table with {control.copies:,} copied members among its records this audit would have said the "
-            "same. More control records, or columns that tell records apart, would let it see."
-        )
-    else:
-        over = percent(max(0.0, *(part.difference_high for part in attacks)), "up")
-        text = (
-            f"No concern at this threshold: {sure}, no attack finds over {over} more "
-            "of the members than of the control records. Other attacks were not looked for."
-        )
-    return TableVerdict(status, text, plan.confidence)
-
-
-def _declared(would_be: TableVerdict, design: str | None) -> TableVerdict:
-    """Withhold the verdict where members and control records may differ by selection."""
-    if design is None:
-        said = f"{NOT_DECLARED} {DECLARE} If membership was randomised it would be: {would_be.text}"
-        return replace(would_be, status="not-testable", text=said)
-    if design == "zero-run":
-        said = (
-            "No answer from differences in success: members and control records were not assigned at random "
-            "(zero-run), so they mix what the table gives away with how the two differ. The record-wise audit corrects "
-            "for that."
-        )
-        return replace(would_be, status="not-testable", text=said)
-    return would_be
-
-
 def _notes(
     attacks: Sequence[found.Attack],
-    control: PositiveControl,
     attacked: tuple[IntArray, IntArray],
     members: Table,
     others: Table,
@@ -570,20 +466,15 @@ def _notes(
     if idle:
         said.append(f"The table suggests no predicate to {', '.join(idle)}, which therefore had nothing to try.")
     if len(members.schema) > MOST_SECRETS:
-        said.append(f"Of {len(members.schema)} columns at most {MOST_SECRETS} are guessed, unless secrets are named.")
-    above = [part.name for part in attacks if part.status != "flagged" and part.difference_low > 0]
+        said.append(f"Of {len(members.schema)} columns, {MOST_SECRETS} are guessed: the secrets, and others at random.")
+    above = [part.name for part in attacks if part.status != "flagged" and part.above_chance]
     if above:
-        said.append(f"Above chance, though below the threshold: {', '.join(above)}.")
+        said.append(f"Above chance, without deciding the verdict: {', '.join(above)}.")
     weak = [part.name for part in attacks if part.weak]
     if weak:
         said.append(
             f"No better than a guess that looks at no record: {', '.join(weak)}. That they find no difference is no "
             "reassurance."
-        )
-    if not control.found:
-        said.append(
-            f"These tables are too small, or too coarse, for the audit to see even {control.copies:,} copied members "
-            "among the synthetic records: that nothing was found means little."
         )
     for name, rows, table in (("members", attacked[0], members), ("control records", attacked[1], others)):
         if len(rows) < len(table):

@@ -1,0 +1,119 @@
+"""What is audited by a plan: the records and scores that are measured, and the scores that count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from miaudit.arrays import FloatArray, IndexArray
+from miaudit.auditing.plan import Bonferroni, Declared, Exploratory, Plan, Split
+from miaudit.auditing.reference import UNUSED, parted
+from miaudit.errors import InputError, nearest
+from miaudit.evidence import Evidence
+from miaudit.findings.judge import Scored, p_value
+from miaudit.findings.policy import PARAMETERS
+from miaudit.metrics import definition
+from miaudit.metrics.classical import Sample
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """What is audited by a plan: measured scores and records, the score of the verdict, and the price of the choice.
+
+    ``references`` are the reference scores (n,) of the audited records by name, of zero-run evidence.
+    """
+
+    plan: Plan
+    audited: Evidence
+    names: tuple[str, ...]
+    judged: tuple[str, ...]
+    headline: str | None
+    confidence: float
+    corrections: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    exploratory: bool = False
+    rows: IndexArray | None = None  # of the evidence, where only a part of it is audited
+    references: Mapping[str, FloatArray] = field(default_factory=dict)
+
+    @cached_property
+    def samples(self) -> dict[str, Sample]:
+        """The audited records under each score."""
+        return {name: Sample.of(self.audited.only(name)) for name in self.names}
+
+
+def choose(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Case:
+    """Choose the measured scores, their records and their confidence.
+
+    Raises
+    ------
+    InputError
+        If the plan names a score that the evidence does not have, or a split leaves a class empty; for reference scores
+        that :func:`miaudit.auditing.reference.parted` refuses.
+    """
+    if plan.reference is None:
+        return _chosen(evidence, plan, rng)
+    audited, references = parted(evidence, plan.reference)
+    case = _chosen(audited, plan, rng)
+    if case.rows is not None:
+        references = {name: values[case.rows] for name, values in references.items()}
+    unused = () if references else (UNUSED,)
+    return replace(case, references=references, notes=(*case.notes, *unused))
+
+
+def _chosen(evidence: Evidence, plan: Plan, rng: np.random.Generator) -> Case:
+    names = tuple(evidence.scores)
+    if isinstance(plan.headline, Declared):
+        if plan.headline.score not in names:
+            hint = nearest(plan.headline.score, names) or "or bonferroni, split, exploratory"
+            raise InputError("headline", f"one of {', '.join(names)}", repr(plan.headline.score), hint)
+        name = plan.headline.score
+        return Case(plan, evidence, names, (name,), name, plan.confidence)
+    if len(names) == 1:
+        return Case(plan, evidence, names, names, names[0], plan.confidence)
+    match plan.headline:
+        case Bonferroni():
+            confidence = 1 - (1 - plan.confidence) / len(names)
+            said = (
+                f"{len(names)} scores were looked at: every interval is widened (Bonferroni) to hold for all of them."
+            )
+            return Case(plan, evidence, names, names, None, confidence, (said,))
+        case Split() if evidence.run is not None:
+            hint = "name the score beforehand, or use bonferroni"
+            raise InputError("headline", "no split of several runs, which audit the same records", "split", hint)
+        case Split(share):
+            pilot, rest, rows = _split_units(evidence, share, rng)
+            best = _strongest(pilot, plan)
+            said = f"The score {best} was chosen on a random {share:.0%} of the units; every number is from the rest."
+            return Case(plan, rest, names, (best,), best, plan.confidence, (said,), rows=rows)
+        case Exploratory():
+            best = _strongest(evidence, plan)
+            said = (
+                f"{best} is the strongest of {len(names)} scores on the data that chose it: exploratory, uncorrected."
+            )
+            return Case(plan, evidence, names, (best,), best, plan.confidence, (), (said,), exploratory=True)
+
+
+def _strongest(evidence: Evidence, plan: Plan) -> str:
+    """Return the score that is nearest to exceeding a limit; of equal ones that with the largest AUC."""
+
+    def strength(score: str) -> tuple[float, float]:
+        sample = Sample.of(evidence.only(score))
+        one = Scored(score, definition.estimator(sample), sample.effective_nonmembers)
+        known = [limit for limit in plan.policy.limits if limit[0] not in PARAMETERS]
+        return -min((p_value(one, *limit) for limit in known), default=1.0), sample.roc.auc
+
+    return max(evidence.scores, key=strength)
+
+
+def _split_units(evidence: Evidence, share: float, rng: np.random.Generator) -> tuple[Evidence, Evidence, IndexArray]:
+    codes = np.arange(evidence.n) if evidence.unit_codes is None else evidence.unit_codes
+    pilot = (rng.random(int(codes.max()) + 1) < share)[codes]
+    for part in (pilot, ~pilot):
+        if not part.any() or evidence.member[part].all() or not evidence.member[part].any():
+            raise InputError(
+                "headline", "enough records for a split", f"{evidence.n}", "use bonferroni instead of split"
+            )
+    return evidence.take(pilot), evidence.take(~pilot), np.flatnonzero(~pilot)

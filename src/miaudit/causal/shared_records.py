@@ -1,0 +1,111 @@
+"""Records that stand among members and non-members both: the same record, or records that are equal by chance.
+
+A table of few categories is full of equal rows, and so are labels and saturated scores. Equal records that fall on
+their sides one by one part about as often as two coins differ. A side that was copied into the other parts always.
+So what counts is not how many are equal, but how many of the groups of equal records have both sides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from miaudit.arrays import FloatArray, IntArray
+from miaudit.causal.duplicates import content_codes
+from miaudit.errors import InputError
+
+__all__ = ["LEVEL", "Shared"]
+
+LEVEL = 1e-4  # of a false refusal, at most: the p-value is a bound
+_LARGEST_GROUP = 8  # a larger one has both sides anyway
+_TILTS = np.linspace(0, 12, 241)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Contents that members and non-members share.
+
+    Attributes
+    ----------
+    members, nonmembers : how many members have an equal non-member, and how many non-members an equal member
+    of_members, of_nonmembers : of how many
+    p_value : bound on the probability of as many groups with both sides, if each record fell on its side by itself
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> members = rng.normal(size=(400, 3))
+    >>> others = np.r_[members[:120], rng.normal(size=(280, 3))]
+    >>> found = Shared.of(np.r_[members, others], np.arange(800) < 400)
+    >>> found.nonmembers, found.of_nonmembers, found.beyond_chance
+    (120, 400, True)
+    >>> coarse = rng.integers(0, 4, size=(800, 2))
+    >>> found = Shared.of(coarse, np.arange(800) < 400)
+    >>> found.nonmembers, found.beyond_chance
+    (400, False)
+    """
+
+    members: int
+    nonmembers: int
+    of_members: int
+    of_nonmembers: int
+    p_value: float
+
+    @classmethod
+    def of(cls, contents: ArrayLike, member: ArrayLike) -> Shared:
+        """Compare rows (n, d) of numbers, or n texts, of members and non-members.
+
+        Notes
+        -----
+        A group of c equal records has both sides with probability 1 - p^c - (1 - p)^c where each is a member with
+        probability p, and more seldom where that probability differs between groups. The p-value is Chernoff's bound
+        for the sum over groups. Several equal records on one side with none on the other speak against it.
+        """
+        inside = np.asarray(member, dtype=np.bool_)
+        code = content_codes(contents)
+        count = np.bincount(code)
+        a = np.bincount(code, weights=inside).astype(np.int64)
+        b = count - a
+        both = (a > 0) & (b > 0)
+        sizes, share = np.arange(2, _LARGEST_GROUP + 1), float(inside.mean())
+        counted = (count >= sizes[0]) & (count <= sizes[-1])
+        groups = np.bincount(count[counted], minlength=_LARGEST_GROUP + 1)[sizes]
+        chance = 1 - share**sizes - (1 - share) ** sizes
+        return cls(
+            members=int(a[both].sum()),
+            nonmembers=int(b[both].sum()),
+            of_members=int(a.sum()),
+            of_nonmembers=int(b.sum()),
+            p_value=_at_least(chance, groups, int(np.count_nonzero(both[counted]))),
+        )
+
+    @property
+    def beyond_chance(self) -> bool:
+        """Whether records of one side were copied into the other."""
+        return self.p_value < LEVEL
+
+    @property
+    def size(self) -> str:
+        """How many stand on both sides, in words."""
+        return f"{self.nonmembers:,} of {self.of_nonmembers:,} non-members are also members"
+
+    def require_none(self, argument: str) -> None:
+        """Refuse records that stand on both sides.
+
+        Raises
+        ------
+        InputError
+            With their number.
+        """
+        if self.beyond_chance:
+            raise InputError(argument, "records that the model was not trained on", self.size, "leave them out")
+
+
+def _at_least(chance: FloatArray, groups: IntArray, many: int) -> float:
+    """Bound the probability that at least so many groups have both sides, by their chance for each size (Chernoff)."""
+    if many <= float(chance @ groups):
+        return 1.0
+    exponent = groups @ np.log1p(chance[:, None] * np.expm1(_TILTS)) - _TILTS * many
+    return float(np.exp(min(0.0, float(exponent.min()))))

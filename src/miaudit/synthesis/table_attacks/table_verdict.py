@@ -1,0 +1,288 @@
+"""Verdict on a table: the attacks that decide, those that inform, and what would settle an open question.
+
+Copies decide, and so does the inference of the columns that the plan names as secrets. Linkability, singling out and
+the inference of other columns inform: they never raise concern, and they never keep a verdict open.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from miaudit.findings import table as found
+from miaudit.findings.audit import Findings
+from miaudit.findings.table import PositiveControl, Role, Status, TableVerdict, opened_with, proven
+from miaudit.findings.verdict import DECLARE, LimitResult, Outcome
+from miaudit.metrics.definition import Rounding, percent
+from miaudit.synthesis.table_attacks.planted_control import MOST, shown_power
+from miaudit.synthesis.table_attacks.success_rates import Comparison, Rate
+
+COPIES = "copies"
+INFERENCE = "inference: "
+
+UNDECLARED = "Not answered (undeclared): nobody declared how membership was decided."
+ZERO_RUN = (
+    "Not answered (not testable): members and control records were not assigned at random (zero-run), so differences "
+    "in success mix what the table gives away with how the two differ. The record-wise audit corrects for that."
+)
+
+
+def corrected(confidence: float, attacks: int) -> float:
+    """Return the confidence of each of several intervals that hold together (Bonferroni)."""
+    return 1 - (1 - confidence) / max(attacks, 1)
+
+
+def rows(
+    comparisons: Sequence[Comparison],
+    secrets: Sequence[str],
+    *,
+    threshold: float,
+    confidence: float,
+    copies: float | None = None,
+    refuted: bool = False,
+) -> tuple[found.Attack, ...]:
+    """Judge each blocking attack, describe each informing one, and put the blocking ones first.
+
+    Parameters
+    ----------
+    comparisons : of all attacks, with intervals at ``confidence``
+    secrets : columns whose inference is a blocking attack
+    threshold : excess that is still within the limits
+    copies : limit of the excess of exact copies; None: any excess raises concern, and ``threshold`` is within it
+    confidence : of each interval alone; concern needs it of all blocking attacks together
+    refuted : whether no interval holds, so that no attack has an answer
+    """
+    blocking = {COPIES, *(INFERENCE + name for name in secrets)}
+    of_role: dict[Role, list[Comparison]] = {
+        "blocking": [part for part in comparisons if part.attack in blocking],
+        "informing": [part for part in comparisons if part.attack not in blocking],
+    }
+    return tuple(
+        _row(
+            part,
+            role,
+            _limits(part, threshold, copies),
+            corrected(confidence, sum(one.at is not None for one in parts)),
+            refuted,
+        )
+        for role, parts in of_role.items()
+        for part in parts
+    )
+
+
+def judge(
+    attacks: Sequence[found.Attack],
+    control: PositiveControl,
+    *,
+    threshold: float,
+    confidence: float,
+    enough: int | None = None,
+    available: tuple[int, int],
+) -> TableVerdict:
+    """Judge the blocking attacks: flagged, clear or inconclusive.
+
+    Flagged where the corrected lower limit of one is above its threshold. Clear where the upper limit of each, at the
+    plain confidence, is within the threshold (an intersection-union test), and the positive control was seen.
+
+    Parameters
+    ----------
+    attacks, threshold, confidence : as :func:`rows` returns and takes them
+    control : positive control
+    enough : members of which the positive control would be seen, if any number would do
+    available : members and control records in the files, of which fewer may have been attacked
+    """
+    blocking = [part for part in attacks if part.role == "blocking" and part.difference is not None]
+    count = sum(part.role == "blocking" for part in attacks)
+    exceeded = [part for part in blocking if part.status == "flagged"]
+    unresolved = [part for part in blocking if part.status == "inconclusive"]
+    blind = not unresolved and not exceeded and not control.found
+    if exceeded:
+        status: Status = "flagged"
+        text = _concern(exceeded, confidence, count)
+    elif unresolved:
+        status = "inconclusive"
+        least = 0.0 if control.found or enough is None else enough / available[0]
+        first, *more = (_open(part, threshold, available, least) for part in unresolved)
+        said = " ".join([first, *(text[:1].upper() + text[1:] for text in more)])
+        text = f"Not answered (inconclusive): with {percent(confidence)} confidence for each limit, {said}"
+    elif blind:
+        status, text = "inconclusive", _blind(control, enough, available)
+        unresolved = [part for part in blocking if part.name == COPIES]
+    else:
+        status, text = "clear", _within(blocking, control, threshold, confidence)
+    return TableVerdict(
+        status,
+        text,
+        confidence,
+        exceeded=tuple(_limited(part, "exceeded") for part in exceeded),
+        unresolved=tuple(_limited(part, "open") for part in unresolved),
+    )
+
+
+def without_answer(would_be: TableVerdict, design: str | None, refuted: str) -> TableVerdict:
+    """Withhold a verdict where no interval holds, or where members and control records may differ by selection."""
+    none = replace(would_be, exceeded=(), unresolved=())
+    if refuted:
+        return replace(none, status="refused", text=f"Not answered (refused): {refuted}")
+    if design is None:
+        said = f"{UNDECLARED} {DECLARE} If membership was randomised it would be: {would_be.text}"
+        return replace(none, status="not-testable", reason="undeclared", text=said)
+    if design == "zero-run":
+        return replace(none, status="not-testable", text=ZERO_RUN)
+    return would_be
+
+
+def with_membership(verdict: TableVerdict, audited: Findings) -> TableVerdict:
+    """Say in the first sentence what epsilon the record-wise audit proves, whatever the verdict is."""
+    return replace(verdict, text=opened_with(verdict.text, proven(audited)))
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _limits(comparison: Comparison, threshold: float, copies: float | None) -> tuple[float, float]:
+    """The excess above which an attack raises concern, and that which is within its limit."""
+    if comparison.attack != COPIES:
+        return threshold, threshold
+    return (0.0, threshold) if copies is None else (copies, copies)
+
+
+def _row(comparison: Comparison, role: Role, limits: tuple[float, float], joint: float, refuted: bool) -> found.Attack:
+    limit, threshold = limits
+    high, sure = comparison.difference.high, comparison.low_at(joint)
+    status: Status | None = None
+    if role == "blocking":
+        status = "flagged" if sure > limit else "clear" if high <= threshold else "inconclusive"
+        status = "inconclusive" if refuted else status
+    risk = comparison.risk
+    return found.Attack(
+        name=comparison.attack,
+        members=_rate(comparison.members),
+        control=_rate(comparison.control),
+        difference=comparison.difference.value,
+        difference_low=comparison.difference.low,
+        difference_high=high,
+        risk=risk.value,
+        risk_low=risk.low if math.isfinite(risk.low) else None,
+        risk_high=risk.high if math.isfinite(risk.high) else None,
+        by_chance=None if comparison.by_chance is None else comparison.by_chance.value,
+        role=role,
+        threshold=limit if role == "blocking" else None,
+        status=status,
+        p=comparison.p_value(limit if role == "blocking" else 0.0),
+        corrected_low=sure,
+        detectable=comparison.detectable,
+        weak=comparison.weak,
+        note=comparison.note,
+    )
+
+
+def _rate(rate: Rate) -> found.Rate:
+    return found.Rate(rate.right, rate.trials, rate.value if rate.trials else None, rate.low, rate.high)
+
+
+def _limited(part: found.Attack, outcome: Outcome) -> LimitResult:
+    limit = part.name if part.name == COPIES else f"secret: {part.name.removeprefix(INFERENCE)}"
+    ends = part.corrected_low, part.difference_high
+    return LimitResult(limit, part.name, *ends, part.threshold or 0.0, part.p, outcome)
+
+
+# -- sentences --------------------------------------------------------------------------------------------------------
+
+
+def _more(part: found.Attack, amount: str) -> str:
+    """Say that an attack succeeds more often, by so much, on members."""
+    if part.name == COPIES:
+        return f"exact copies are {amount} more frequent among members than among control records"
+    return f"the secret {_column(part)!r} is guessed right {amount} more often for members than for control records"
+
+
+def _points(excess: float, rounding: Rounding = "nearest") -> str:
+    return f"{percent(excess, rounding).removesuffix('%')} points"
+
+
+def _concern(exceeded: Sequence[found.Attack], confidence: float, count: int) -> str:
+    said = []
+    for part in sorted(exceeded, key=lambda one: -one.corrected_low):
+        limit = f"the limit is {_points(part.threshold)}" if part.threshold else "any excess is above the limit"
+        least = f"at least {_points(part.corrected_low, 'down')}"
+        said.append(f"{_more(part, least)} ({limit})")
+    together = f" for all {count} limits together" if count > 1 else ""
+    return f"Concern: with {percent(confidence)} confidence{together}, {', and '.join(said)}."
+
+
+def _within(blocking: Sequence[found.Attack], control: PositiveControl, threshold: float, confidence: float) -> str:
+    said = [_more(part, f"at most {_points(max(part.difference_high, 0.0), 'up')}") for part in blocking]
+    each = " for each limit" if len(blocking) > 1 else ""
+    return (
+        f"Within the limits: with {percent(confidence)} confidence{each}, {', and '.join(said)} (the limit is "
+        f"{_points(threshold)}). The audit saw {_planted(control)}, so its power to see as many is at least "
+        f"{percent(shown_power(control.seen, control.repetitions), 'down', 2)}. An excess below the limit, or what a "
+        "stronger attack would find, is not excluded."
+    )
+
+
+def _planted(control: PositiveControl) -> str:
+    return (
+        f"{control.copies:,} planted copies ({percent(control.share)} of the members) in {control.seen} of "
+        f"{control.repetitions} repetitions"
+    )
+
+
+def _open(part: found.Attack, threshold: float, available: tuple[int, int], least: float) -> str:
+    low, high = _points(part.corrected_low, "down"), _points(part.difference_high, "up")
+    limit = "copies" if part.name == COPIES else f"secret {_column(part)!r}"
+    return (
+        f"{limit} is open: the excess among members lies between {low} and {high}, and the limit of "
+        f"{_points(threshold)} is in between. {_settled_by(part, threshold, available, least)}"
+    )
+
+
+def _column(part: found.Attack) -> str:
+    return part.name.removeprefix(INFERENCE)
+
+
+def _settled_by(part: found.Attack, threshold: float, available: tuple[int, int], least: float) -> str:
+    """Say how many records would settle an open limit, if the excess stays what it is.
+
+    ``least`` is how many times as many records as there are the positive control needs.
+    """
+    value = part.difference or 0.0
+    factors = []
+    if value < threshold:
+        factors.append(((part.difference_high - value) / (threshold - value)) ** 2)
+    if value > (part.threshold or 0.0):
+        factors.append(((value - part.corrected_low) / (value - (part.threshold or 0.0))) ** 2)
+    factor = min(factors, default=math.inf)
+    if factor > MOST:
+        return "The excess lies so close to the limit that more records will hardly settle it."
+    trials = part.members.trials, part.control.trials
+    needed = [_rounded_up(max(factor * n, 1.05 * least * have)) for n, have in zip(trials, available, strict=True)]
+    said = (
+        f"About {needed[0]:,} members and {needed[1]:,} control records would settle it, if the excess stays at "
+        f"{_points(value)}"
+    )
+    if needed[0] <= available[0] and needed[1] <= available[1]:
+        return f"{said}; the files hold as many, so raise the number of attacked records (records)."
+    return f"{said}."
+
+
+def _rounded_up(number: float) -> int:
+    """Round a number of records up to two significant digits."""
+    unit = int(10 ** max(math.floor(math.log10(max(number, 1.0))) - 1, 0))
+    return math.ceil(number / unit) * unit
+
+
+def _blind(control: PositiveControl, enough: int | None, available: tuple[int, int]) -> str:
+    said = (
+        f"Not answered (inconclusive): no limit is exceeded, but the positive control was not seen: the audit saw "
+        f"{_planted(control)}, and {control.needed} are needed. That it finds no copies means little."
+    )
+    if enough is None:
+        return (
+            f"{said} Too many records stand in the table anyway, or equal others, so more records would not do. "
+            "Columns that tell records apart would settle it."
+        )
+    needed = _rounded_up(enough * 1.05), _rounded_up(1.05 * enough * available[1] / available[0])
+    return f"{said} About {needed[0]:,} members and {needed[1]:,} control records would settle it."

@@ -1,0 +1,145 @@
+"""Verdicts on tables of several kinds that leak nothing, or copies, at two sizes; and the control under two labellings.
+
+python -m pytest tests/slow/test_table_verdicts.py -s      # prints the counts
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from miaudit.synthesis.schema import Column, Schema, Table
+from miaudit.synthesis.table_attacks.planted_control import NEEDED, REPETITIONS, planted_control
+from miaudit.synthesis.table_attacks.success_rates import compare
+from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table
+
+pytestmark = pytest.mark.slow
+
+AUDITS = 8
+SCHEMA = Schema(
+    (
+        Column("age", "continuous", low=0, high=120),
+        Column("job", "categorical", tuple("abcdefgh")),
+        Column("sex"),
+        Column("region", "categorical", tuple("klmnop")),
+        Column("hours", "continuous", low=0, high=100),
+        Column("income", "continuous", low=0, high=1e7),
+        Column("ill"),
+    )
+)
+NOMINAL = np.array([column.kind != "continuous" for column in SCHEMA.columns])
+LOW = np.array([column.low if column.kind == "continuous" else 0 for column in SCHEMA.columns])
+HIGH = np.array(
+    [column.high if column.kind == "continuous" else max(len(column.categories), 2) - 1 for column in SCHEMA.columns]
+)
+PLAN = TablePlan(attempts=500, fidelity=False)
+
+
+def people(n: int, rng: np.random.Generator) -> np.ndarray:
+    """Records with spikes, skewness and dependence, none of which the attacks assume."""
+    age = np.clip(np.round(rng.gamma(9, 5, n)), 0, 120)
+    job = rng.choice(8, n, p=np.arange(8, 0, -1) / 36)
+    sex = rng.integers(0, 2, n)
+    region = (job + rng.choice(6, n, p=[0.5, 0.2, 0.1, 0.1, 0.05, 0.05])) % 6
+    hours = np.where(rng.random(n) < 0.4, 40, np.clip(np.round(rng.normal(38, 12, n)), 0, 100))
+    income = np.clip(np.round(np.exp(9 + 0.02 * age + 0.1 * job + rng.normal(0, 0.5, n))), 0, 1e7)
+    ill = rng.random(n) < 0.02 + 0.004 * age
+    return np.column_stack([age, job, sex, region, hours, income, ill]).astype(float)
+
+
+def independent(source: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Columns that do not depend on each other, each drawn again from the source."""
+    return np.column_stack([rng.choice(column, n) for column in source.T])
+
+
+def noisy_marginals(source: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Columns from counts with noise; numbers in sixteen cells."""
+    made = []
+    for column, nominal, high in zip(source.T, NOMINAL, HIGH, strict=True):
+        edges = np.arange(high + 2) - 0.5 if nominal else np.unique(np.quantile(column, np.linspace(0, 1, 17)))
+        counts = np.maximum(np.histogram(column, edges)[0] + rng.normal(0, 5, len(edges) - 1), 0)
+        cell = rng.choice(len(counts), n, p=counts / counts.sum())
+        value = edges[cell] + rng.random(n) * (edges[cell + 1] - edges[cell])
+        made.append(np.round(value))
+    return np.clip(np.column_stack(made), LOW, HIGH)
+
+
+def smoothed(source: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """A smoothed kernel estimate: leaks its source, so it is given other records of the population."""
+    made = source[rng.integers(0, len(source), n)].copy()
+    for j, nominal in enumerate(NOMINAL):
+        if nominal:
+            moved = rng.random(n) < 0.1
+            made[moved, j] = rng.choice(source[:, j], np.count_nonzero(moved))
+        else:
+            made[:, j] += 0.3 * source[:, j].std() * rng.normal(size=n)
+    return np.clip(made, LOW, HIGH)
+
+
+def private(source: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """The project's own tables, at epsilon 1."""
+    from miaudit.synthesis import Privacy, fit
+
+    plan = Privacy(records=len(source), epsilon=1.0)
+    return fit(Table(SCHEMA, source), None, plan, method="tables", rng=rng, repeatable=True).sample(n, rng=rng).values
+
+
+Maker = Callable[[np.ndarray, int, np.random.Generator], np.ndarray]
+LEAK_FREE: list[tuple[Maker, bool]] = [
+    (independent, False),
+    (noisy_marginals, False),
+    (smoothed, True),
+    (private, False),
+]
+
+
+def audited(n: int, make: Maker, copied: float, *, others: bool, seed: int) -> tuple[int, bool]:
+    """Exit code of an audit, and whether copies are among the exceeded limits."""
+    rng = np.random.default_rng([seed, n, round(1000 * copied)])
+    members, control, third = (people(n, rng) for _ in range(3))
+    made = make(third if others else members, n, rng)
+    made[: round(copied * n)] = members[: round(copied * n)]
+    tables = (Table(SCHEMA, values) for values in (made, members, control))
+    found = audit_table(*tables, plan=PLAN, design="one-run", rng=rng)
+    return found.exit_code, "copies" in [one.limit for one in found.verdict.exceeded]
+
+
+@pytest.mark.parametrize("n", [1000, 5000])
+@pytest.mark.parametrize(("make", "others"), LEAK_FREE, ids=lambda value: getattr(value, "__name__", None))
+def test_tables_that_leak_nothing_are_clear(n: int, make: Maker, others: bool) -> None:
+    codes = [audited(n, make, 0.0, others=others, seed=seed)[0] for seed in range(AUDITS)]
+    print(f"{make.__name__} at {n:,}: {codes.count(0)} clear, {codes.count(3)} flagged, {codes.count(4)} not answered")
+    assert codes.count(3) <= 2  # 5% of 8, and noise
+    assert codes.count(0) >= 5
+
+
+@pytest.mark.parametrize("n", [1000, 5000])
+@pytest.mark.parametrize("copied", [0.01, 0.02])
+def test_tables_with_copies_are_flagged_for_them(n: int, copied: float) -> None:
+    found = [audited(n, smoothed, copied, others=True, seed=seed) for seed in range(AUDITS)]
+    assert all(code == 3 and copies for code, copies in found)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.02, 0.1])
+def test_a_control_beside_true_labels_clears_leaks_that_the_audit_cannot_see(rate: float) -> None:
+    """Copies of 1% of 1,000 members, in tables that hold some of all records anyway: who is called clear?"""
+    rng = np.random.default_rng(3)
+    n, runs = 1000, 150
+    clear = {"permuted": 0, "true": 0}
+    for _ in range(runs):
+        in_table = rng.random(2 * n) < np.where(np.arange(2 * n) < n, rate + 0.01, rate)
+        found = compare("copies", in_table[:n], in_table[n:])
+        if found.leaks or found.difference.high > 0.05:
+            continue
+        clear["permuted"] += planted_control(np.arange(2 * n), in_table, n, confidence=0.95, rng=rng).found
+        seen = 0
+        for _ in range(REPETITIONS):
+            copied = in_table.copy()
+            copied[rng.permutation(n)[: n // 100]] = True
+            seen += compare("copies", copied[:n], copied[n:]).leaks
+        clear["true"] += seen >= NEEDED
+    print(f"rate {rate}: clear of {runs}: {clear}")
+    assert clear["permuted"] <= 0.05 * runs
+    assert clear["true"] > clear["permuted"] + (0.1 * runs if rate > 0.01 else 0)

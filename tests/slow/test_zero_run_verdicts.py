@@ -1,0 +1,73 @@
+"""Zero-run verdicts where the weights of the stack miss a part of the shift; run with ``-s`` for the table.
+
+Each world is audited by the default limits, and once more without the two guards: the balance of all pairs of columns,
+and the metrics that are withheld where regressions contradict the weights.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import Executor
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+import miaudit as ma
+from miaudit import Evidence, Plan
+from miaudit.causal import disagreement, imbalance
+from worlds import hidden_products
+
+pytestmark = pytest.mark.slow
+
+AUDITS = 24
+LEAK, SHIFT, LEVELS = "late product, a leak behind it", "late product", "200 levels"
+
+
+def drawn(world: str, seed: int) -> Evidence:
+    rng = np.random.default_rng([seed, len(world)])
+    if world == LEAK:
+        return hidden_products.late_product(2000, rng, slope=-2.0, leak=hidden_products.LEAK)
+    if world == SHIFT:
+        return hidden_products.late_product(2000, rng)
+    return hidden_products.many_levels(4000, rng) if world == LEVELS else hidden_products.SOUND[world](2000, rng)
+
+
+def no_pairs(scores: np.ndarray, *_: object) -> tuple[np.ndarray, np.ndarray]:
+    size = (scores.shape[1],) * 2
+    return np.zeros(size), np.zeros(size, dtype=bool)
+
+
+def some(world: str, seeds: range, guarded: bool) -> list[str]:
+    """Return the verdict of each audit, and "withheld" in place of a refusal for contradicted weights."""
+    plan = Plan(bounds=None, categories=("x0",) if world == LEVELS else ())
+    with pytest.MonkeyPatch.context() as patch, threadpool_limits(1):
+        if not guarded:
+            patch.setattr(disagreement, "LIMIT", np.inf)
+            patch.setattr(imbalance, "of_pairs", no_pairs)
+        found = [ma.audit(drawn(world, seed), plan=plan, rng=seed) for seed in seeds]
+    return ["withheld" if any(m.withheld for m in one.metrics) else one.verdict.status for one in found]
+
+
+def audited(pool: Executor, world: str, guarded: bool) -> Counter[str]:
+    parts = [pool.submit(some, world, range(k, AUDITS, 4), guarded) for k in range(4)]
+    found = Counter(status for part in parts for status in part.result())
+    print(f"\n{world}, {'guarded' if guarded else 'without guards'}: {dict(found)}")
+    return found
+
+
+@pytest.mark.parametrize("world", [LEAK, SHIFT, LEVELS])
+def test_what_the_weights_miss_has_no_verdict(pool: Executor, world: str) -> None:
+    found = audited(pool, world, guarded=True)
+    assert found["clear"] == found["flagged"] == 0
+    bare = audited(pool, world, guarded=False)
+    wrong = {LEAK: "clear", SHIFT: "flagged"}.get(world)
+    assert wrong is None or bare[wrong] > 0  # the control: without guards the verdicts are wrong
+
+
+@pytest.mark.parametrize("world", list(hidden_products.SOUND))
+def test_sound_audits_keep_their_verdicts(pool: Executor, world: str) -> None:
+    """At most 4 of 24 more without an answer: a rate of .05 gives more in 1 of 100 runs."""
+    found, bare = (audited(pool, world, guarded=guarded) for guarded in (True, False))
+    assert found["withheld"] + found["refused"] - bare["refused"] <= 4
+    assert found["flagged"] == 0
