@@ -80,6 +80,16 @@ def test_a_stronger_attack_wins_and_a_weaker_does_not(tmp_path, seal):
     assert outcomes[0].judged == (N // 2 if seal else N)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(("limits", "metric"), [(None, "tpr_at_fpr_0.1"), ({"auc": 0.6}, "auc")])
+def test_a_challenge_compares_the_first_limit_that_the_records_resolve(tmp_path, limits, metric):
+    plan = Plan(headline=Declared("loss"), limits=limits, bounds=None)
+    bundle = read(made(tmp_path, plan=plan)[0])
+    assert "primary_metric" not in bundle.findings.plan
+    found = challenge.by_scores(bundle, attack(1.5), rng=np.random.default_rng(1))
+    assert found.metric == metric
+
+
 @pytest.mark.thorough
 @pytest.mark.long
 def test_earlier_challenges_are_paid_for(tmp_path):

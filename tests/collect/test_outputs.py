@@ -49,7 +49,8 @@ def test_choosing_the_ratio_declares_no_headline_and_the_loss_counts_too() -> No
     )
     assert list(made.evidence.scores) == ["gaussian_lira", "loss"]
     assert made.headline is None  # nobody declared one
-    judged = ma.audit(made.evidence, plan=ma.Plan(bounds=None), rng=rng).verdict.limits
+    declared = made.evidence.replace(design="one-run")
+    judged = ma.audit(declared, plan=ma.Plan(bounds=None), rng=rng).verdict.limits
     assert {one.score for one in judged} == {"gaussian_lira", "loss"}
     assert any("C2" in note for note in made.notes)
     several = from_outputs.from_outputs(

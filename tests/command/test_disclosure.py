@@ -27,6 +27,7 @@ disclosure:
   release: RELEASE
   defences: [temperature, {conformal: {coverage: 0.9}}, label]
   trainings: {stump: {options: {max_depth: 1}}}
+reporting: {limits: {auc: 0.6}}
 evaluation: {output_dir: out, seed: 1}
 """
 
@@ -55,6 +56,8 @@ def test_a_folder_and_an_exit_code(place: Path, run: Run) -> None:
     text = (place / "out" / "findings.json").read_text()
     found = DisclosureFindings.from_dict(json.loads(text)).to_dict()
     assert found["exit_code"] == 3
+    for one in found["options"]:  # each against the limits
+        assert any(one["words"][:44] in line and f"  {one['within']}" in line for line in out.splitlines())
     names = ["as-it-is", "temperature", "conformal(coverage=0.9)", "label", "stump"]
     assert [one["name"] for one in found["options"]] == names
     assert found["repeat"]["command"] == "miaudit disclosure c.yaml"

@@ -91,6 +91,7 @@ def test_every_option_of_an_audit_has_its_place() -> None:
         "no_bounds",
     }
     always |= {"show_rows", "out", "bundle", "overwrite", "json", "seed", "levels", "intervals"}
+    always |= {"limit"}  # of the records of a synthetic table, too
     always |= {"architecture", "checkpoint", "num_classes", "model_name"}
     of_some = {key for name, keys in vars(configuration).items() if name.lstrip("_").startswith("OF_") for key in keys}
     parameters = {key: name for name, (key, _) in KEYS.items()}

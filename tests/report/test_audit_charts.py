@@ -98,7 +98,7 @@ def test_resolution_pays_for_several_scores():
 
 
 def test_an_unresolved_target_is_told_as_a_limit():
-    found = findings(fpr_targets=(0.001,))
+    found = findings(fpr_targets=(0.001,), limits={"tpr_at_fpr_0.001": 0.02})
     chart = charts_of(found)["roc-log"].to_dict()
     assert "only a limit" in " ".join(chart["title"]["text"])
     assert "at most" in chart["description"]

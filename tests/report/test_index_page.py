@@ -45,6 +45,21 @@ def test_every_audit_is_listed_newest_first_with_its_link(tmp_path: Path) -> Non
     assert links == ["./stated/findings.json", "./second%20%232%3F/findings.json", "./first/report.html"]
 
 
+@pytest.mark.parametrize(
+    ("status", "reason", "word"),
+    [
+        ("clear", None, "Within the limits"),
+        ("flagged", None, "Concern"),
+        ("inconclusive", None, "Not answered (inconclusive)"),
+        ("not-testable", "undeclared", "Not answered (undeclared)"),
+    ],
+)
+def test_a_verdict_has_the_words_of_its_page(tmp_path: Path, status: str, reason: str | None, word: str) -> None:
+    content = held("one-run")
+    put(tmp_path, "one", {**content, "verdict": {**content["verdict"], "status": status, "reason": reason}})
+    assert index_page.word(index_page.listed(tmp_path).audits[0]) == word
+
+
 def test_what_cannot_be_read_is_named_and_stops_nothing(tmp_path: Path) -> None:
     put(tmp_path, "good", held("one-run"))
     for name, text in (("cut", '{"kind": "au'), ("list", "[1]"), ("foreign", '{"verdict": "fine"}'), ("nan", "NaN")):

@@ -126,8 +126,9 @@ def answered(status="answered", gap=0.35, raw_gap=0.75, **options):
 def refused(*, raw_only=False, **options):
     """Findings of a zero-run audit that was refused."""
     found = audited(0.75, "zero-run", **options).to_dict()
-    reason = "Refused: members and non-members are not comparable (effective sample size 61, at least 100 are needed)."
-    found["verdict"] |= {"status": "refused", "text": reason, "low": None, "high": None}
+    reason = "members and non-members are not comparable (effective sample size 61, at least 100 are needed)."
+    word = "Not answered (refused)"
+    found["verdict"] |= {"status": "refused", "word": word, "text": f"{word}: {reason}", "low": None, "high": None}
     found["overlap"] = overlap("refused")
     if not raw_only:
         found["metrics"] = []
@@ -292,7 +293,8 @@ def test_raw_rows_are_muted_and_labelled():
     assert [row[-1] for _, row in rows] == ["Hajek weights"] * half + ["raw, not causal"] * half
     assert [kind == "raw" for kind, _ in rows] == [False] * half + [True] * half
     assert all("raw, not causal" in row[0] for _, row in rows[half:])
-    assert [kind for kind, _ in rows].count("primary") == 1
+    limits = [name for name in found["plan"]["limits"] if name != "surest_members"]
+    assert [kind for kind, _ in rows].count("primary") == len(limits) == 3  # all of them corrected
     words = Page(page_of(found)).words
     assert "Corrected for shift: Hajek weights" in words
     assert "All numbers: raw, not causal" not in words
@@ -315,7 +317,7 @@ def test_groups_show_the_corrected_number_with_the_raw_one_beside_it():
 def test_a_refusal_says_why_first_and_what_could_be_done():
     found = refused(group=THREE, row_level=2)
     words = Page(page_of(found)).words
-    texts = ("Refused", "Why there is no answer", found["overlap"]["reasons"][0], "What could be done")
+    texts = ("Not answered (refused)", "Why this is not answered", found["overlap"]["reasons"][0], "What could be done")
     hints = ("Other non-members", "Other covariates", "A one-run design", "Blind AUC")
     places = [words.index(text) for text in (*texts, *hints)]
     assert places == sorted(places)
