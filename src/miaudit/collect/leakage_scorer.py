@@ -77,7 +77,7 @@ class LeakageScorer:
         ----------
         estimator, x_test, y_test : as of a call
         plan : miaudit.Plan, optional; its limits, by default the default limits
-        design : "one-run" where the folds were drawn at random, so that memberships are random; else there is no verdict
+        design : "one-run" where the folds were drawn at random, so that memberships are random; else no verdict
         """
         found = self.split(x_test, y_test)
         sides: dict[str, Any] = {"members": found.members, "nonmembers": found.nonmembers}

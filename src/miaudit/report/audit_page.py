@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.audit import foremost, named
 from miaudit.findings.plain_words import claim_is_refuted
-from miaudit.findings.policy import in_units_of_score
+from miaudit.findings.policy import SURE_LIST, in_units_of_score
 from miaudit.findings.verdict import DECLARE, LEVEL_NAMES, NOT_DECLARED
 from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, between, chance, label, percent, rate_with_limits
@@ -123,6 +123,19 @@ def _verdict(findings: Findings, said: str) -> dict[str, Any]:
         status, word, text = "flagged", "Claim refuted", verdict.text
         explained = privacy_page.explained(findings)[claim.parameter]
     limits = limit_rows(verdict.limits, several_scores=len(findings.scores) > 1)
+    if limits and all(one.limit != SURE_LIST for one in verdict.limits):  # shown also where no limit is on them
+        limits += [
+            {
+                "limit": name,
+                "measured": f"{value} are members",
+                "threshold": "none",
+                "outcome": "no limit",
+                "tone": "",
+                "note": note,
+                "score": "",
+            }
+            for name, value, note in list(_lists(findings))[:1]
+        ]
     return {
         **vars(verdict),
         "status": status,
@@ -147,6 +160,17 @@ def _corrected_by(findings: Findings) -> str:
     return f"Corrected for shift: {_ESTIMATORS[leading.estimator]}"
 
 
+def _lists(findings: Findings) -> Iterator[tuple[str, str, str]]:
+    """The surest members of each score, the list that is the most right first: how many are members."""
+    for one in sorted(findings.surest_members, key=lambda one: one.p):
+        shown = rate_with_limits(one.members / one.listed, one.low, one.high)
+        yield (
+            "surest members",
+            f"{one.members:,} of the {one.listed:,} highest scores",
+            f"{shown} of the list {one.score}",
+        )
+
+
 def _cards(findings: Findings) -> list[tuple[str, str, str]]:
     counts, of = findings.counts, findings.counts.of
     prefix = "raw, not causal; " if findings.is_raw_only else "corrected; " if findings.is_corrected else ""
@@ -157,6 +181,8 @@ def _cards(findings: Findings) -> list[tuple[str, str, str]]:
             ("Non-members", counts.nonmembers, counts.nonmember_records),
         )
     ]
+    if findings.surest_members and not findings.verdict.limits:
+        cards += list(_lists(findings))[:1]
     for metric in _card_metrics(findings):
         by_chance = chance(metric.name)
         limits = "upper limit only" if metric.value is None and metric.high is not None else metric.interval
