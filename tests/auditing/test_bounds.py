@@ -242,10 +242,10 @@ def test_the_best_of_two_scores_holds_at_the_confidence_of_both_together() -> No
     one = randomised(1.0, 3)
     rng = np.random.default_rng(8)
     both = ma.Evidence(score={"told": one.score, "noise": rng.normal(size=N)}, member=one.member, design="one-run")
-    alone = audit(both.only("told"), claim=ma.Claim.gaussian(0.1))
     found = audit(both, claim=ma.Claim.gaussian(0.1))
     assert [bound.confidence for bound in found.bounds] == pytest.approx([0.95, 0.95])
-    assert found.bounds[0].value < alone.bounds[0].value
+    each = ma.dp.one_run.audit(both.only("told"), parameter="mu", confidence=0.975, rng=np.random.default_rng(0))
+    assert found.bounds[0].value == pytest.approx(each.value, rel=0.02)  # other draws put ties in another order
     assert found.claim is not None
     assert "With 95% confidence" in found.claim.text
     tests = [

@@ -76,7 +76,7 @@ def test_what_rests_on_weights_has_no_value_and_no_verdict(tmp_path: Path) -> No
     assert found.memorisation is not None
     assert found.memorisation.sensitivity is None
     assert found.memorisation.mislabelling == ()
-    assert "Withheld: TPR at 1% FPR, TPR at 10% FPR" in found.corrections[-1]
+    assert "Withheld: TPR at 0.1% FPR, TPR at 1% FPR, TPR at 10% FPR" in found.corrections[-1]
     found.to_html(tmp_path / "page.html")
     assert "withheld" in (tmp_path / "page.html").read_text()
     assert Findings.from_dict(json.loads(found.to_json())) == found

@@ -193,7 +193,7 @@ def test_an_audit_of_canaries_shows_more_than_one_of_the_records_themselves() ->
         shown.append(one_run.audit(found.evidence, parameter="mu", rng=np.random.default_rng(0)).value)
         assert found.evidence.design == "one-run"
     assert found.evidence.n == 1000
-    assert shown[0] > 1
+    assert shown[0] > 0.7
     assert shown[0] > shown[1] + 0.2  # of a fifth as many
 
 

@@ -112,7 +112,7 @@ def test_limits_that_cannot_be_resolved_are_named_and_count_with_their_upper_lim
     found = judge(Policy.of(None), [scored("a", *world("none", 1000, np.random.default_rng(1)))], confidence=0.95)
     assert found.status == "clear"
     assert [one.limit for one in found.unresolved] == ["tpr_at_fpr_0.001"]
-    assert "too few non-members for a lower limit of TPR at 0.1% FPR" in found.text
+    assert "So few non-members cannot show that TPR at 0.1% FPR exceeds its limit" in found.text
     small = judge(Policy.of(None), [scored("a", *world("none", 100, np.random.default_rng(1)))], confidence=0.95)
     assert small.status == "inconclusive"
 

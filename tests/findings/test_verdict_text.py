@@ -42,7 +42,7 @@ def test_within_the_limits_gives_each_upper_limit_and_what_is_not_excluded():
     assert "at most 14.1%" in said  # rounded up
     assert "TPR at 0.1% FPR at most 1.1% (limit 2%)" in said
     assert "A stronger attack, and leakage below the limits, are not excluded." in said
-    assert "too few non-members for a lower limit of TPR at 0.1% FPR" in said
+    assert "So few non-members cannot show that TPR at 0.1% FPR exceeds its limit" in said
     assert "records of which" not in said
 
 

@@ -146,7 +146,7 @@ def test_the_box_shows_the_limits_what_is_proven_and_what_is_not_excluded(conten
     verdict = replace(content.verdict, status="clear", proven="Better than guessing.", not_excluded="Not excluded: 3%.")
     text = shown(replace(content, predictions=(), verdict=verdict))
     box = text[text.index('id="verdict-word"') : text.index("What to do next")]
-    assert "Proven all the same.</strong> Better than guessing." in box and "Not excluded: 3%." in box
+    assert "Proven even so.</strong> Better than guessing." in box and "Not excluded: 3%." in box
     assert 'class="verdict warned"' in text  # not green beside what is proven
     for one in content.verdict.limits:
         assert label_of(one.limit) in box

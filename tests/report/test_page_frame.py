@@ -37,7 +37,14 @@ def test_a_long_axis_title_is_wrapped_on_a_phone_only(tmp_path, monkeypatch, wid
     chart = comparison_page.intervals(ROWS, axis=LONG, against=0.0, title="A chart", said=[])
     verdict = {"status": "clear", "word": "Fine", "what": "Nothing"}
     page = page_frame.render(
-        "comparison_page.html", FINDINGS, {"differences": chart}, verdict=verdict, rows=[], plain="", next=()
+        "comparison_page.html",
+        {**FINDINGS, "records": ""},
+        {"differences": chart},
+        verdict=verdict,
+        rows=[],
+        plain="",
+        next=(),
+        deciding="",
     )
     document, console = in_browser(tmp_path, page)
     assert console == []

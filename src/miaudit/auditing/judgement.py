@@ -22,8 +22,8 @@ from miaudit.findings import verdict as verdicts
 from miaudit.findings import verdict_text
 from miaudit.findings.audit import Metric, ScoreFindings, foremost
 from miaudit.findings.judge import Scored
-from miaudit.findings.policy import SURE
-from miaudit.findings.verdict import Measured, Verdict
+from miaudit.findings.policy import SURE, SURE_LIST, Policy
+from miaudit.findings.verdict import LimitResult, Measured, Verdict
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate
 from miaudit.metrics.definition import at_least, percent
@@ -38,11 +38,15 @@ _LEAST = 1e-12
 
 @dataclass(frozen=True)
 class Judged:
-    """The verdict, the score that the findings are about, and the surest members of each score."""
+    """The verdict, the score that the findings are about, and the surest members of each score.
+
+    ``by_default`` are the default limits that are exceeded, where a verdict within stated limits hides it.
+    """
 
     verdict: Verdict
     best: str
     surest: tuple[SurestMembers, ...]
+    by_default: tuple[LimitResult, ...] = ()
 
 
 def judged(
@@ -110,15 +114,25 @@ def judged(
         }
         text = f"{verdicts.NOT_CAUSAL} {withheld}"
         return Judged(verdicts.no_answer("refused", text, **about, stated=policy.stated), best, ())
+    hidden: tuple[LimitResult, ...] = ()
+    if verdict.status == "clear" and policy.stated and not case.exploratory:
+        hidden = rule.judge(Policy.of(None), counting, confidence=plan.confidence).exceeded
     verdict = verdicts.undeclared(verdict) if case.audited.design is None else verdict
-    return Judged(verdict, best, tuple(surest.values()))
+    return Judged(verdict, best, tuple(surest.values()), hidden)
 
 
 def all_the_same(found: Judged, scores: Sequence[ScoreFindings], bounds: Sequence[LowerBound]) -> tuple[str, str]:
     """Return what is proven although no limit is exceeded, and what a verdict within the limits does not exclude."""
+    parts = (
+        [_named(max(lists, key=lambda one: one.listed))] if (lists := [x for x in found.surest if x.exceeded]) else []
+    )
+    if found.by_default:
+        rates = [one for one in found.by_default if one.limit != SURE_LIST]
+        exceeded = f": {verdict_text.listed(rates)}" if rates else ""
+        parts.append(f"By the default limits this verdict would be a concern{exceeded}.")
     found_by = "" if len(scores) == 1 else "{}: "
     above = [f"{found_by.format(one.score)}{text}" for one in scores if (text := one.above_chance)]
-    parts = [f"The attack is better than random guessing: {'; '.join(above)}."] if above else []
+    parts += [f"The attack is better than random guessing: {'; '.join(above)}."] if above else []
     known = [
         f"{bound.parameter} at least {at_least(bound.value)}"
         + (f" at delta = {bound.delta:g}" if bound.parameter == "epsilon" else "")
@@ -126,14 +140,14 @@ def all_the_same(found: Judged, scores: Sequence[ScoreFindings], bounds: Sequenc
         if bound.value > 0 and not bound.exploratory
     ]
     parts += [f"Lower bounds on privacy parameters: {', '.join(known)}."] if known else []
-    lists = [one for one in found.surest if one.exceeded]
-    if lists:
-        one = max(lists, key=lambda one: one.listed)
-        parts.append(
-            f"An attacker can name {one.listed:,} records of which {one.members:,} are members ({one.score}): at even "
-            f"odds such a list is, as a whole, more than {percent(one.sure)} right."
-        )
     return " ".join(parts), _not_excluded(found.verdict, scores)
+
+
+def _named(one: SurestMembers) -> str:
+    return (
+        f"An attacker can name {one.listed:,} records of which {one.members:,} are members ({one.score}): at even odds "
+        f"such a list is, as a whole, more than {percent(one.sure)} right."
+    )
 
 
 def _not_excluded(verdict: Verdict, scores: Sequence[ScoreFindings]) -> str:

@@ -154,7 +154,7 @@ def _keys(path: Path | None) -> Opening | None:
 def _audit_says(audit: Findings) -> str:
     """The verdict of the audit in a bundle, with what is proven all the same."""
     verdict = audit.verdict
-    proven = f"Proven all the same: {verdict.proven}" if verdict.proven else ""
+    proven = f"Proven even so: {verdict.proven}" if verdict.proven else ""
     return f"The audit says: {one_line(' '.join(filter(None, [verdict.text, proven, verdict.not_excluded])))}"
 
 

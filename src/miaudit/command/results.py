@@ -299,7 +299,7 @@ def _leading(findings: Findings) -> str:
 
 def _proven(findings: Findings) -> str:
     proven = findings.verdict.proven
-    return f"Proven all the same: {proven}" if proven else ""
+    return f"Proven even so: {proven}" if proven else ""
 
 
 def _once(said: str, findings: Findings) -> str:

@@ -253,13 +253,13 @@ class ScoreFindings:
 
     @property
     def above_chance(self) -> str:
-        """The AUC and the TPRs whose lower limits are above chance, in words; raw ones where nothing is corrected."""
+        """The AUC and the TPRs whose lower limits are above chance, with these; raw ones where nothing is corrected."""
         above = []
         for metric in foremost(self.metrics):
             known = definition.of(metric.name)
             counts = (metric.name == "auc" or known.fpr is not None) and metric.value is not None
             if counts and known.chance is not None and (metric.low or 0.0) > known.chance:
-                above.append(f"{known.label} {metric.reading}")
+                above.append(f"{known.label} at least {amount(metric.name, metric.low, 'down')}")
         return "; ".join(above)
 
 
@@ -496,8 +496,8 @@ class Findings(FindingsRecord):
         return any(metric.estimator != "raw" for metric in self.metrics)
 
     def is_raw(self, metric: Metric) -> bool:
-        """Say whether a number is not causal: uncorrected although membership was not randomised."""
-        return self.design == "zero-run" and metric.estimator == "raw"
+        """Say whether a number is not causal: uncorrected although membership was not, or cannot have been, random."""
+        return metric.estimator == "raw" and (self.design == "zero-run" or self.verdict.status == "refused")
 
     @property
     def is_raw_only(self) -> bool:

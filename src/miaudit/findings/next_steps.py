@@ -248,7 +248,10 @@ def _more_records(found: Audited, primary: Measured | None, made: Made) -> Itera
     sure = [] if level == _USUAL_CONFIDENCE else ["--confidence", f"{level:g}"]
     at = [] if metric.fpr is None else ["--fpr", f"{metric.fpr:g}"]
     if found.design == "zero-run":
-        yield Step("Add others like the records of the training data, and see what so many would show.", made.outlook())
+        yield Step(
+            "Collect more non-members that resemble the training records: the command estimates what more would show.",
+            made.outlook(),
+        )
         return
     if metric.fpr is not None and (primary is None or primary.value is None):
         needed = classical.nonmembers_needed(metric.fpr, verdict.confidence)

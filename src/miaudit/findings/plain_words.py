@@ -129,7 +129,8 @@ def _said(found: Audited, primary: Measured | None, auc: Measured | None) -> str
     status: Bound = "unresolved" if primary is not None and primary.value is None else verdict.status
     text = _about_metric(found, status, _ends(verdict.low, verdict.high), auc)
     if verdict.status == "clear" and verdict.proven:
-        text = f"Leakage is proven, but no limit is exceeded. {text}"
+        leaks = "Leakage is shown" if verdict.condition else "Leakage is proven"
+        text = f"{leaks}, but no limit is exceeded. {text}"
     if found.is_corrected:
         text = f"After correction for how members and non-members differ: {text[:1].lower()}{text[1:]}"
         text += f" This holds {verdict.condition}." if verdict.condition else ""
@@ -298,7 +299,7 @@ def _of_status(found: Audited, primary: Measured | None) -> str:
         )
     if verdict.status == "inconclusive":
         few = primary is None or primary.value is None
-        why = "there are too few non-members to measure it" if few else "a limit lies within the interval"
+        why = "there are too few non-members to measure it" if few else "what was measured reaches across a limit"
         return f"This audit decides nothing, neither for a release nor against it: {why}. Do not treat this as a pass."
     if verdict.status == "refused":
         return "Do not base a decision on this audit. It shows neither leakage nor its absence."

@@ -59,8 +59,8 @@ def _within(_leading: LimitResult, found: Sequence[LimitResult], sure: str) -> s
     text = f"{sure}, {_series(parts)}. A stronger attack, and leakage below the limits, are not excluded."
     if few:
         text += (
-            f" There are too few non-members for a lower limit of {_series(label_of(one.limit) for one in few)}: only "
-            "the upper limit could be compared."
+            f" So few non-members cannot show that {_series(label_of(one.limit) for one in few)} exceeds its limit: "
+            "only the upper end was compared."
         )
     return text
 
@@ -131,7 +131,7 @@ def not_excluded(*measured: Iterable[tuple[str, float | None]]) -> str:
     Examples
     --------
     >>> not_excluded([("auc", 0.6), ("tpr_at_fpr_0.01", 0.041)], [("tpr_at_fpr_0.01", 0.03)])
-    'Not excluded: an attacker identifies up to 4.1% of the members at 1% FPR.'
+    'Not excluded: an attacker may identify up to 4.1% of the members at 1% FPR, where random guessing finds 1%.'
     """
     highest: dict[float, float] = {}
     for group in measured:
@@ -145,7 +145,11 @@ def not_excluded(*measured: Iterable[tuple[str, float | None]]) -> str:
         return ""
     lowest = min(highest)
     up = percent(highest[lowest], "up")
-    return f"Not excluded: an attacker identifies up to {up} of the members at {percent(lowest)} FPR."
+    rate = percent(lowest)
+    return (
+        f"Not excluded: an attacker may identify up to {up} of the members at {rate} FPR, where random guessing finds "
+        f"{rate}."
+    )
 
 
 def listed(found: Iterable[LimitResult]) -> str:

@@ -128,8 +128,8 @@ def _verdict(findings: Findings, said: str) -> dict[str, Any]:
             {
                 "limit": name,
                 "measured": f"{value} are members",
-                "threshold": "none",
-                "outcome": "no limit",
+                "threshold": "none stated",
+                "outcome": "not judged",
                 "tone": "",
                 "note": note,
                 "score": "",
@@ -141,15 +141,27 @@ def _verdict(findings: Findings, said: str) -> dict[str, Any]:
         "status": status,
         "tone": "warned" if status == "clear" and verdict.proven else status,
         "limits": limits,
+        "stricter": _stricter(findings) if limits else "",
         "word": word,
         "lead": said,
         "explained": explained,
         "text": "" if limits else text[:1].upper() + text[1:],
         "in_units_of_score": bool(findings.metrics) and in_units_of_score(verdict.metric),
-        "level": f"Reading level supported by the interval: {verdict.level}" if verdict.level else "",
+        "level": f"Size in words: {verdict.level}" if verdict.level else "",
         "score": findings.scores[0].score,
         "corrected": _corrected_by(findings),
     }
+
+
+def _stricter(findings: Findings) -> str:
+    """Say why a lower end in the table of limits may be below that of the same number further down."""
+    differing = {metric.name: metric.low for metric in foremost(findings.metrics)}
+    if all(one.low == differing.get(one.limit, one.low) for one in findings.verdict.limits if one.limit != SURE_LIST):
+        return ""
+    return (
+        "The lower ends in this table are stricter than those of the intervals below: they hold for all limits and "
+        "scores together."
+    )
 
 
 def _corrected_by(findings: Findings) -> str:
@@ -258,7 +270,7 @@ def _memorisation(findings: Findings) -> dict[str, Any] | None:
             "name": "Shift",
             "kind": "shift",
             "value": points(found.shift),
-            "note": f"raw AUC {amount('auc', found.raw)} less the corrected one; no sign of leakage",
+            "note": f"raw AUC {amount('auc', found.raw)} less the corrected one; explained by the covariates",
         },
     ]
     return {"tiles": tiles, "sentence": found.sentence, "wrong": _wrong_labels(found.mislabelling)}

@@ -9,7 +9,7 @@ from miaudit.findings.verdict import LimitResult
 
 __all__ = ["limit_rows"]
 
-_OUTCOMES = {"exceeded": "exceeded", "within": "within", "open": "open", "silent": "no alarm"}
+_OUTCOMES = {"exceeded": "above the limit", "within": "below the limit", "open": "undecided", "silent": "no alarm"}
 _TONES = {"exceeded": "flagged", "within": "clear", "open": "inconclusive"}
 
 
@@ -20,7 +20,7 @@ def limit_rows(limits: Sequence[LimitResult], *, several_scores: bool = False) -
     --------
     >>> row = limit_rows([LimitResult("auc", "loss", 0.61, 0.66, 0.6, 0.001, "exceeded")])[0]
     >>> row["limit"], row["measured"], row["threshold"], row["outcome"]
-    ('AUC', 'at least 0.610', '0.600', 'exceeded')
+    ('AUC', 'at least 0.610', '0.600', 'above the limit')
     """
     nearest: dict[str, LimitResult] = {}
     for one in limits:
@@ -35,7 +35,7 @@ def limit_rows(limits: Sequence[LimitResult], *, several_scores: bool = False) -
             "threshold": "in units of the score" if in_units_of_score(one.limit) else _threshold(one),
             "outcome": _OUTCOMES[one.outcome],
             "tone": _TONES.get(one.outcome, ""),
-            "note": "" if one.resolved else "too few non-members for a lower limit",
+            "note": "" if one.resolved else "so few non-members cannot show more",
             "score": one.score if several_scores else "",
         }
         for one in nearest.values()
