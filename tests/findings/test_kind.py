@@ -139,7 +139,7 @@ def test_findings_of_every_kind_fit_a_screen_and_a_line(name: str) -> None:
     assert max(map(len, lines)) <= 100
     assert "\n" not in repr(findings)
     assert len(repr(findings)) < 130
-    assert {0: "no concern", 3: "concern", 4: "no answer"}[findings.exit_code] in repr(findings)
+    assert f"(exit code {findings.exit_code}: " in repr(findings)
 
 
 @pytest.mark.parametrize("name", one_of_each())

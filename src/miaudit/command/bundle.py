@@ -106,8 +106,7 @@ def challenge(
         with progress("", meanwhile="audit"):
             outcome = contest.by_propensity(held, values, keys=_keys(key), made_before=made_before, rng=rng)
     content = replace(outcome, repeat=repeat())
-    said = lambda: "\n".join([_lines(content), _audit_says(held.findings)])  # noqa: E731
-    deliver(content, said, out, overwrite=overwrite, json=json)
+    deliver(content, lambda: _contested(content, held.findings), out, overwrite=overwrite, json=json)
 
 
 def unseal(
@@ -149,6 +148,12 @@ def _keys(path: Path | None) -> Opening | None:
     from miaudit.bundle import sealing
 
     return None if path is None else sealing.read(path)
+
+
+def _contested(found: ChallengeFindings, audit: Findings) -> str:
+    """The outcome of a challenge, and below it the verdict that it contests; a digest to send stays the last line."""
+    outcome, *rest = _lines(found).split("\n")
+    return "\n".join([outcome, _audit_says(audit), *rest])
 
 
 def _audit_says(audit: Findings) -> str:

@@ -25,7 +25,6 @@ _LARGEST = 200_000_000
 WIDTH = 100  # characters of a line of text
 _COLUMNS = ("kind", "score", "name", "estimator", "value", "low", "high", "delta", "confidence", "note")
 _NUMBERS = ("value", "low", "high", "delta", "confidence")
-_MEANS = {0: "within the limits", 3: "concern", 4: "not answered"}
 
 
 @dataclass(frozen=True)
@@ -191,9 +190,9 @@ class FindingsRecord:
         return text if isinstance(text, str) else " ".join(text)
 
     def __repr__(self) -> str:
-        """One line: the kind, what the exit code means, and how the verdict begins."""
+        """One line: the kind, the exit code, and how the verdict begins."""
         return (
-            f"{type(self).__name__}({_MEANS[self.exit_code]}: {shorten(one_line(self._said), 72, placeholder='...')})"
+            f"{type(self).__name__}(exit code {self.exit_code}: {shorten(one_line(self._said), 72, placeholder='...')})"
         )
 
     def __str__(self) -> str:
