@@ -121,7 +121,7 @@ def test_files_of_each_run_are_audited_together(tmp_path: Path, monkeypatch: pyt
     assert "Of a Gaussian mechanism with exactly the claimed mu of 1.5 no audit of one run can show more than" in out
     found = json.loads((tmp_path / "r" / "findings.json").read_text())
     assert found["several_runs"]["runs"] == 3
-    assert "No measured stability" not in out
+    assert "Variation between trainings" not in out
     page = (tmp_path / "r" / "report.html").read_text()
     assert "one-run: 3 runs on 500 records, inclusion randomised anew in each" in page
     assert 'data-chart="runs"' in page

@@ -23,7 +23,7 @@ Run = Callable[..., tuple[int, str, str]]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 ENVIRONMENT["PYTHONPATH"] = str(Path(miaudit.__file__).parents[1])  # of this checkout, whatever is installed
 MEASURED = "Stability of training was measured"
-UNMEASURED = "No measured stability of training stands here"
+UNMEASURED = "Variation between trainings was not measured"
 
 
 @pytest.fixture

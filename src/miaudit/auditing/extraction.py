@@ -19,10 +19,10 @@ from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.auditing.near_texts import in_members
-from miaudit.errors import Option, check_options
+from miaudit.errors import InputError, Option, check_options
 from miaudit.evidence import Evidence
 from miaudit.findings.extraction import ExtractionVerdict, Queries, Rate, Repetition, Status, Told, Way
-from miaudit.findings.policy import EXTRACTION, OF_COMMANDS, Policy, checked
+from miaudit.findings.policy import EXTRACTION, OF_COMMANDS, checked
 from miaudit.findings.verdict import LimitResult, Outcome, word_of
 from miaudit.metrics.classical import Sample, clopper_pearson
 from miaudit.metrics.definition import Rounding, percent, written
@@ -82,8 +82,12 @@ class ExtractionPlan:
     def __post_init__(self) -> None:
         check_options(self)
         if self.limits is not None:
-            policy = Policy.of(self.limits).only((EXTRACTION,), "an audit of extraction")
-            object.__setattr__(self, "limits", policy.limits)
+            limits = checked(self.limits)
+            other = [name for name, _ in limits if name != EXTRACTION]
+            if other:
+                hint = "leave this limit out"
+                raise InputError("limits", f"{EXTRACTION}, which an audit of extraction measures", other[0], hint)
+            object.__setattr__(self, "limits", limits)
 
     @property
     def threshold(self) -> float:

@@ -20,9 +20,10 @@ from miaudit.errors import InputError
 from miaudit.findings import judge as rule
 from miaudit.findings import verdict as verdicts
 from miaudit.findings import verdict_text
-from miaudit.findings.audit import Metric, ScoreFindings, foremost
+from miaudit.findings.audit import GroupFindings, Metric, ScoreFindings, foremost
 from miaudit.findings.judge import Scored
-from miaudit.findings.policy import SURE, SURE_LIST, Policy
+from miaudit.findings.policy import SURE, SURE_LIST, Policy, written_limit
+from miaudit.findings.policy import label_of as metric_label
 from miaudit.findings.verdict import LimitResult, Measured, Verdict
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate
@@ -78,6 +79,9 @@ def judged(
     rng : orders equal scores of the surest members, and draws the folds of estimates that are made again
     """
     plan, policy = case.plan, case.plan.policy
+    if case.audited.design == "zero-run" and policy.stated and policy.sure is not None:
+        hint = "leave it out: the list of the surest members needs memberships that were assigned at random"
+        raise InputError("limits", "no surest_members with zero-run evidence", f"{policy.sure:g}", hint)
     lists, again = rng.spawn(2)
     surest = {} if case.audited.design == "zero-run" or obstacle else _surest(case, fair_coins=fair_coins, rng=lists)
     every = {
@@ -98,7 +102,7 @@ def judged(
     verdict = rule.judge(
         policy,
         counting,
-        others=[one for name, one in every.items() if name not in case.judged and not case.exploratory],
+        others=[one for name, one in every.items() if name not in case.judged],
         confidence=plan.confidence,
         parameter=_parameters(case, bounding, slow=case.audited.design == "zero-run"),
         levels=plan.levels,
@@ -121,7 +125,13 @@ def judged(
     return Judged(verdict, best, tuple(surest.values()), hidden)
 
 
-def all_the_same(found: Judged, scores: Sequence[ScoreFindings], bounds: Sequence[LowerBound]) -> tuple[str, str]:
+def all_the_same(
+    found: Judged,
+    scores: Sequence[ScoreFindings],
+    groups: Sequence[GroupFindings],
+    bounds: Sequence[LowerBound],
+    policy: Policy,
+) -> tuple[str, str]:
     """Return what is proven although no limit is exceeded, and what a verdict within the limits does not exclude."""
     parts = (
         [_named(max(lists, key=lambda one: one.listed))] if (lists := [x for x in found.surest if x.exceeded]) else []
@@ -130,6 +140,11 @@ def all_the_same(found: Judged, scores: Sequence[ScoreFindings], bounds: Sequenc
         rates = [one for one in found.by_default if one.limit != SURE_LIST]
         exceeded = f": {verdict_text.listed(rates)}" if rates else ""
         parts.append(f"By the default limits this verdict would be a concern{exceeded}.")
+    parts += [text for group in groups if (text := _of_group(group, policy))]
+    aucs = [(one.score, m.high) for one in scores for m in foremost(one.metrics) if m.name == "auc"]
+    turned = [score for score, high in aucs if high is not None and high < 0.5]
+    if turned:
+        parts.append(f"Turned round, {', '.join(turned)} identifies members better than random guessing.")
     found_by = "" if len(scores) == 1 else "{}: "
     above = [f"{found_by.format(one.score)}{text}" for one in scores if (text := one.above_chance)]
     parts += [f"The attack is better than random guessing: {'; '.join(above)}."] if above else []
@@ -141,6 +156,18 @@ def all_the_same(found: Judged, scores: Sequence[ScoreFindings], bounds: Sequenc
     ]
     parts += [f"Lower bounds on privacy parameters: {', '.join(known)}."] if known else []
     return " ".join(parts), _not_excluded(found.verdict, scores)
+
+
+def _of_group(group: GroupFindings, policy: Policy) -> str:
+    """What a group shows above a limit; its intervals hold for all groups together."""
+    above = [
+        f"{metric_label(metric.name)} at least {written_limit(metric.name, metric.low, 'down')}"
+        for metric in foremost(group.metrics)
+        if metric.value is not None
+        and metric.low is not None
+        and metric.low > policy.thresholds.get(metric.name, math.inf)
+    ]
+    return f"In the group {group.group} a limit is exceeded: {'; '.join(above)}." if above else ""
 
 
 def _named(one: SurestMembers) -> str:

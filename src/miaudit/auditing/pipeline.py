@@ -201,15 +201,16 @@ def examine(
     )
     unused = bounds.without_use(plan.bounds, evidence)
     said = [*notes, *case.notes, *unused, *([tested.note] if tested.note else [])]
+    groups = _groups(case, best, used, _note(found[best]), causal_rng) if shows_metrics else ()
     findings = Findings(
-        verdict=judged.verdict.beside(*judgement.all_the_same(judged, shown, bounded)),
+        verdict=judged.verdict.beside(*judgement.all_the_same(judged, shown, groups, bounded, plan.policy)),
         metrics=shown[0].metrics,
         design=evidence.design,
         counts=Counts.of_sample(case.samples[best], nonmembers[best], case.confidence),
         scores=shown,
         plan=plan.to_dict(),
         evidence={"digest": evidence.digest, "source": evidence.source, "scores": list(evidence.scores)},
-        groups=_groups(case, best, used, _note(found[best]), causal_rng) if shows_metrics else (),
+        groups=groups,
         overlap=None if correction is None else correction.overlap,
         memorisation=_memorisation(case, used, best, found[best], causal_rng),
         challenge=challenge,

@@ -203,7 +203,8 @@ def with_limits(content: Any, limits: Sequence[str]) -> Any:
         return content
     reporting = content.get("reporting")
     own = reporting if isinstance(reporting, Mapping) else {}
-    kept = {name: value for name, value in own.items() if name not in ("primary_metric", "threshold_for_concern")}
+    replaced = ["primary_metric"] if "synthetic" in content else ["primary_metric", "threshold_for_concern"]
+    kept = {name: value for name, value in own.items() if name not in replaced}  # a table's threshold is no such limit
     return {**content, "reporting": {**kept, "limits": list(limits)}}
 
 

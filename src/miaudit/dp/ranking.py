@@ -85,6 +85,8 @@ class Ranking:
         From the last tenth to the last four tenths on either side.
         """
         n = len(self.ordered)
+        if not n:
+            return False
         near, far = 4 * n // 10, n // 10
         below = float(self.ordered[near] - self.ordered[far])
         above = float(self.ordered[n - 1 - far] - self.ordered[n - 1 - near])

@@ -137,8 +137,6 @@ class Metric:
         --------
         >>> Metric("auc", "raw", 0.75, 0.7, 0.8, 0.95).interval
         '0.700 to 0.800'
-        >>> Metric("tpr_at_fpr_0.001", "raw", None, 0.0, 0.2, 0.95).interval
-        'at most 20%'
         """
         if self.withheld:
             return "withheld"
@@ -517,9 +515,8 @@ class Findings(FindingsRecord):
         if told or several or not self.metrics or self.design not in ("one-run", "zero-run"):
             return ""
         return (
-            "No measured stability of training stands here: the intervals are about this one model, and speak of other "
-            "trainings only as far as one record moves little (stability: in a configuration that trains the model "
-            "measures it)."
+            "The intervals describe this one trained model. Variation between trainings was not measured; a "
+            "configuration that trains the model can measure it (stability:)."
         )
 
     @property
@@ -581,8 +578,10 @@ class Findings(FindingsRecord):
         """Verdict, headline metrics and bounds on a screen: at most 24 lines of at most 100 characters."""
         counts, design = self.counts, self.design or "not declared"
         size = f"{counts.members:,} members, {counts.nonmembers:,} non-members ({counts.of})"
-        head = wrap(f"{self.qualifier}{self.verdict.text}", WIDTH, max_lines=4)
-        head.append(f"{size}; design: {design}; score: {shorten(self.scores[0].score, 30)}")
+        claimed = "" if self.claim is None else self.claim.text
+        leading = f"Concern: {claimed} " if self.exit_code == 3 != self.verdict.exit_code else ""
+        head = wrap(f"{leading}{self.qualifier}{self.verdict.text} {self.verdict.proven}", WIDTH, max_lines=5)
+        head += [f"{size}; design: {design}; score: {shorten(self.scores[0].score, 30)}"]
         metrics = [f"  {metric.name:<20} {metric.reading}" for metric in foremost(self.metrics)]
         bounds = [
             f"  {bound.parameter} >= {at_least(bound.value)}"
@@ -590,9 +589,9 @@ class Findings(FindingsRecord):
             + (" (exploratory)" if bound.exploratory else f" ({100 * bound.confidence:.6g}%)")
             for bound in self.bounds
         ]
-        head += [] if self.claim is None else wrap(self.claim.text, WIDTH, max_lines=2)
+        head += wrap(claimed, WIDTH, max_lines=2) if claimed and not leading else []
         rest = f"scores: {len(self.scores)}; notes: {len(self.notes)}; findings.to_html(path) writes all of it"
-        return "\n".join([*head, *cut(metrics, 10), *cut(bounds, 6), rest])
+        return "\n".join([*head, *cut(metrics, 9), *cut(bounds, 6), rest])
 
     @classmethod
     def head(cls) -> dict[str, Any]:

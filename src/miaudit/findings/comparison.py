@@ -190,7 +190,7 @@ def compare(
         tuple(_cautions(before, after)),
         dict(repeat or {}),
         wanted,
-        after.verdict.status,
+        _state(after),
         _FINDINGS_ALONE if shared is None else shared.text,
     )
 
@@ -200,8 +200,15 @@ def _code(status: Status, later: verdict.Status | None) -> int:
     return 3 if later == "flagged" else _EXIT_CODES.get(status, 0)
 
 
+def _state(audit: Findings) -> verdict.Status:
+    """The status of an audit; a refuted claim raises concern whatever the limits say."""
+    return "flagged" if audit.exit_code == 3 else audit.verdict.status
+
+
 def _later(audit: Findings, name: str) -> str:
-    return f"{name} exceeds a limit. {audit.verdict.text}" if audit.verdict.status == "flagged" else ""
+    if audit.verdict.status == "flagged":
+        return f"{name} exceeds a limit. {audit.verdict.text}"
+    return f"In {name} a privacy claim is refuted. {audit.claim.text}" if audit.claim and audit.exit_code == 3 else ""
 
 
 def _no_contrast(before: Findings, after: Findings, names: tuple[str, str]) -> str:
@@ -465,7 +472,7 @@ def _row(name: str, audit: Findings, primary: str) -> Audited:
     said, limits = estimate_in_words([m for m in audit.metrics if m.name == primary], audit.design)
     return Audited(
         name=name,
-        status=audit.verdict.status,
+        status=_state(audit),
         said=said,
         **limits,
         members=audit.counts.members,

@@ -6,7 +6,6 @@ Default limits, and the alarm for the surest members that belongs to them, were 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -192,6 +191,8 @@ def _parted(text: str) -> tuple[str, Any]:
 
 
 def _known(name: Any) -> str:
+    if not isinstance(name, str):
+        raise InputError("limits", "names with numbers", repr(name)[:60], _EXAMPLE)
     if name in _LABELS:
         return str(name)
     metric = definition.of(str(name))
@@ -207,7 +208,7 @@ def _known(name: Any) -> str:
 
 
 def _in_range(name: str, value: Any) -> float:
-    if isinstance(value, str) or not is_number(value) or not math.isfinite(value):
+    if isinstance(value, str) or not is_number(value) or not -1e300 < value < 1e300:  # whole numbers of any length
         raise InputError("limits", f"a number for {name}", repr(value)[:60], _EXAMPLE)
     if name == SURE_LIST and not 0.5 < value < 1:
         raise InputError("limits", f"a probability in (0.5, 1) for {name}", f"{value:g}", "0.9 is the default")

@@ -432,7 +432,8 @@ def auc_limits(
     slack = 1 - tail ** (1 / min(members, nonmembers))
     if auc in (0.0, 1.0):
         return (1 - slack, 1.0) if auc == 1.0 else (0.0, slack)
-    if variance <= _ROUNDING:  # every comparison is a tie so far: a fraction of at most `slack` may differ
+    # One record says nothing of how its class varies; where every comparison is a tie so far, at most `slack` differ.
+    if variance <= _ROUNDING or min(members, nonmembers) < 2:
         return max(0.0, auc - slack), min(1.0, auc + slack)
     quantile = -special.ndtri(tail) if freedom is None else special.stdtrit(max(freedom, 1.0), 1 - tail)
     width = float(quantile) * math.sqrt(variance) / (auc * (1 - auc))

@@ -323,7 +323,8 @@ def _judged(
     limits: dict[str, Any] = {"threshold": plan.threshold, "confidence": plan.confidence}
     named = plan.secrets or ()
     attacks = table_verdict.rows(attacked.comparisons, named, copies=plan.copies, refuted=bool(refuted), **limits)
-    verdict = table_verdict.judge(attacks, attacked.control, enough=attacked.enough, available=available, **limits)
+    sizes: dict[str, Any] = {"enough": attacked.enough, "available": available}
+    verdict = table_verdict.judge(attacks, attacked.control, copies=plan.copies, **sizes, **limits)
     return attacks, table_verdict.without_answer(verdict, design, refuted)
 
 

@@ -79,6 +79,7 @@ def judge(
     confidence: float,
     enough: int | None = None,
     available: tuple[int, int],
+    copies: float | None = None,
 ) -> TableVerdict:
     """Judge the blocking attacks: flagged, clear or inconclusive.
 
@@ -103,14 +104,15 @@ def judge(
     elif unresolved:
         status = "inconclusive"
         least = 0.0 if control.found or enough is None else enough / available[0]
-        first, *more = (_open(part, threshold, available, least) for part in unresolved)
+        first, *more = (_open(part, _within_of(part, threshold, copies), available, least) for part in unresolved)
         said = " ".join([first, *(text[:1].upper() + text[1:] for text in more)])
         text = f"Not answered (inconclusive): with {percent(confidence)} confidence for each limit, {said}"
     elif blind:
         status, text = "inconclusive", _blind(control, enough, available)
         unresolved = [part for part in blocking if part.name == COPIES]
     else:
-        status, text = "clear", _within(blocking, control, threshold, confidence)
+        limits = [_within_of(part, threshold, copies) for part in blocking]
+        status, text = "clear", _within(blocking, control, limits, confidence)
     return TableVerdict(
         status,
         text,
@@ -212,12 +214,23 @@ def _concern(exceeded: Sequence[found.Attack], confidence: float, count: int) ->
     return f"Concern: with {percent(confidence)} confidence{together}, {', and '.join(said)}."
 
 
-def _within(blocking: Sequence[found.Attack], control: PositiveControl, threshold: float, confidence: float) -> str:
-    said = [_more(part, f"at most {_points(max(part.difference_high, 0.0), 'up')}") for part in blocking]
+def _within_of(part: found.Attack, threshold: float, copies: float | None) -> float:
+    """The excess that is within the limit of an attack."""
+    return threshold if part.name != COPIES or copies is None else copies
+
+
+def _within(
+    blocking: Sequence[found.Attack], control: PositiveControl, limits: Sequence[float], confidence: float
+) -> str:
+    said = [
+        f"{_more(part, f'at most {high}')} (the limit is {_points(limit)})"
+        for part, limit in zip(blocking, limits, strict=True)
+        if (high := _points(max(part.difference_high, 0.0), "up"))
+    ]
     each = " for each limit" if len(blocking) > 1 else ""
     return (
-        f"Within the limits: with {percent(confidence)} confidence{each}, {', and '.join(said)} (the limit is "
-        f"{_points(threshold)}). The audit saw {_planted(control)}, so its power to see as many is at least "
+        f"Within the limits: with {percent(confidence)} confidence{each}, {', and '.join(said)}. "
+        f"The audit saw {_planted(control)}, so its power to see as many is at least "
         f"{percent(shown_power(control.seen, control.repetitions), 'down', 2)}. An excess below the limit, or what a "
         "stronger attack would find, is not excluded."
     )
