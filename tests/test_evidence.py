@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import miaudit as ma
-from auditing.test_score_choice import scores
+from auditing.test_case import scores
 from miaudit import Evidence
 from miaudit.collect.outputs import from_outputs
 from miaudit.errors import InputError

@@ -84,6 +84,8 @@ THROUGH = (
         "synthesis/retraining_attack/split_by_set",
     ),
     ("one of the features", "synthesis/retraining_attack/test_features.py", "synthesis/retraining_attack/closeness"),
+    ("the number of guesses of later runs", "dp/test_several_runs.py", "dp/earlier_runs"),
+    ("one run in its four orders, beside twins", "dp/test_ranking.py", "dp/ranked_run"),
     ("charts, drawn with their page", "report/test_disclosure_page.py", "report/defence_charts"),
     ("findings without behaviour", "auditing/test_several_runs.py", "findings/several_runs"),
     ("findings without behaviour", "collect/test_extraction.py", "findings/extraction"),

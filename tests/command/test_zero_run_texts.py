@@ -50,10 +50,11 @@ def test_a_shift_without_a_leak_is_not_flagged(run: Any, tmp_path: Path, use: tu
     assert answered or findings["verdict"]["status"] == "refused"
 
 
-def test_the_same_file_as_if_coins_had_decided_is_flagged(run: Any, tmp_path: Path) -> None:
-    """The control: what the uncorrected attack claims of a shift."""
-    code, _ = audited(run, tmp_path, TextWorld(shift=-0.8), "--design", "one-run")
-    assert code == 3
+def test_the_same_file_as_if_coins_had_decided_is_refused(run: Any, tmp_path: Path) -> None:
+    """The control: the uncorrected attack would flag a shift, and the texts contradict the coins."""
+    code, findings = audited(run, tmp_path, TextWorld(shift=-0.8), "--design", "one-run")
+    assert (code, findings["verdict"]["status"]) == (4, "refused")
+    assert findings["bounds"] == []
 
 
 def test_a_shift_that_explains_everything_is_refused(run: Any, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from miaudit.config import audit as configuration
 from miaudit.config import audit_draft
 from miaudit.config.audit import AuditConfig
 from miaudit.config.audit_draft import AuditDraft
+from miaudit.findings.policy import DEFAULT_LIMITS
 
 N = 400
 RNG = np.random.default_rng(0)
@@ -77,6 +78,7 @@ def test_the_design_is_asked_and_never_said(tmp_path: Path) -> None:
     assert found == {
         "attack": {"type": ["loss"]},
         "evaluation": {"table_path": "t.csv", "score": "loss", "signal": "loss", "member": "member", "unit": "person"},
+        "reporting": {"limits": {**DEFAULT_LIMITS, "surest_members": 0.9}},
     }
     assert "Were members drawn at random?" in made.config
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import miaudit as ma
 from dp import ranking_twins as twins
-from miaudit.dp import one_run, selection
+from miaudit.dp import one_run, ranked_run, selection
 from miaudit.dp.ranking import Ranking
 
 WAYS: dict[str, tuple[Callable[..., selection.CountTest], Callable[..., twins.Guesses]]] = {
@@ -116,7 +116,7 @@ def test_bounds_are_those_of_sorting_each_time(score: str, unit: int | None, mon
         return test
 
     for attribute, way in (("two_sided", "two-sided"), ("by_turns", "by turns"), ("one_sided", "one-sided")):
-        monkeypatch.setattr(one_run, attribute, plain(way))
+        monkeypatch.setattr(ranked_run, attribute, plain(way))
     assert ma.audit(evidence, rng=0).to_json() == found
 
 

@@ -44,7 +44,7 @@ def test_less_noise_than_claimed_is_refuted_and_said() -> None:
     assert found.share > 1
     assert found.noise_seen == pytest.approx(1 / 3, rel=0.05)
     assert "times what is claimed" in " ".join(found.strange)
-    assert "REFUTED" in str(found)
+    assert "Concern: refuted" in str(found)
 
 
 def test_the_verdict_is_that_of_the_one_run_test_of_the_claims_tradeoff() -> None:

@@ -11,9 +11,9 @@ def test_a_limit_that_one_score_exceeds_is_exceeded() -> None:
     over = LimitResult("auc", "loss", 0.61, 0.66, 0.6, 0.001, "exceeded")
     for order in ((within, over), (over, within)):
         (row,) = limit_rows(order, several_scores=True)
-        assert (row["outcome"], row["score"], row["tone"]) == ("exceeded", "loss", "flagged")
+        assert (row["outcome"], row["score"], row["tone"]) == ("above the limit", "loss", "flagged")
     (row,) = limit_rows([within])
-    assert (row["outcome"], row["score"], row["measured"]) == ("within", "", "at most 0.520")
+    assert (row["outcome"], row["score"], row["measured"]) == ("below the limit", "", "at most 0.520")
 
 
 def test_what_is_open_shows_both_ends_or_says_why_it_cannot() -> None:
@@ -21,7 +21,7 @@ def test_what_is_open_shows_both_ends_or_says_why_it_cannot() -> None:
     few = LimitResult("tpr_at_fpr_0.001", "loss", 0.0, 0.3, 0.02, 1.0, "open", resolved=False)
     first, second = limit_rows([resolved, few])
     assert (first["measured"], first["note"]) == ("20% to 30%", "")
-    assert second["measured"] == "at most 30%" and "too few non-members" in second["note"]
+    assert second["measured"] == "at most 30%" and "so few non-members" in second["note"]
 
 
 def test_the_surest_members_are_counts_and_silence_clears_nothing() -> None:
