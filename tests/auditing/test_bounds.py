@@ -218,7 +218,7 @@ def test_units_of_unequal_size_are_reduced_to_one_record_before_the_propensity_i
         assert found.challenge.guesses == 750
         for bound in found.bounds:
             assert "the propensity was learned again from these" in bound.corrections[0]
-            assert bound.canaries == 1200
+            assert bound.canaries == 1500
             assert (bound.value > 0.5) == (mu > 0)
 
 

@@ -179,10 +179,20 @@ def test_a_schedule_ties_counts_to_parameters() -> None:
     assert 0 < zero_run.epsilon_lower_bound(ev, oracle, guesses=Schedule(), rng=rng()).value < 6
 
 
-@pytest.mark.parametrize("correction", ["thinning", "conditional", "poisson-binomial"])
+def test_the_exact_law_takes_the_few_numbers_of_guesses_alone() -> None:
+    """A schedule there computes the law of every step; the five fractions at equal parts of the level hold as well."""
+    ev, oracle = gaussian(2000)
+    asked = {"correction": "poisson-binomial"}
+    few = Bonferroni(Hedged().few)
+    found, same = (zero_run.epsilon_lower_bound(ev, oracle, guesses=g, rng=rng(), **asked) for g in (None, few))
+    assert found.value == pytest.approx(same.value, rel=0.05)  # the default guesses around the covariates' fit
+    assert not any("first that was not rejected" in text for text in found.corrections)
+
+
+@pytest.mark.parametrize("correction", ["thinning", "conditional"])
 def test_the_default_is_a_hedged_schedule_around_what_covariates_say(correction: str) -> None:
     ev, oracle = gaussian(2000)
-    bound = zero_run.epsilon_lower_bound if correction == "poisson-binomial" else zero_run.mu_lower_bound
+    bound = zero_run.mu_lower_bound
     found, same = (bound(ev, oracle, guesses=option, correction=correction, rng=rng()) for option in (None, Hedged()))
     assert found == same
     assert any("equal shares of the rest" in text for text in found.corrections)

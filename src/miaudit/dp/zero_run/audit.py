@@ -254,7 +254,9 @@ def _untampered(job: Job, records: AuditedRecords, option: PoissonBinomial) -> L
         )
         for name, places, guess in orders(job, records)
     ]
-    found = selection.choose(job.number, tests, confidence=job.confidence, rng=job.rng)
+    # A schedule computes the exact law of every one of its steps; the few fixed numbers of guesses alone hold as well.
+    number = selection.Bonferroni(selection.Hedged().few) if job.number is None else job.number
+    found = selection.choose(number, tests, confidence=job.confidence, rng=job.rng)
     return replace(found, corrections=(*records.notes, *notes, *found.corrections))
 
 
