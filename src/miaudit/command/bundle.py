@@ -159,8 +159,7 @@ def _contested(found: ChallengeFindings, audit: Findings) -> str:
 def _audit_says(audit: Findings) -> str:
     """The verdict of the audit in a bundle, with what is proven all the same."""
     verdict = audit.verdict
-    proven = f"Proven even so: {verdict.proven}" if verdict.proven else ""
-    return f"The audit says: {one_line(' '.join(filter(None, [verdict.text, proven, verdict.not_excluded])))}"
+    return f"The audit says: {one_line(' '.join([verdict.text, *verdict.even_so]))}"
 
 
 def _said(path: Path, audit: Findings, found: VerificationFindings) -> list[str]:

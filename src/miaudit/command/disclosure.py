@@ -125,8 +125,7 @@ def _summary(findings: DisclosureFindings) -> str:
     counts = findings.counts
     lines = [
         findings.verdict.text,
-        *([f"Proven even so: {findings.verdict.proven}"] if findings.verdict.proven else []),
-        *([findings.verdict.not_excluded] if findings.verdict.not_excluded else []),
+        *findings.verdict.even_so,
         findings.recommendation,
         *findings.parts,
         "",

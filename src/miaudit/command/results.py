@@ -256,7 +256,7 @@ def summary(findings: Findings) -> str:
         *([leading] if leading else []),
         findings.verdict.text,
         *([one_line(challenge.text)] if challenge is not None and challenge.rejected else []),
-        *(one_line(text) for text in (_proven(findings), findings.verdict.not_excluded) if text),
+        *map(one_line, findings.verdict.even_so),
         *([one_line(claim.text)] if claim is not None and not leading else []),
         "",
         *(one_line(text) for text in (_once(words.said, findings), words.meaning) if text),
@@ -295,11 +295,6 @@ def _leading(findings: Findings) -> str:
     word, said = (CONCERN, "the claim is refuted: ") if claim.exit_code == 3 else (word_of("not-testable"), "")
     _, _, text = claim.text.partition(": ")
     return one_line(f"{word}: {said or 'the claim cannot be tested: '}{text}")
-
-
-def _proven(findings: Findings) -> str:
-    proven = findings.verdict.proven
-    return f"Proven even so: {proven}" if proven else ""
 
 
 def _once(said: str, findings: Findings) -> str:

@@ -13,7 +13,6 @@ from miaudit.metrics.definition import percent, written
 
 if TYPE_CHECKING:
     from miaudit.config.audit import TableConfig
-    from miaudit.findings.audit import Findings
     from miaudit.findings.table import Attack, TableFindings
 
 
@@ -39,7 +38,7 @@ def text(findings: TableFindings) -> str:
         of_units = f" (of {counts['member_units']:,} and {counts['control_units']:,} units)"
     lines = [
         lead,
-        *(one_line(text) for text in (_proven(audited), audited.verdict.not_excluded) if text),
+        *map(one_line, audited.verdict.even_so),
         *(f"  {of}: {said}" for of, said in both.items() if opened_with(said, proven(audited)) != lead),
         "",
         f"{counts['synthetic']:,} synthetic records, {counts['members']:,} members, {counts['control']:,} controls"
@@ -55,10 +54,6 @@ def text(findings: TableFindings) -> str:
         *(f"Note: {one_line(note)}" for note in findings.notes),
     ]
     return "\n".join(lines)
-
-
-def _proven(audited: Findings) -> str:
-    return f"Proven even so: {audited.verdict.proven}" if audited.verdict.proven else ""
 
 
 def _line(attack: Attack) -> str:

@@ -130,20 +130,6 @@ class Policy:
             raise InputError("limits", f"{known}, which {command} measures", other[0], "leave this limit out")
         return self
 
-    @property
-    def words(self) -> str:
-        """The limits as a list in words.
-
-        Examples
-        --------
-        >>> Policy.of({"auc": 0.6, "tpr_at_fpr_0.01": 0.05}).words
-        'AUC 0.600, TPR at 1% FPR 5%'
-        """
-        parts = [f"{label_of(name)} {written_limit(name, limit)}" for name, limit in self.limits]
-        if self.sure is not None:
-            parts.append(f"{label_of(SURE_LIST)} {percent(self.sure)}")
-        return ", ".join(parts)
-
 
 def checked(limits: Any) -> tuple[tuple[str, float], ...]:
     """Return stated limits as pairs, each name once and as findings write it.

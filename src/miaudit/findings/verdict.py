@@ -160,6 +160,12 @@ class Verdict:
         """The limits that are open, or that so few records cannot show to be exceeded."""
         return tuple(one for one in self.limits if one.outcome == "open" or not one.resolved)
 
+    @property
+    def even_so(self) -> tuple[str, ...]:
+        """What goes with the text wherever a verdict is printed: what is proven even so, and what is not excluded."""
+        proven = f"Proven even so: {self.proven}" if self.proven else ""
+        return tuple(text for text in (proven, self.not_excluded) if text)
+
     def beside(self, proven: str, not_excluded: str = "") -> Verdict:
         """Add what is proven all the same, and what is not excluded, where the verdict alone would hide it."""
         if self.status not in ("clear", "inconclusive"):
