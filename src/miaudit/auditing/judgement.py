@@ -94,9 +94,7 @@ def judged(
     if obstacle:
         return Judged(_without_answer(case, correction, obstacle, contradicted=contradicted), best, ())
     if constant := remarks.constant(case):
-        metric, threshold = policy.limits[0]
-        none: dict[str, Any] = {"metric": metric, "threshold": threshold, "confidence": plan.confidence}
-        return Judged(verdicts.no_answer("not-testable", constant, **none, stated=policy.stated), best, ())
+        return Judged(_no_answer(case, "not-testable", constant), best, ())
     shown = {name: {metric.name: metric for metric in reversed(found[name])} for name in case.judged}
     withheld = withholding.refusal(shown, policy.metrics)
     verdict = rule.judge(
@@ -215,17 +213,20 @@ def _loudness(
 
 def _without_answer(case: Case, correction: Correction | None, obstacle: str, *, contradicted: bool) -> Verdict:
     """The verdict of zero-run evidence that allows no answer, or of a design that the evidence contradicts."""
-    policy = case.plan.policy
-    metric, threshold = policy.limits[0]
+    if contradicted:
+        return _no_answer(case, "refused", obstacle)
     # Not learned yet is not testable; anything else that is wrong with the propensity or the overlap is refused.
     refused = correction is not None and correction.overlap.reasons != (correction.still_learning,)
     reason = obstacle if correction is not None else f"Here {obstacle}."
     status: Literal["refused", "not-testable"] = "refused" if refused else "not-testable"
-    text = f"{verdicts.NOT_CAUSAL} {reason}"
-    about: dict[str, Any] = {"metric": metric, "threshold": threshold, "confidence": case.plan.confidence}
-    if contradicted:
-        return verdicts.no_answer("refused", obstacle, **about, stated=policy.stated)
-    return verdicts.no_answer(status, text, **about, stated=policy.stated)
+    return _no_answer(case, status, f"{verdicts.NOT_CAUSAL} {reason}")
+
+
+def _no_answer(case: Case, status: Literal["refused", "not-testable"], reason: str) -> Verdict:
+    """The verdict of a case without an answer, with the first limit of its policy."""
+    metric, threshold = case.plan.policy.limits[0]
+    about: dict[str, Any] = {"metric": metric, "threshold": threshold, "stated": case.plan.policy.stated}
+    return verdicts.no_answer(status, reason, **about, confidence=case.plan.confidence)
 
 
 # -- what measures a limit ---------------------------------------------------------------------------------------------

@@ -12,14 +12,13 @@ from miaudit.arrays import Count, Share
 from miaudit.findings.audit import Findings
 from miaudit.findings.fidelity import Fidelity
 from miaudit.findings.kind import FindingsRecord, Keys, Whole
-from miaudit.findings.verdict import LimitResult
+from miaudit.findings.verdict import CONCERN, NOT_ANSWERED, WITHIN, LimitResult, word_of
 from miaudit.metrics.definition import at_least, percent
 
 _COLUMN = Keys({"name": str, "kind": str})
 Status = Literal["flagged", "clear", "inconclusive"]
 Role = Literal["blocking", "informing"]
-WORDS = {"flagged": "Concern", "clear": "Within the limits"}  # every other status: "Not answered", and the reason
-_OPENINGS = (*WORDS.values(), "Not answered")
+_OPENINGS = (CONCERN, WITHIN, NOT_ANSWERED)
 _EXIT_CODES: dict[str, int] = {"clear": 0, "flagged": 3, "inconclusive": 4, "not-testable": 4, "refused": 4}
 _OF_CLAIMS = {"refuted": "flagged", "not-refuted": "clear", "not-testable": "not-testable"}
 
@@ -228,8 +227,7 @@ def worded(status: str, design: str | None) -> str:
     >>> worded("clear", "one-run"), worded("not-testable", None), worded("not-testable", "zero-run")
     ('Within the limits', 'Not answered (undeclared)', 'Not answered (not testable)')
     """
-    reason = "undeclared" if status == "not-testable" and design is None else status.replace("-", " ")
-    return WORDS.get(status, f"Not answered ({reason})")
+    return word_of(status, "undeclared" if status == "not-testable" and design is None else None)
 
 
 # -- what is proven, whatever the verdict ------------------------------------------------------------------------------
