@@ -177,6 +177,22 @@ def test_the_exact_limit_is_attained() -> None:
     assert classical.auc_limits(1.0, 0.0, n, n, 0.95)[0] == pytest.approx(auc)
 
 
+@pytest.mark.parametrize("shift", [0.0, 1.0])
+@pytest.mark.parametrize("few", [2, 3, 5, 9, 20])
+def test_few_records_of_a_class_do_not_know_their_own_variance(few: int, shift: float) -> None:
+    """A few members among 500 non-members: the control, normal limits, is too sure of the variance of so few."""
+    rng, audits = np.random.default_rng(few), 1500
+    truth, missed, naive = float(stats.norm.cdf(shift / np.sqrt(2))), 0, 0
+    member = np.arange(500 + few) < few
+    for _ in range(audits):
+        roc = Roc.of(rng.normal(size=500 + few) + shift * member, member)
+        auc, variance = roc.auc, classical.delong_variance(roc)
+        missed += classical.auc_limits(auc, variance, few, 500, 0.95)[0] > truth
+        naive += classical.auc_limits(auc, variance, 1000, 1000, 0.95)[0] > truth
+    assert missed <= 0.035 * audits
+    assert naive > 0.035 * audits or few > 5
+
+
 def test_logit_limits_are_the_delta_method() -> None:
     low, high = classical.auc_limits(0.9, 0.0004, 100, 100, 0.95)
     half = 1.959963984540054 * 0.02 / (0.9 * 0.1)

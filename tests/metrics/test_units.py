@@ -75,7 +75,7 @@ def test_the_variance_is_the_cluster_robust_one() -> None:
     alone = Units.of(np.arange(200), member)
     assert alone.variance(influence / 200) == pytest.approx(influence.var(ddof=1) / 200)
     hit = rng.random(200) < 0.3
-    variance, holders = alone.rate_variance(hit, members=True)
+    variance, holders = alone.share_variance(alone.code[hit & member], members=True)
     assert variance == pytest.approx(hit[member].var(ddof=1) / member.sum())
     assert holders == hit[member].sum()
     sizes = np.bincount(code[member])
@@ -146,7 +146,10 @@ def test_what_is_read_off_the_sorted_scores_is_what_a_pass_over_the_records_find
     for i, fpr in enumerate((0.003, 0.05, 0.3, 0.97)):
         alarms = max(1.0, np.ceil(fpr * roc.n_nonmembers * (1 - 1e-12)))
         accused = sample.score >= roc.threshold[np.searchsorted(roc.false_positive, alarms, side="left")]
-        expected = [units.rate_variance(accused, members=of_members) for of_members in (False, True)]
+        expected = [
+            units.share_variance(units.code[accused & of_class], members=of_class is member)
+            for of_class in (~member, member)
+        ]
         assert seen[2 * i : 2 * i + 2] == expected
     assert len(set(seen)) > 2  # the control: variances that differ between targets
 
@@ -168,11 +171,12 @@ def test_few_accused_units_are_not_believed_about_their_own_variance() -> None:
     sample = Sample.of(Evidence(score=score, member=member, unit=unit))
     found = sample.tpr_at_fpr(0.05, 0.95)
     threshold = np.sort(score[~member])[::-1][int(np.ceil(0.05 * (~member).sum())) - 1]
-    measured, accused = sample.units.rate_variance(score >= threshold, members=False)
+    units, above = sample.units, score >= threshold
+    measured, accused = units.share_variance(units.code[above & ~member], members=False)
     assert 3 < accused < 40
     tpr = np.mean(score[member] >= threshold)
-    spread, _ = sample.units.rate_variance(score >= threshold, members=True)
-    effective = float(np.clip(tpr * (1 - tpr) / spread, sample.units.effective_members, member.sum()))
+    spread, _ = units.share_variance(units.code[above & member], members=True)
+    effective = float(np.clip(tpr * (1 - tpr) / spread, units.effective_members, member.sum()))
     low, high = classical.tpr_limits_uncertain_level(sample.roc, 0.05, 0.95, measured, effective)
     assert found.low < low
     assert found.high > high
@@ -225,6 +229,39 @@ def test_a_household_that_was_never_accused_says_little_of_the_upper_limit_of_th
     assert missed <= 0.04 * audits
 
 
+@pytest.mark.parametrize(
+    ("sizes", "rate", "alike"),
+    [
+        ([100] * 5 + [2] * 250, 0.25, 1.0),
+        ([100] * 5 + [2] * 250, 0.05, 0.4),
+        ([30] * 12 + [1] * 500, 0.1, 1.0),
+        ([900] + [1] * 100, 0.25, 0.5),
+    ],
+    ids=["five giants", "giants, partly", "twelve of thirty", "one giant"],
+)
+def test_giant_units_that_were_not_hit_are_not_counted_as_safe(sizes: list[int], rate: float, alike: float) -> None:
+    """Whole units leak, or their records more often together: the upper limit covers what a further giant would show.
+
+    The control is the variance between units alone, which is small until a giant is hit.
+    """
+    rng, audits, missed, naive = np.random.default_rng(0), 200, 0, 0
+    code, fpr = np.repeat(np.arange(len(sizes)), sizes), 0.1
+    member = np.arange(len(code) + 1000) < len(code)
+    unit = np.r_[code, len(sizes) + np.arange(1000)]
+    for _ in range(audits):
+        leaks = rng.random(len(sizes)) < rate
+        hit = rng.random(len(code)) < np.where(leaks, alike + (1 - alike) * rate, (1 - alike) * rate)[code]
+        score = np.r_[10.0 * hit + rng.normal(size=len(code)) - 5, rng.normal(size=1000)]
+        sample = Sample.of(Evidence(score=score, member=member, unit=unit))
+        missed += sample.tpr_at_fpr(fpr, 0.95).high < rate
+        between, _ = sample.units.share_variance(code[hit], members=True)
+        share = float(hit.mean())
+        trials = share * (1 - share) / between if between > 0 else sample.units.effective_members
+        naive += classical.wilson_limits(share, max(trials, 1.0), 0.95)[1] < rate
+    assert missed <= 0.06 * audits
+    assert naive > 0.09 * audits
+
+
 def test_independent_trials_lie_between_units_and_records() -> None:
     rng = np.random.default_rng(8)
     code, member = np.repeat(np.arange(200), 5), np.arange(1000) < 500
@@ -234,5 +271,10 @@ def test_independent_trials_lie_between_units_and_records() -> None:
     apart = rng.random(1000) < 0.4
     assert 280 < units.independent_trials(apart, members=True) <= 500
     assert units.independent_trials(np.zeros(1000, bool), members=False) == 100
+    assert units.independent_trials(np.ones(1000, bool), members=False) == 100
+    giant = Units.of(np.r_[np.zeros(400, int), np.arange(1, 101), np.arange(200, 700)], member)
+    assert (
+        giant.independent_trials(apart, members=True) == giant.effective_members < 2
+    )  # what one unit shows is nothing
     kept = units.take(np.flatnonzero(code % 2 == 0))
     assert (kept.members, kept.nonmembers, kept.count, kept.repeat) == (50, 50, 100, True)

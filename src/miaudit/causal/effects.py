@@ -363,9 +363,7 @@ def tpr_at_threshold(evidence: Evidence, *, threshold: float, confidence: float 
     if evidence.unit_codes is None:
         limits = classical.clopper_pearson(round(rate * trials), trials, confidence)
         return Estimate(rate, *limits, confidence)
-    units = Units.of(evidence.unit_codes, evidence.member)
-    spread, _ = units.rate_variance(accused, members=True)
-    effective = min(trials, rate * (1 - rate) / spread) if spread > 0 else units.effective_members
+    effective = Units.of(evidence.unit_codes, evidence.member).independent_trials(accused, members=True)
     return Estimate(rate, *classical.wilson_limits(rate, effective, confidence), confidence)
 
 
@@ -574,13 +572,9 @@ def _trials(comparison: Comparison, curve: Roc, fpr: float) -> float:
     """Return the number of independent members that gives the TPR its variance."""
     if comparison.units is None:
         return comparison.n1
-    units = comparison.units
     at = curve.threshold[min(int(np.searchsorted(curve.fpr, fpr, side="left")), len(curve.threshold) - 1)]
     accused = comparison.score >= at
-    rate = float(accused[comparison.member].mean())
-    spread, _ = units.rate_variance(accused, members=True)
-    found = rate * (1 - rate) / spread if spread > 0 else 0.0  # no unit differs: nothing is known of the spread
-    return min(comparison.n1, max(units.effective_members, found))
+    return comparison.units.independent_trials(accused, members=True)
 
 
 def _nonmembers_for_the_curve(comparison: Comparison) -> float:

@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 
+_FEW = 10  # effective units below which nothing is learned of how alike the records of one are
+
 
 @dataclass(frozen=True, eq=False)
 class Units:
@@ -105,13 +107,8 @@ class Units:
         totals = np.bincount(self.code, weights=influence, minlength=self.count)
         return float(totals @ totals) * self.count / max(self.count - 1, 1)
 
-    def rate_variance(self, hit: BoolArray, *, members: bool) -> tuple[float, int]:
-        """Variance of the share of hits (n,) in one class, and the number of its units that have a hit."""
-        kept = self._rows[0 if members else 1]
-        return self.share_variance(self.code[kept[hit[kept]]], members=members)
-
     def share_variance(self, code: IntArray, *, members: bool) -> tuple[float, int]:
-        """As :meth:`rate_variance`, of the units (k,) of the records of the class that are hits."""
+        """Variance of the share of hits in one class, from the units (k,) of its hits, and the number of such units."""
         records, sizes = len(self._rows[0 if members else 1]), self._sizes[0 if members else 1]
         hits = np.bincount(code, minlength=self.count)
         totals = hits - hits.sum() / records * sizes
@@ -120,19 +117,47 @@ class Units:
         return variance, int(np.count_nonzero(hits))
 
     def independent_trials(self, hit: BoolArray, *, members: bool) -> float:
-        """Independent trials that say as much of the rate of hits (n,) in a class as its records do.
+        """Return :meth:`trials` of the units of the hits (n,) in one class."""
+        kept = self._rows[0 if members else 1]
+        return self.trials(self.code[kept[hit[kept]]], members=members)
+
+    def trials(self, code: IntArray, *, members: bool) -> float:
+        """Independent trials that say as much of the rate of hits in a class as its records do.
 
         From Kish's number of its units, which is right if the records of a unit are all alike, to the number of its
-        records. The variance between units is widened by 1 + 2/sqrt(k), k units with a hit or with a miss, whichever
-        are fewer: few units say little of their own variance, and none nothing.
+        records. Two variances of the rate are taken, and the larger one counts: the variance between units, and the one
+        that follows from the sizes of the units and the intraclass correlation of a hit. Where few units hold most
+        records, the first is far too small until one of them is hit, and the second learns from all units.
+        Fewer than ten units (Kish) say nothing of either.
+
+        Parameters
+        ----------
+        code : array (k,), the unit of each record of the class that is a hit
+        members : the class
         """
-        kept, fewest = self._rows[0 if members else 1], self.effective_members if members else self.effective_nonmembers
-        rate = float(hit[kept].mean())
-        variance, present = self.rate_variance(hit, members=members)
-        present = min(present, self.rate_variance(~hit, members=members)[1])
-        if not present or variance <= 0:
+        records, sizes = len(self._rows[0 if members else 1]), self._sizes[0 if members else 1]
+        fewest = self.effective_members if members else self.effective_nonmembers
+        rate = len(code) / records
+        between, _ = self.share_variance(code, members=members)
+        if fewest < _FEW or between <= 0:
             return fewest
-        return min(float(len(kept)), max(fewest, rate * (1 - rate) / (variance * (1 + 2 / math.sqrt(present)))))
+        alike = self._intraclass_correlation(code, sizes, rate)
+        held = sizes[sizes > 0]
+        sized = float(((held / records) ** 2 * (alike + (1 - alike) / held)).sum())  # of a rate, over rate (1 - rate)
+        return min(float(records), max(fewest, min(rate * (1 - rate) / between, 1 / sized)))
+
+    def _intraclass_correlation(self, code: IntArray, sizes: FloatArray, rate: float) -> float:
+        """Intraclass correlation of hits, or of misses where those are fewer, with Jeffreys' half of a further pair."""
+        hits = np.bincount(code, minlength=self.count).astype(np.float64)
+        if rate > 0.5:
+            hits, rate = sizes - hits, 1 - rate
+        several = (hits > 0) & (sizes > 1)
+        if not several.any():
+            return 1.0
+        again = (hits[several] - 1) / (sizes[several] - 1)  # the share of hits among the other records of a hit
+        weight = hits[several] / hits[several].sum()
+        pairs = 1 / float(weight @ weight)
+        return max(0.0, ((float(again @ weight) * pairs + 0.5) / (pairs + 1) - rate) / (1 - rate))
 
     def opposition(self, hit: BoolArray) -> float:
         """How far the rates of hits (n,) of the two classes oppose each other: the correlation of their errors, turned.
