@@ -116,6 +116,6 @@ def test_sealed_coins_count_as_fair_ones():
 
     made = evidence(n=3000)
     case = choose(made, ma.Plan(bounds=None), rng=np.random.default_rng(0))
-    found = _surest(case, fair_coins=True, rng=np.random.default_rng(0))
+    found = _surest(case, fair_coins=True)
     assert found["s0"].chance == 0.5
     assert found["s0"].q == pytest.approx(0.9)

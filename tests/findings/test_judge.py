@@ -16,7 +16,7 @@ from miaudit.metrics.surest_members import surest_members
 
 def scored(name, score, member, *, alarm=True, several=1):
     sample = Sample.of(ma.Evidence(score=score, member=member))
-    found = surest_members(sample, score=name, level=0.025 / several, rng=np.random.default_rng(0)) if alarm else None
+    found = surest_members(sample, score=name, level=0.025 / several) if alarm else None
     return Scored(name, definition.estimator(sample), sample.effective_nonmembers, found)
 
 

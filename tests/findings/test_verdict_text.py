@@ -67,8 +67,17 @@ def test_a_parameter_is_told_by_its_bound():
 def test_of_several_scores_the_one_nearest_to_exceeding_a_limit_is_told():
     other = limit("auc", 0.7, 0.8, 0.6, "exceeded", p=1e-9, score="margin")
     said = text("flagged", EXCEEDED, AUC, other)
-    assert "AUC at least 0.700" in said
+    assert "AUC at least 0.700 by margin (limit 0.600)" in said
+    assert "at least 6.11% by loss, above" in said
     assert "0.610" not in said
+    assert " by " not in text("flagged", EXCEEDED, AUC)  # of one score nothing need be said
+
+
+def test_a_stated_list_that_was_too_short_to_test_is_said():
+    missing = LimitResult("surest_members", "loss", None, None, 0.9, None, "open", resolved=False)
+    for status, leading in (("flagged", EXCEEDED), ("clear", WITHIN), ("inconclusive", OPEN)):
+        assert "too few records to make and test a list of the surest members" in text(status, leading, missing)
+        assert "list of the surest" not in text(status, leading, SILENT)
 
 
 @pytest.mark.parametrize("status", ["flagged", "clear", "inconclusive"])

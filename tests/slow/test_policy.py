@@ -211,7 +211,7 @@ def test_the_alarm_keeps_its_level_at_the_boundary(coins):
     for _ in range(draws):
         score, member = boundary(3000, rng, coins)
         sample = Sample.of(ma.Evidence(score=score, member=member))
-        found = surest_members(sample, level=0.025, chance=0.5 if coins else None, rng=rng)
+        found = surest_members(sample, level=0.025, chance=0.5 if coins else None)
         alarms += found is not None and found.exceeded
     print(f"alarms at the boundary: {alarms / draws:.4f}")
     assert alarms / draws <= most(0.025, draws)
@@ -236,7 +236,7 @@ def test_two_percent_of_exposed_members_are_found(n, least):
     for _ in range(60):
         members, others = exposed(0.02, 30.0)(n, rng)
         sample = Sample.of(ma.Evidence(score=np.r_[members, others], member=np.arange(2 * n) < n))
-        one = surest_members(sample, level=0.025, rng=rng)
+        one = surest_members(sample, level=0.025)
         found += one is not None and one.exceeded
     assert found / 60 >= least
 
@@ -248,6 +248,6 @@ def test_a_smooth_leak_raises_no_alarm(mu):
     for _ in range(100):
         members, others = normal(mu)(4000, rng)
         sample = Sample.of(ma.Evidence(score=np.r_[members, others], member=np.arange(8000) < 4000))
-        one = surest_members(sample, level=0.025, rng=rng)
+        one = surest_members(sample, level=0.025)
         alarms += one is not None and one.exceeded
     assert alarms <= 1

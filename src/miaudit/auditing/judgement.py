@@ -27,7 +27,7 @@ from miaudit.findings.policy import label_of as metric_label
 from miaudit.findings.verdict import LimitResult, Measured, Verdict
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate
-from miaudit.metrics.definition import at_least, percent
+from miaudit.metrics.definition import at_least
 from miaudit.metrics.surest_members import SurestMembers, surest_members
 
 __all__ = ["Judged", "all_the_same", "judged"]
@@ -76,16 +76,15 @@ def judged(
     bounding : the bounds of the case at another confidence
     fair_coins : whether independent fair coins decided each membership
     turn : how scores that point the wrong way are turned
-    rng : orders equal scores of the surest members, and draws the folds of estimates that are made again
+    rng : draws the folds of estimates that are made again
     """
     plan, policy = case.plan, case.plan.policy
     if case.audited.design == "zero-run" and policy.stated and policy.sure is not None:
         hint = "leave it out: the list of the surest members needs memberships that were assigned at random"
         raise InputError("limits", "no surest_members with zero-run evidence", f"{policy.sure:g}", hint)
-    lists, again = rng.spawn(2)
-    surest = {} if case.audited.design == "zero-run" or obstacle else _surest(case, fair_coins=fair_coins, rng=lists)
+    surest = {} if case.audited.design == "zero-run" or obstacle else _surest(case, fair_coins=fair_coins)
     every = {
-        name: Scored(name, _estimator(case, name, found[name], correction, again), nonmembers[name], surest.get(name))
+        name: Scored(name, _estimator(case, name, found[name], correction, rng), nonmembers[name], surest.get(name))
         for name in case.names
     }
     counting = [every[name] for name in case.judged]
@@ -132,7 +131,9 @@ def all_the_same(
 ) -> tuple[str, str]:
     """Return what is proven although no limit is exceeded, and what a verdict within the limits does not exclude."""
     parts = (
-        [_named(max(lists, key=lambda one: one.listed))] if (lists := [x for x in found.surest if x.exceeded]) else []
+        [_named(max(lists, key=lambda one: one.listed), scores)]
+        if (lists := [x for x in found.surest if x.exceeded])
+        else []
     )
     if found.by_default:
         rates = [one for one in found.by_default if one.limit != SURE_LIST]
@@ -168,11 +169,8 @@ def _of_group(group: GroupFindings, policy: Policy) -> str:
     return f"In the group {group.group} a limit is exceeded: {'; '.join(above)}." if above else ""
 
 
-def _named(one: SurestMembers) -> str:
-    return (
-        f"An attacker can name {one.listed:,} records of which {one.members:,} are members ({one.score}): at even odds "
-        f"such a list is, as a whole, more than {percent(one.sure)} right."
-    )
+def _named(one: SurestMembers, scores: Sequence[ScoreFindings]) -> str:
+    return verdict_text.list_sentence(LimitResult.of_list(one, score=None if len(scores) > 1 else ""))
 
 
 def _not_excluded(verdict: Verdict, scores: Sequence[ScoreFindings]) -> str:
@@ -181,7 +179,7 @@ def _not_excluded(verdict: Verdict, scores: Sequence[ScoreFindings]) -> str:
     return verdict_text.not_excluded(limits, [(m.name, m.high) for one in scores for m in foremost(one.metrics)])
 
 
-def _surest(case: Case, *, fair_coins: bool, rng: np.random.Generator) -> dict[str, SurestMembers]:
+def _surest(case: Case, *, fair_coins: bool) -> dict[str, SurestMembers]:
     """The surest members of each score; those that do not count pay for all."""
     tail, plan = rule.tail_of(case.plan.confidence), case.plan
     found = {
@@ -192,9 +190,8 @@ def _surest(case: Case, *, fair_coins: bool, rng: np.random.Generator) -> dict[s
             sure=plan.policy.sure or SURE,
             chance=0.5 if fair_coins else None,
             confidence=plan.confidence,
-            rng=child,
         )
-        for name, child in zip(case.names, rng.spawn(len(case.names)), strict=True)
+        for name in case.names
     }
     return {name: one for name, one in found.items() if one is not None}
 

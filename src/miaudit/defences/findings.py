@@ -26,7 +26,6 @@ from miaudit.metrics.definition import between
 from miaudit.metrics.surest_members import SurestMembers, surest_members
 
 _MOST_PREDICTED = 120
-_TIES = 0  # seed of the order of equal scores, the same for every option
 _TURN = "more shadow models (shadow: models) let the attack learn which way round they go"
 _DECLARE = "Declare it if inclusion was decided at random: evaluation: design: one-run."
 
@@ -140,7 +139,6 @@ def _verdict(one: MeasuredOption, policy: Policy, confidence: float, *, declared
         level=tail,
         sure=policy.sure or SURE,
         confidence=confidence,
-        rng=np.random.default_rng(_TIES),
     )
     scored = Scored(one.option.called, definition.estimator(sample), sample.effective_nonmembers, surest)
     verdict = judge(policy, [scored], confidence=confidence, turn=_TURN)
@@ -166,9 +164,7 @@ def _proven(above: Sequence[str], surest: SurestMembers | None) -> str:
     """What is proven although no limit is exceeded, in sentences."""
     parts = [f"The attack is better than random guessing: {'; '.join(above)}."] if above else []
     if surest is not None and surest.exceeded:
-        counts = float(surest.members), float(surest.listed)
-        shown = LimitResult(SURE_LIST, surest.score, *counts, surest.sure, surest.p, "exceeded")
-        parts.append(f"By score, {verdict_text.list_sentence(shown)}")
+        parts.append(verdict_text.list_sentence(LimitResult.of_list(surest, score="")))
     return " ".join(parts)
 
 

@@ -167,7 +167,9 @@ def _measured(
         yield LimitResult(name, scores[0].score, low, high, threshold, p, outcome, resolved=low is not None)
     for one in scores:
         if one.surest is not None and policy.sure is not None:
-            yield _of_list(one.surest)
+            yield LimitResult.of_list(one.surest)
+        elif policy.sure is not None and policy.stated:
+            yield LimitResult(SURE_LIST, one.score, None, None, policy.sure, None, "open", resolved=False)
 
 
 def _can_exceed(name: str, nonmembers: float, confidence: float) -> bool:
@@ -212,11 +214,6 @@ def p_value(one: Scored, name: str, threshold: float) -> float:
         return _SUREST_P
     z = optimize.bisect(excess, furthest, nearest, xtol=_PRECISION, rtol=1e-10) if furthest < nearest else nearest
     return float(special.ndtr(z))
-
-
-def _of_list(found: SurestMembers) -> LimitResult:
-    outcome: Outcome = "exceeded" if found.exceeded else "silent"
-    return LimitResult(SURE_LIST, found.score, float(found.members), float(found.listed), found.sure, found.p, outcome)
 
 
 def _leading(found: Sequence[LimitResult]) -> LimitResult:

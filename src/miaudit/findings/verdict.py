@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Protocol
 from miaudit.arrays import Inside, Share, Text
 from miaudit.findings.kind import Pattern
 from miaudit.metrics.definition import METRICS
+from miaudit.metrics.surest_members import SurestMembers
 
 Status = Literal["flagged", "clear", "inconclusive", "not-testable", "refused"]
 Outcome = Literal["exceeded", "within", "open", "silent"]
@@ -100,6 +101,13 @@ class LimitResult:
     p: Share | None
     outcome: Outcome
     resolved: bool = True
+
+    @classmethod
+    def of_list(cls, found: SurestMembers, *, score: str | None = None) -> LimitResult:
+        """Return what the list of the surest members shows; ``score`` in the place of its name."""
+        name, outcome = found.score if score is None else score, "exceeded" if found.exceeded else "silent"
+        counts = float(found.members), float(found.listed)
+        return cls("surest_members", name, *counts, found.sure, found.p, outcome)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from miaudit.findings.policy import PARAMETERS, SURE_LIST, label_of, written_limit
 from miaudit.findings.verdict import LimitResult, Status, word_of
@@ -22,6 +23,7 @@ def sentence(
 ) -> str:
     """Write the verdict on limits that were measured: the leading one in full, then the others that decide."""
     sure = f"with {percent(confidence)} confidence"
+    leading, *found = _named([leading, *found])
     parts = {"flagged": _concern, "clear": _within}.get(status, _inconclusive)(leading, found, sure)
     text = f"{word_of(status)}: {parts}"
     if condition:
@@ -32,18 +34,18 @@ def sentence(
 def _concern(leading: LimitResult, found: Sequence[LimitResult], sure: str) -> str:
     others = _strongest(one for one in found if one.outcome == "exceeded" and one.limit != leading.limit)
     if leading.limit == SURE_LIST:
-        text = f"{sure}, {list_sentence(leading, confident=False)}"
+        text = f"{sure}, {list_sentence(leading, capital=False)}"
         others = []
     else:
         low = _outside(leading, leading.low, "down")
         what, limit = _described(leading.limit), written_limit(leading.limit, leading.threshold)
-        text = f"{sure}, {what} is at least {low}, above the limit of {limit}."
+        text = f"{sure}, {what} is at least {low}{_by(leading)}, above the limit of {limit}."
     rest = [one for one in others if one.limit != SURE_LIST]
     if rest:
         text += f" Also above their limits: {_series(_at_least(one) for one in rest)}."
     lists = [one for one in others if one.limit == SURE_LIST]
     if lists:
-        text += f" {_capital(list_sentence(lists[0], confident=False))}"
+        text += f" {_capital(list_sentence(lists[0], capital=False))}"
     return text + _unresolved(found)
 
 
@@ -53,10 +55,12 @@ def _within(_leading: LimitResult, found: Sequence[LimitResult], sure: str) -> s
         if one.limit != SURE_LIST and (one.limit not in widest or (one.high or 0) > (widest[one.limit].high or 0)):
             widest[one.limit] = one
     first, *rest = widest.values()
-    parts = [f"{_described_short(first.limit)} is at most {_outside(first, first.high, 'up')} ({_limit(first)})"]
-    parts += [f"{label_of(one.limit)} at most {_outside(one, one.high, 'up')} ({_limit(one)})" for one in rest]
+    shown = _outside(first, first.high, "up")
+    parts = [f"{_described_short(first.limit)} is at most {shown}{_end(first)}"]
+    parts += [f"{label_of(one.limit)} at most {_outside(one, one.high, 'up')}{_end(one)}" for one in rest]
     few = _strongest(one for one in found if not one.resolved and one.limit != SURE_LIST)
-    text = f"{sure}, {_series(parts)}. A stronger attack, and leakage below the limits, are not excluded."
+    shown = f"{sure}, {_series(parts)}.{_no_list(found)}"
+    text = f"{shown} A stronger attack, and leakage below the limits, are not excluded."
     if few:
         text += (
             f" So few non-members cannot show that {_series(label_of(one.limit) for one in few)} exceeds its limit: "
@@ -75,10 +79,11 @@ def _inconclusive(leading: LimitResult, found: Sequence[LimitResult], sure: str)
             "(privacy: mechanism) can show that a parameter lies within a limit."
         )
     elif leading.limit == SURE_LIST:
-        text = f"{list_sentence(leading)} That shows no concern, and no other limit was stated."
+        text = "That shows no concern, and no other limit was stated."
+        text = f"{_no_list([leading]).strip() or list_sentence(leading)} {text}"
     elif leading.resolved and leading.low is not None:
         low = written_limit(leading.limit, leading.low, "down")
-        text = f"{sure}, {what} lies between {low} and {high}; the limit of {limit} is in between."
+        text = f"{sure}, {what} lies between {low} and {high}{_by(leading)}; the limit of {limit} is in between."
     else:
         text = (
             f"there are too few non-members to measure {what}; it is at most {high} ({sure}), and the limit is {limit}."
@@ -86,29 +91,47 @@ def _inconclusive(leading: LimitResult, found: Sequence[LimitResult], sure: str)
     open_ = _strongest(one for one in found if one.outcome == "open" and one.limit not in (leading.limit, SURE_LIST))
     if open_:
         text += f" Also open: {_series(map(_at_most, open_))}."
-    return text
+    return text + (_no_list(found) if leading.limit != SURE_LIST else "")
 
 
 def _unresolved(found: Sequence[LimitResult]) -> str:
     exceeded = {one.limit for one in found if one.outcome == "exceeded"}
     rest = [one for one in found if one.outcome == "open" or not one.resolved]
     left = _strongest(one for one in rest if one.limit not in {*exceeded, SURE_LIST})
-    return f" Not resolved: {_series(map(_at_most, left))}." if left else ""
+    return (f" Not resolved: {_series(map(_at_most, left))}." if left else "") + _no_list(found)
 
 
-def list_sentence(found: LimitResult, *, confident: bool = True) -> str:
+def _no_list(found: Sequence[LimitResult]) -> str:
+    """Write that a stated limit on the surest members was not tested."""
+    few = any(one.limit == SURE_LIST and one.outcome == "open" for one in found)
+    return " There are too few records to make and test a list of the surest members." if few else ""
+
+
+def _named(found: Sequence[LimitResult]) -> list[LimitResult]:
+    """The same with the names of the scores left out, where there is but one."""
+    several = len({one.score for one in found}) > 1
+    return [one if several and one.limit not in PARAMETERS else replace(one, score="") for one in found]
+
+
+def _by(one: LimitResult) -> str:
+    return f" by {one.score}" if one.score else ""
+
+
+def list_sentence(found: LimitResult, *, capital: bool = True) -> str:
     """Write what a list of the surest members shows, and never that each of its records is right.
 
     Examples
     --------
-    >>> shown = LimitResult("surest_members", "loss", 49, 50, 0.9, 0.001, "exceeded")
-    >>> print(list_sentence(shown, confident=False))
+    >>> shown = LimitResult("surest_members", "", 49, 50, 0.9, 0.001, "exceeded")
+    >>> print(list_sentence(shown, capital=False))
     an attacker can name 50 records of which 49 are members. At even odds such a list is, as a whole, more than 90% \
 right.
     """
-    named = f"an attacker can name {int(found.high or 0):,} records of which {int(found.low or 0):,} are members."
+    length, members = int(found.high or 0), int(found.low or 0)
+    who = "An attacker" if capital else "an attacker"
+    named = f"{who} can name {length:,} records of which {members:,} are members{_by(found)}."
     if found.outcome != "exceeded":
-        return named if not confident else _capital(named)
+        return named
     return f"{named} At even odds such a list is, as a whole, more than {percent(found.threshold)} right."
 
 
@@ -160,7 +183,7 @@ def listed(found: Iterable[LimitResult]) -> str:
     >>> listed([LimitResult("auc", "loss", 0.61, 0.66, 0.6, 0.001, "exceeded")])
     'AUC at least 0.610 (limit 0.600)'
     """
-    return _series(_at_least(one) if one.outcome == "exceeded" else _at_most(one) for one in found)
+    return _series(_at_least(one) if one.outcome == "exceeded" else _at_most(one) for one in _named(list(found)))
 
 
 def _strongest(found: Iterable[LimitResult]) -> list[LimitResult]:
@@ -173,18 +196,22 @@ def _strongest(found: Iterable[LimitResult]) -> list[LimitResult]:
 
 
 def _at_least(one: LimitResult) -> str:
-    return f"{label_of(one.limit)} at least {_outside(one, one.low, 'down')} ({_limit(one)})"
+    return f"{label_of(one.limit)} at least {_outside(one, one.low, 'down')}{_end(one)}"
 
 
 def _at_most(one: LimitResult) -> str:
     if one.high is None:
         shown = "" if one.low is None else f" at least {written_limit(one.limit, one.low, 'down')}"
-        return f"{label_of(one.limit)}{shown} ({_limit(one)})"
-    return f"{label_of(one.limit)} at most {written_limit(one.limit, one.high, 'up')} ({_limit(one)})"
+        return f"{label_of(one.limit)}{shown}{_end(one)}"
+    return f"{label_of(one.limit)} at most {written_limit(one.limit, one.high, 'up')}{_end(one)}"
 
 
 def _limit(one: LimitResult) -> str:
     return f"limit {written_limit(one.limit, one.threshold)}"
+
+
+def _end(one: LimitResult) -> str:
+    return f"{_by(one)} ({_limit(one)})"
 
 
 def _outside(one: LimitResult, end: float | None, rounding: str) -> str:

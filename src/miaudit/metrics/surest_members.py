@@ -66,7 +66,6 @@ def surest_members(
     sure: float = 0.9,
     chance: float | None = None,
     confidence: float = 0.95,
-    rng: np.random.Generator,
 ) -> SurestMembers | None:
     """Count the members among the highest scores, and test whether such a list is at most ``sure`` right at even odds.
 
@@ -79,7 +78,6 @@ def surest_members(
     chance : probability with which independent coins made each record a member; None where the numbers of members and
         non-members were fixed, or nobody knows
     confidence : two-sided, of the limits
-    rng : orders equal scores
 
     Returns
     -------
@@ -88,7 +86,8 @@ def surest_members(
 
     Source: a list of r records of which each is a member with probability at most q holds at most Bin(r, q) members
     (in the tail, Hoeffding 1956). The first length is the smallest that can be refuted, or 1% of the members; then
-    it grows by 15% as long as it is refuted: a fixed sequence, each at the full level.
+    it grows by 15% as long as it is refuted: a fixed sequence, each at the full level. A list ends where the score
+    changes, so that no draw decides between equal scores: that follows from scores alone, which an attacker sees.
 
     Examples
     --------
@@ -96,9 +95,9 @@ def surest_members(
     >>> member = np.arange(4000) < 2000
     >>> values = np.where(np.arange(4000) < 50, 9.0, rng.normal(size=4000))  # 50 members are exposed
     >>> from miaudit.evidence import Evidence
-    >>> found = surest_members(Sample.of(Evidence(score=values, member=member)), level=0.025, rng=rng)
+    >>> found = surest_members(Sample.of(Evidence(score=values, member=member)), level=0.025)
     >>> found.listed, found.members, found.exceeded
-    (49, 49, True)
+    (50, 50, True)
     """
     values, member = _listable(sample)
     n, inside = len(member), int(np.count_nonzero(member))
@@ -108,14 +107,15 @@ def surest_members(
     odds = sure / (1 - sure)
     q = odds * share / (odds * share + 1 - share)
     first = max(math.ceil(math.log(level) / math.log(q)), math.ceil(_SHARE * share * n / sure))
+    order = np.argsort(values)
+    rising, counts = values[order], np.cumsum(member[order[::-1]], dtype=np.int64)
+    first = _whole(first, rising)
     if first >= n:
         return None
-    falling = np.lexsort((rng.random(n), -values))
-    counts = np.cumsum(member[falling], dtype=np.int64)
     p = best = _p_value(first, counts, q)
     listed = longer = first
     while best <= level and longer < n:
-        listed, longer = longer, min(math.ceil(_LONGER * longer), n)
+        listed, longer = longer, _whole(math.ceil(_LONGER * longer), rising)
         best = _p_value(longer, counts, q) if longer < n else 1.0
     c = int(counts[listed - 1])
     low, high = clopper_pearson(c, listed, confidence)
@@ -133,6 +133,12 @@ def _listable(sample: Sample) -> tuple[FloatArray, BoolArray]:
     size = np.bincount(units.code, minlength=units.count)
     pure = (inside == 0) | (inside == size)
     return highest[pure], inside[pure] > 0
+
+
+def _whole(listed: int, rising: FloatArray) -> int:
+    """The length of a list that also holds all records whose score equals its last one."""
+    n = len(rising)
+    return n if listed >= n else n - int(np.searchsorted(rising, rising[n - listed], side="left"))
 
 
 def _p_value(listed: int, counts: IntArray, q: float) -> float:

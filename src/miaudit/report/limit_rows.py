@@ -35,7 +35,7 @@ def limit_rows(limits: Sequence[LimitResult], *, several_scores: bool = False) -
             "threshold": "in units of the score" if in_units_of_score(one.limit) else _threshold(one),
             "outcome": _OUTCOMES[one.outcome],
             "tone": _TONES.get(one.outcome, ""),
-            "note": "" if one.resolved else "so few non-members cannot show more",
+            "note": "" if one.resolved or one.limit == SURE_LIST else "so few non-members cannot show more",
             "score": one.score if several_scores else "",
         }
         for one in nearest.values()
@@ -48,6 +48,8 @@ def _threshold(one: LimitResult) -> str:
 
 
 def _measured(one: LimitResult) -> str:
+    if one.limit == SURE_LIST and one.high is None:
+        return "too few records for a list"
     if one.limit == SURE_LIST:
         return f"{int(one.low or 0):,} of the {int(one.high or 0):,} highest scores are members"
     if in_units_of_score(one.limit):
