@@ -54,8 +54,22 @@ def test_verdicts() -> None:
     plan = ExtractionPlan()
     none = judge([Way("sampled", "word for word", *way(nothing, nothing, 0.95))], plan, "one-run")
     assert none.status == "not-testable" and none.exit_code == 4 and "no members have a passage of 50" in none.text
-    given = judge([Way("sampled", "word for word", *way(member, member, 0.95))], plan, "")
+    ways = [Way("sampled", "word for word", *way(member, member, 0.95))]
+    given = judge(ways, plan, "zero-run")
     assert given.condition and given.text.endswith(f"This holds {given.condition}.")
+    undeclared = judge(ways, plan, "")
+    assert (undeclared.status, undeclared.reason, undeclared.exit_code) == ("not-testable", "undeclared", 4)
+    assert undeclared.text.startswith("Not answered (undeclared): ") and "--design one-run" in undeclared.text
+    assert undeclared.text.endswith(judge(ways, plan, "one-run").text)
+
+
+def test_a_stated_limit_hides_no_excess_that_is_proven() -> None:
+    out, member = np.arange(2000) < 100, np.arange(2000) < 1000
+    ways = [Way("sampled", "word for word", *way(out, member, 0.95))]
+    found = judge(ways, ExtractionPlan(limits={"extraction": 0.2}), "one-run")
+    assert found.status == "clear" and "Proven even so: at least " in found.text
+    none = [Way("sampled", "word for word", *way(out & ~member, member, 0.95))]
+    assert "Proven" not in judge(none, ExtractionPlan(limits={"extraction": 0.2}), "one-run").text
 
 
 def test_the_verdict_reads_all_ways() -> None:

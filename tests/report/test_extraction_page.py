@@ -23,7 +23,7 @@ def test_the_page_and_the_lines_say_the_shares_of_a_thousand() -> None:
         assert shown in page and shown in said
     assert said.startswith("Concern: ") and "text 1" in page and "Times trained on" in page
     assert "This holds" not in page and "differ from members in nothing but" in extraction_page.page(
-        audit_extraction(records(), PLAN)
+        audit_extraction(records(), PLAN, design="zero-run")
     )
 
 
@@ -35,6 +35,7 @@ def test_the_first_sentences_are_of_a_thousand_texts() -> None:
     undeclared = audit_extraction(held, PLAN)
     assert list(extraction_page.sentences(undeclared))[1].startswith("How many can be told to be training data is not")
     page = extraction_page.page(replace(undeclared, source="t.jsonl"))
+    assert "Not answered (undeclared)" in page and "Declare how it was decided" in page
     assert "miaudit audit t.jsonl --signal token-logprobs --design zero-run" in page
     assert "Only a model that is asked shows them (--model)" in page
 

@@ -37,6 +37,10 @@ _UNTOLD = {
     "": "Nobody declared how it was decided which texts were trained on, so they may be told by what they say alone.",
 }
 _CONDITION = "if controls differ from members in nothing but that they were not trained on"
+_UNDECLARED = (
+    "Nobody declared how it was decided which texts were trained on. Declare it: --design one-run or multi-run if "
+    "coins decided, --design zero-run if not. If coins decided, the verdict would be:"
+)
 _MISSING = (
     "Texts of both kinds are needed, or boilerplate would count as memorised; lower prefix or suffix, or add texts."
 )
@@ -191,8 +195,9 @@ def _median(values: FloatArray, most: float, confidence: float) -> Rate:
 def judge(ways: Sequence[Way], plan: ExtractionPlan, design: str, *, unit: str = "texts") -> ExtractionVerdict:
     """Conclude from the differences of all ways, whose limits hold together.
 
-    Flagged where in one of them the lower limit of the excess of members over controls lies above the limit, clear
-    where in all of them the upper limit lies below. The text is about the first way that decides it.
+    Not answered where nobody declared the design. Flagged where in one of them the lower limit of the excess of members
+    over controls lies above the limit, clear where in all of them the upper limit lies below. The text is about the
+    first way that decides it.
 
     Parameters
     ----------
@@ -205,6 +210,12 @@ def judge(ways: Sequence[Way], plan: ExtractionPlan, design: str, *, unit: str =
         lack = f"no {missing[0]} have a passage of {plan.suffix} tokens after {plan.prefix}. {_MISSING}"
         text = f"{word_of('not-testable')}: {lack}"
         return ExtractionVerdict("not-testable", text, "", plan.confidence, first.name, stated=plan.limits is not None)
+    if not design:
+        would_be = judge(ways, plan, "one-run", unit=unit).text
+        text = f"{word_of('not-testable', 'undeclared')}: {_UNDECLARED} {would_be}"
+        return ExtractionVerdict(
+            "not-testable", text, "", plan.confidence, first.name, plan.limits is not None, reason="undeclared"
+        )
     condition = "" if design in _RANDOMISED else _CONDITION
     shown = [one for one in ways if one.difference.low > plan.threshold]
     wide = [one for one in ways if one.difference.high >= plan.negligible]
@@ -227,6 +238,9 @@ def judge(ways: Sequence[Way], plan: ExtractionPlan, design: str, *, unit: str =
         if limit or plan.limits is not None
         else " By default any excess is a concern."
     )
+    proven = max((one.difference.low for one in ways), default=0.0)
+    if status != "flagged" and proven > 0:
+        text += f" Proven even so: at least {of_1000(proven, 'down')} more of 1,000 come out, which the limit allows."
     text += " Other prompts were not tried." if status == "clear" else ""
     if condition:
         text += f" This holds {condition}."

@@ -69,7 +69,7 @@ def extraction(
         Literal["multi-run", "one-run", "zero-run"] | None,
         typer.Option(
             help="How it was decided which texts were trained on: by coins (one-run, multi-run) or not (zero-run). By "
-            "coins the verdict rests on nothing else.",
+            "coins the verdict rests on nothing else; without a design there is none.",
             show_default=False,
         ),
     ] = None,

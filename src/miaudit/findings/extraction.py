@@ -10,7 +10,7 @@ from annotated_types import Ge
 
 from miaudit.arrays import Count, Inside, NotNegative, Share, Text
 from miaudit.findings.kind import FindingsRecord, Keys
-from miaudit.findings.verdict import LimitResult
+from miaudit.findings.verdict import LimitResult, word_of
 
 Status = Literal["flagged", "clear", "inconclusive", "not-testable"]
 _EXIT_CODES: dict[Status, int] = {"clear": 0, "flagged": 3, "inconclusive": 4, "not-testable": 4}
@@ -146,7 +146,8 @@ class ExtractionVerdict:
     """What is concluded.
 
     ``condition`` is what it assumes and nobody declared, ``way`` the way that the text is about, ``stated`` whether the
-    user stated the limit, and ``limits`` what each way shows of it.
+    user stated the limit, ``limits`` what each way shows of it, and ``reason`` "undeclared" where nobody declared the
+    design.
     """
 
     status: Status
@@ -156,11 +157,17 @@ class ExtractionVerdict:
     way: WayName
     stated: bool = True
     limits: tuple[LimitResult, ...] = ()
+    reason: Literal["undeclared"] | None = None
 
     @property
     def exit_code(self) -> int:
         """0 within the limits, 3 concern, 4 not answered."""
         return _EXIT_CODES[self.status]
+
+    @property
+    def word(self) -> str:
+        """The word that people read, and why there is no answer where there is none."""
+        return word_of(self.status, self.reason)
 
     @property
     def exceeded(self) -> tuple[LimitResult, ...]:
@@ -197,7 +204,7 @@ class ExtractionFindings(FindingsRecord):
     """
 
     KIND = "extraction"
-    DERIVED = ("exit_code", "verdict.exceeded", "verdict.unresolved")
+    DERIVED = ("exit_code", "verdict.exceeded", "verdict.unresolved", "verdict.word")
     LATER = ("asked",)
 
     verdict: ExtractionVerdict

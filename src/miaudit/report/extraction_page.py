@@ -46,6 +46,10 @@ _NEXT = {
         "More texts give narrower limits: four times as many about halve them.",
         "Add controls first, where they are fewer: texts like the members that were not trained on.",
     ),
+    "undeclared": (
+        "Declare how it was decided which texts were trained on: --design one-run or multi-run if coins decided, "
+        "--design zero-run if not.",
+    ),
     "not-testable": ("Add texts of the kind that is missing, or lower --prefix and --suffix.",),
 }
 _SHOWN = 50
@@ -64,7 +68,7 @@ def charts(findings: ExtractionFindings) -> dict[str, alt.LayerChart]:
 def page(findings: ExtractionFindings) -> str:
     """Write the findings as one self-contained HTML page."""
     verdict = findings.verdict
-    word = page_frame.WORDS[verdict.status]
+    word = verdict.word
     text = verdict.text.removeprefix(f"{word}: ")
     plan = findings.plan
     about = _about(findings)
@@ -145,7 +149,7 @@ def sentences(findings: ExtractionFindings) -> Iterator[str]:
 def _next(findings: ExtractionFindings) -> list[str]:
     """What to do next, each with its command where there is one."""
     file = findings.source or "FILE.jsonl"
-    found = [one.replace("{file}", file) for one in _NEXT[findings.verdict.status]]
+    found = [one.replace("{file}", file) for one in _NEXT[findings.verdict.reason or findings.verdict.status]]
     design = findings.design or "zero-run"
     if findings.told.share.value is None:
         options = f"--signal token-logprobs --design {design}"
