@@ -216,7 +216,7 @@ TABLE: dict[str, tuple[list[str], str]] = {
     "FPR in words": (table(fpr="low"), "numbers in (0, 1)"),
     "confidence in percent": (table(confidence="95"), "0.95"),
     "prior of 1": (table(prior="1"), "(0, 1)"),
-    "threshold in percent": (table(threshold="5"), "[0, 1]"),
+    "threshold in percent": (table(threshold="5"), "[0, 1)"),
     "unknown primary metric": (table(primary="aucc"), "did you mean auc?"),
     "primary metric off the targets": (table(primary="tpr_at_fpr_0.02"), "fpr_targets"),
     "too few replicates": (table(**{"n-bootstrap": "5"}), "100"),

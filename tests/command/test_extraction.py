@@ -61,7 +61,7 @@ def test_columns_are_read_as_lines_are(place: Path, run: Run) -> None:
     [
         (("none.jsonl",), "none.jsonl", 1),
         (("t.jsonl", "--chance", "1"), "chance: expected", 1),
-        (("t.jsonl", "--limit", "extraction=2"), "limits: expected a number in [0, 1] for extraction", 1),
+        (("t.jsonl", "--limit", "extraction=2"), "limits: expected a number in [0, 1) for extraction", 1),
         (("t.jsonl", "--limit", "auc=0.6"), "limits: expected extraction, which", 1),
         (("t.jsonl", "--suffix", "0"), "suffix", 2),
         (("t.jsonl", "--near", "1"), "near: expected", 1),

@@ -32,7 +32,8 @@ def test_limits_equal_to_the_default_ones_are_called_so():
     ("limits", "match"),
     [
         ({}, "a limit or more"),
-        ({"auc": 1.5}, r"\[0, 1\] for auc"),
+        ({"auc": 1.5}, r"\[0, 1\) for auc"),
+        ({"auc": 1}, r"\[0, 1\) for auc"),  # nothing lies above it
         ({"auc": "0.6"}, "a number for auc"),
         ({"auc": True}, "a number for auc"),
         ({"auc": float("nan")}, "a number for auc"),

@@ -468,7 +468,7 @@ class Plan:
                 hint = f"{nearest(name, known)} or add its FPR to fpr_targets".removeprefix(" or ")
                 raise InputError("primary_metric", f"one of {', '.join(known)}", repr(name), hint)
         if threshold is not None and (metric is None or metric.bounded):
-            _require(0 <= threshold <= 1, "threshold_for_concern", "a number in [0, 1]", threshold, "write 0.05 for 5%")
+            _require(0 <= threshold < 1, "threshold_for_concern", "a number in [0, 1)", threshold, "write 0.05 for 5%")
         if threshold is None and metric is not None and math.isinf(metric.threshold):
             hint = f"set it for {metric.name}"
             raise InputError("threshold_for_concern", "a number, in units of the score", "none", hint)

@@ -144,7 +144,7 @@ def checked(limits: Any) -> tuple[tuple[str, float], ...]:
     (('auc', 0.6), ('tpr_at_fpr_0.01', 0.05))
     >>> checked({"auc": 1.6})
     Traceback (most recent call last):
-    miaudit.errors.InputError: limits: expected a number in [0, 1] for auc, received 1.6; 0.6 is customary
+    miaudit.errors.InputError: limits: expected a number in [0, 1) for auc, received 1.6; 0.6 is customary
     """
     pairs = limits.items() if isinstance(limits, Mapping) else limits
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
@@ -201,9 +201,9 @@ def _in_range(name: str, value: Any) -> float:
     if name in PARAMETERS and value < 0:
         raise InputError("limits", f"0 or more for {name}", f"{value:g}", f"{name}: 1 is a strong demand")
     shares = name in OF_COMMANDS or (name not in _LABELS and definition.of(name).bounded)
-    if shares and not 0 <= value <= 1:
+    if shares and not 0 <= value < 1:  # nothing lies above 1
         hint = "write 0.05 for 5%" if definition.of(name).form == "percent" else "0.6 is customary"
-        raise InputError("limits", f"a number in [0, 1] for {name}", f"{value:g}", hint)
+        raise InputError("limits", f"a number in [0, 1) for {name}", f"{value:g}", hint)
     return float(value)
 
 

@@ -158,7 +158,7 @@ def _difference(row: Attack) -> str:
 
 
 def _control(control: PositiveControl) -> str:
-    seen = "sees them" if control.found else "does NOT see them: that it finds no copies in the table means little"
+    seen = "sees them" if control.found else "does NOT see them: an excess that it does not find may still be there"
     return (
         "The labels of members and control records are permuted, so that a leak of the table plays no part, and copies "
         f'of {control.copies:,} "members" ({percent(control.share)}) are planted. The excess of copies is seen in '

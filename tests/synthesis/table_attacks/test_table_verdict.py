@@ -59,6 +59,17 @@ def test_any_excess_of_copies_flags_and_one_within_the_limit_may_be_clear() -> N
     assert verdict(attack("copies", 0.5, 0.49, 400)).status == "inconclusive"
 
 
+def test_an_excess_within_a_stated_limit_is_proven_all_the_same() -> None:
+    """Clear, and where the positive control was not seen: neither says that nothing was found."""
+    part, stated = attack("copies", 0.02, 0.0), {**LIMITS, "copies": 0.05}
+    blind = replace(SEEN, copies=5, seen=3, found=False)
+    for control, status in ((SEEN, "clear"), (blind, "inconclusive")):
+        found = judge(rows([part], (), **stated), control, available=(2000, 2000), **stated)
+        assert found.status == status
+        assert "Proven even so: exact copies are at least 1." in found.text
+        assert "Proven" not in judge(rows([NO_COPIES], (), **stated), control, available=(2000, 2000), **stated).text
+
+
 def test_clear_needs_no_correction_for_the_number_of_limits_and_concern_does() -> None:
     """An upper limit of 4.9 points alone is clear, however many secrets there are; a lower one must outlive them."""
     close = [attack(f"inference: {name}", 0.5, 0.4825) for name in "abcdef"]

@@ -108,11 +108,11 @@ def judge(
         said = " ".join([first, *(text[:1].upper() + text[1:] for text in more)])
         text = f"Not answered (inconclusive): with {percent(confidence)} confidence for each limit, {said}"
     elif blind:
-        status, text = "inconclusive", _blind(control, enough, available)
+        status, text = "inconclusive", _blind(control, enough, available) + _even_so(blocking)
         unresolved = [part for part in blocking if part.name == COPIES]
     else:
         limits = [_within_of(part, threshold, copies) for part in blocking]
-        status, text = "clear", _within(blocking, control, limits, confidence)
+        status, text = "clear", _within(blocking, control, limits, confidence) + _even_so(blocking)
     return TableVerdict(
         status,
         text,
@@ -236,6 +236,13 @@ def _within(
     )
 
 
+def _even_so(blocking: Sequence[found.Attack]) -> str:
+    """What is proven although it lies within a stated limit."""
+    shown = [part for part in blocking if part.corrected_low > 0]
+    said = ", and ".join(_more(part, f"at least {_points(part.corrected_low, 'down')}") for part in shown)
+    return f" Proven even so: {said}." if said else ""
+
+
 def _planted(control: PositiveControl) -> str:
     return (
         f"{control.copies:,} planted copies ({percent(control.share)} of the members) in {control.seen} of "
@@ -290,7 +297,7 @@ def _rounded_up(number: float) -> int:
 def _blind(control: PositiveControl, enough: int | None, available: tuple[int, int]) -> str:
     said = (
         f"Not answered (inconclusive): no limit is exceeded, but the positive control was not seen: the audit saw "
-        f"{_planted(control)}, and {control.needed} are needed. That it finds no copies means little."
+        f"{_planted(control)}, and {control.needed} are needed. So an excess that it does not find may still be there."
     )
     if enough is None:
         return (
