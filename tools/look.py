@@ -27,6 +27,7 @@ import miaudit as ma
 from miaudit.bundle import read as read_bundle
 from miaudit.collect.extraction import audit_extraction
 from miaudit.findings.kind import FindingsRecord
+from miaudit.findings.policy import label_of
 from miaudit.report import index_page, kinds
 
 FROZEN = Path(__file__).parents[1] / "tests" / "frozen" / "files"
@@ -113,8 +114,8 @@ KINDS: dict[str, Callable[[], FindingsRecord]] = {
 INDEX = "index"
 
 
-def draw(name: str, out: Path) -> tuple[Path, str]:
-    """Write the page of a kind into a folder; return it and a sentence that has to be readable on it."""
+def draw(name: str, out: Path) -> tuple[Path, list[str]]:
+    """Write the page of a kind into a folder; return it and what has to be readable on it."""
     page = out / f"{name}.html"
     if name == INDEX:
         results = out / "audits"
@@ -123,13 +124,16 @@ def draw(name: str, out: Path) -> tuple[Path, str]:
             (results / one / kinds.FINDINGS).write_text(KINDS[one]().to_json(), encoding="utf-8")
         listed = index_page.listed(results)
         page.write_text(index_page.page(listed), encoding="utf-8")
-        return page, "5 audits"
+        return page, ["5 audits"]
     found = KINDS[name]()
     page.write_text(kinds.KINDS[found.KIND].page(found), encoding="utf-8")
     verdict: Any = getattr(found, "verdict", None)
+    limits = getattr(verdict, "limits", ())
+    if limits:  # in a table, limit by limit
+        return page, sorted({label_of(one.limit) for one in limits})
     said: Any = getattr(found, "text", "") or getattr(verdict, "text", "")
     said = " ".join((said if isinstance(said, str) else said[0]).split())
-    return page, said.rpartition(": ")[2] or said  # its word stands above it
+    return page, [said.rpartition(": ")[2] or said]  # its word stands above it
 
 
 # -- what is looked at -------------------------------------------------------------------------------------------------
@@ -188,7 +192,7 @@ def look(browser: Any, kind: str, out: Path, widths: Sequence[int] = SIZES) -> l
     return [_look(browser, kind, page, said, width) for width in widths]
 
 
-def _look(browser: Any, kind: str, page: Path, said: str, width: int) -> Seen:
+def _look(browser: Any, kind: str, page: Path, said: list[str], width: int) -> Seen:
     seen = Seen(kind, width)
     context = browser.new_context(viewport={"width": width, "height": 900}, bypass_csp=True)
     tab = context.new_page()
@@ -296,7 +300,8 @@ _BARE = (
     + _NAMED
     + """
   var faults = [], text = document.body.innerText.replace(/\\s+/g, ' ');
-  if (!text.toLowerCase().includes(said.toLowerCase())) faults.push('not said: ' + said.slice(0, 60));
+  said.forEach(function (one) {
+    if (!text.toLowerCase().includes(one.toLowerCase())) faults.push('not said: ' + one.slice(0, 60)); });
   if (!/[0-9]/.test(document.querySelector('#verdict, #h-audits').parentElement.innerText)) faults.push('no number');
   document.querySelectorAll('[data-chart]').forEach(function (e) {
     var still = e.querySelector('img.still');

@@ -118,7 +118,7 @@ def test_files_of_each_run_are_audited_together(tmp_path: Path, monkeypatch: pyt
     code, out, err = run("audit", *names, "--design", "one-run", "--claim-mu", "1.5", "--out", "r")
     assert code in (0, 3, 4), err
     assert "3 runs together show a mu of at least" in out
-    assert "Of a Gaussian mechanism with exactly the claimed mu of 1.5 no audit of one run can show more than" in out
+    assert "For a Gaussian mechanism with exactly the claimed mu of 1.5, lower bounds of one run" in out
     found = json.loads((tmp_path / "r" / "findings.json").read_text())
     assert found["several_runs"]["runs"] == 3
     assert "Variation between trainings" not in out

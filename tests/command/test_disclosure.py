@@ -135,7 +135,7 @@ def test_progress_shows_on_a_terminal_and_leaves_nothing_on_standard_output(plac
     command = [sys.executable, "-m", "miaudit", "disclosure", "c.yaml", "--json"]
     process = subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=follower)
     os.close(follower)
-    out, _ = process.communicate(timeout=120)
+    out, _ = process.communicate(timeout=600)
     shown = b""
     while True:
         try:

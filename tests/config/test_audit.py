@@ -75,10 +75,10 @@ def test_the_printed_file_runs_from_the_command_line(printed: Path, run: Callabl
     assert first["name"] == "tpr_at_fpr_0.001"
     assert first["value"] is None
     assert (found["verdict"]["status"], code) == ("not-testable", 4)  # the printed file declares no design
-    assert "nobody declared" in found["verdict"]["text"]
-    assert "it would be: Concern" not in found["verdict"]["text"]
+    assert "Nobody declared" in found["verdict"]["text"]
+    assert "would be: Concern" not in found["verdict"]["text"]
     assert found["metrics"][1]["bootstrap"]["replicates"] == 1000
-    assert "If membership was randomised it would be: " in out
+    assert "the verdict would be: " in out
     # A second run does not touch the first one's results.
     before = (printed.parent / "results" / "mia_audit" / "findings.json").read_bytes()
     code, out, err = run("run", "mia_config.yaml")

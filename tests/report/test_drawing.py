@@ -51,7 +51,7 @@ def test_without_addresses_to_draw_with_the_findings_survive(place: Path) -> Non
     found = json.loads((place / "out" / "findings.json").read_text())
     assert found["verdict"]["status"] == "flagged"
     page = (place / "out" / "report.html").read_text()
-    assert "above the threshold of 15%" in page and "without its figures" in page and "<figure" not in page
+    assert "above the limit" in page and "without its figures" in page and "<figure" not in page
     before = {path.name: path.read_bytes() for path in (place / "out").iterdir()}
     again = limited(place, "report", "out", "--overwrite")
     assert again.returncode == 1 and len(again.stderr.splitlines()) == 1

@@ -81,7 +81,7 @@ class TargetSection(Section):
 
     classifies: ClassVar[bool] = True  # whether it gives probabilities of classes
     reads_columns: ClassVar[bool] = False  # whether row numbers, in the place of data.x, would mean nothing to it
-    extras: ClassVar[tuple[str, ...]] = ()  # of the installation, that it needs
+    needs: ClassVar[tuple[str, ...]] = ()  # extras of the installation
     kind: str
     name: Text | None = None
 
@@ -95,6 +95,11 @@ class TargetSection(Section):
     def kinds(cls) -> Mapping[str, type[Section]]:
         """Return the sections of all kinds, by name."""
         return KINDS.loaded()
+
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """The extras of the installation that this target needs."""
+        return self.needs
 
     @property
     def user_code(self) -> str:
@@ -138,7 +143,7 @@ class NetworkSection(TargetSection):
     """What the kinds with a PyTorch network have in common: the function that builds it."""
 
     reads_columns = True
-    extras = ("torch",)
+    needs = ("torch",)
     factory: Text
     options: dict[str, Any] = Field(default_factory=dict)
     output: Text = "logits"
@@ -210,7 +215,7 @@ class OnnxSection(TargetSection):
     """A fitted model in an ONNX file, audited as it is."""
 
     reads_columns = True
-    extras = ("onnx",)
+    needs = ("onnx",)
     kind: Literal["onnx"]
     path: FilePath
     given: OnnxGiven | None = None
@@ -224,7 +229,7 @@ class OnnxSection(TargetSection):
 class AskedSection(TargetSection):
     """What the kinds with a folder of transformers have in common: how the model in it is read and asked."""
 
-    extras = ("text",)
+    needs = ("text",)
     base: FolderPath | None = None
     longest: Annotated[int, Field(ge=2)] | None = None
     batch: Whole | None = None
@@ -323,6 +328,11 @@ class CommandSection(AskedSection):
         except InputError as error:
             raise Refused(error) from None
         return value
+
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """What is asked of a model that the command leaves needs more than losses or probabilities do."""
+        return self.needs if self.outputs == "language-model" else ()
 
     @property
     def user_code(self) -> str:
