@@ -2,6 +2,7 @@
 # make test-fast  the inner loop: tests that take less than half a second each
 # make test       an environment of its own; style, types, import contracts, tests, warnings as errors
 # make test-thorough  tests of more than four CPU seconds: whole campaigns, experiments, frozen stores
+# make test-installed  real environments: the core install alone on each Python, the newest versions, the oldest polars
 # make test-slow  statistical validity by simulation, clusters of Ray (hours on two cores)
 # make docs       the documentation as a site, warnings as errors
 # make bench      timings as ratios against the straightforward way
@@ -15,7 +16,7 @@ PIP_FLAGS := --quiet --disable-pip-version-check --no-input
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 2
 
-.PHONY: audit test-fast test test-thorough test-slow docs bench look peers experiments lint clean
+.PHONY: audit test-fast test test-thorough test-installed test-slow docs bench look peers experiments lint clean
 
 audit: $(VENV)/.installed
 	$(VENV)/bin/miaudit demo --overwrite
@@ -33,6 +34,9 @@ test: $(DEV)/.installed lint docs
 
 test-thorough: $(DEV)/.installed
 	$(PYTEST) tests -m "thorough and not slow"
+
+test-installed: $(DEV)/.installed
+	$(DEV)/bin/python tools/installed.py
 
 test-slow: $(DEV)/.installed
 	$(PYTEST) tests -m slow

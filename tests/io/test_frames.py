@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 
 from miaudit.errors import InputError
 from miaudit.io import frames
 from miaudit.jobs.resumable import digest
+
+pd = pytest.importorskip("pandas", reason="pandas is not installed")
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
 ROWS = pl.DataFrame(
     {

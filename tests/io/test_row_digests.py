@@ -1,7 +1,6 @@
 """Equal records have equal digests in every form, and audits of models refuse non-members that are members."""
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pytest
 from sklearn.tree import DecisionTreeClassifier
@@ -9,6 +8,8 @@ from sklearn.tree import DecisionTreeClassifier
 from miaudit import audit_model
 from miaudit.errors import InputError
 from miaudit.io.row_digests import row_digests
+
+pd = pytest.importorskip("pandas", reason="pandas is not installed")
 
 
 def test_a_digest_is_of_the_values_and_of_the_label():

@@ -50,7 +50,7 @@ def days(values: NDArray[Any], name: str) -> NDArray[Any]:
         filled = values != ""
         if not filled.any() or not all(map(_DATE.fullmatch, values[filled].tolist())):
             return values
-        plain = np.full(len(values), np.datetime64("NaT"), "datetime64[ms]")
+        plain = np.full(len(values), np.datetime64("NaT", "ms"), "datetime64[ms]")
         try:
             plain[filled] = np.char.rstrip(values[filled], "Z").astype("datetime64[ms]")
         except ValueError as error:
