@@ -274,7 +274,12 @@ def _adding_up(p: FloatArray) -> NDArray[np.bool_]:
 
 
 def _common_sum(values: FloatArray) -> float:
-    """The sum of every row of numbers from 0, other than 1, if all are equal; else 0. Rows have to differ otherwise."""
+    """The sum of every row of numbers from 0, other than 1, if all are equal; else 0.
+
+    Rows have to differ otherwise, and to have several numbers that are not 0, which a table of labels has not.
+    """
+    if ((values != 0).sum(axis=1) < 2).all():
+        return 0.0
     totals = values.sum(axis=1)
     total = float(np.median(totals))
     off = float(np.abs(totals - total).max())
@@ -303,7 +308,9 @@ def _as_sums(values: FloatArray) -> Iterator[Contradiction]:
 
 
 def _as_probabilities(values: FloatArray) -> Iterator[Contradiction]:
-    """Logits from 0 to 1, in all rows or in most."""
+    """Logits from 0 to 1, in all rows or in most. Rows that are all equal show nothing, and nothing is lost by them."""
+    if not np.ptp(values, axis=0).any():
+        return
     n, share = len(values), float(_adding_up(values).mean())
     if share == 1 or (share >= 0.9 and n >= 2 * _LEAST):
         hot = bool(np.isin(values, (0, 1)).all())
