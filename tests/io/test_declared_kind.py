@@ -22,6 +22,7 @@ from miaudit.io import declared_kind
 from miaudit.models.given import GivenShadows
 from miaudit.models.targets import Precomputed
 
+Run = Callable[..., tuple[int, str, str]]
 RNG = np.random.default_rng(7)
 N, C = 120, 3
 Y = RNG.integers(0, C, N)
@@ -303,3 +304,26 @@ def test_tokens_whose_sign_was_turned_are_noted(tmp_path: Path) -> None:
     assert note.startswith("The log-probabilities may be probabilities, or small losses, with their sign turned")
     assert from_tokens(tokens(tmp_path / "t.jsonl", lambda log_p: log_p)).notes == ()
     assert from_tokens(tokens(tmp_path / "t.jsonl", lambda log_p: log_p / 50, each=5)).notes == ()
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_command_refuses_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, rows in (("m", MEMBER), ("n", ~MEMBER)):
+        np.save(f"{name}.npy", P[rows])
+        np.save(f"{name}y.npy", Y[rows])
+    files = ["--members", "m.npy", "--nonmembers", "n.npy", "--member-labels", "my.npy", "--nonmember-labels", "ny.npy"]
+    options = ["--design", "one-run", "--no-bounds", "--attack", "logit_confidence"]
+    code, _, error = run("audit", *files, "--signal", "logits", *options)
+    assert code == 1
+    (line,) = error.strip().splitlines()
+    assert "received what looks like probabilities: every row lies in [0, 1] and adds up to 1" in line
+    assert run("audit", *files, "--signal", "probabilities", *options)[0] in (0, 3, 4)
+    evaluation = {"design": "one-run"}
+    for side in ("member", "nonmember"):
+        evaluation |= {f"{side}_logits_path": f"{side[0]}.npy", f"{side}_labels_path": f"{side[0]}y.npy"}
+    Path("a.yaml").write_text(json.dumps({"attack": {"type": "logit_confidence"}, "evaluation": evaluation}))
+    code, _, error = run("run", "a.yaml")
+    assert (code, "looks like probabilities" in error) == (1, True)

@@ -152,10 +152,12 @@ def class_numbers(y: NDArray[Any], classes: NDArray[Any] | None, columns: int) -
         classes = np.unique(y)
         if len(classes) != columns:
             received = f"{len(classes)} labels for {columns} columns of outputs"
-            raise InputError("labels", "labels that are the columns", received, "pass classes=, one for each column")
+            hint = _pairs_hint(len(classes), columns) or "pass classes=, one for each column"
+            raise InputError("labels", "labels that are the columns", received, hint)
     if len(classes) != columns:
         received = f"{len(classes)} for {columns} columns of outputs"
-        raise InputError("classes", "a label for each column", received, "name the labels in the order of the columns")
+        hint = _pairs_hint(len(classes), columns) or "name the labels in the order of the columns"
+        raise InputError("classes", "a label for each column", received, hint)
     if (classes.dtype.kind == "U") != (y.dtype.kind == "U"):
         kinds = ["texts" if one.dtype.kind == "U" else "numbers" for one in (classes, y)]
         received = f"{kinds[1]} beside classes that are {kinds[0]}"
@@ -169,6 +171,11 @@ def class_numbers(y: NDArray[Any], classes: NDArray[Any] | None, columns: int) -
         raise InputError("labels", f"classes of the model ({known})", received, "leave these records out")
     found: IndexArray = order[place]
     return found
+
+
+def _pairs_hint(classes: int, columns: int) -> str:
+    pairs = declared_kind.pairs_of(columns) == classes
+    return "these may be decisions between pairs of classes: return a score of each class" if pairs else ""
 
 
 def _name(model: Any) -> str:
