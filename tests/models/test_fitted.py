@@ -5,6 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, NuSVC
 from torch import nn
 
 from miaudit.errors import InputError
@@ -66,3 +70,35 @@ def test_labels_are_matched_to_columns() -> None:
     assert class_numbers(np.array([0, 2]), None, 4).tolist() == [0, 2]
     with pytest.raises(InputError, match="a label for each column"):
         class_numbers(TEXTS, np.array(["yes"]), 2)
+
+
+# -- decisions between pairs of classes --------------------------------------------------------------------------------
+
+_DRAWS = np.random.default_rng(2)
+MANY = {classes: np.arange(90) % classes for classes in (3, 4)}
+FEATURES = _DRAWS.normal(size=(90, 4))
+
+
+def _wrapped(kind: str, **options: Any) -> Any:
+    machine = NuSVC(nu=0.1, **options) if kind == "nu" else SVC(**options)
+    piped = make_pipeline(StandardScaler(), machine)
+    grid = {"svc__C": [2.0]}
+    return {"pipeline": piped, "search": GridSearchCV(piped, grid, cv=2)}.get(kind, machine)
+
+
+@pytest.mark.parametrize("classes", [3, 4])
+@pytest.mark.parametrize("kind", ["alone", "nu", "pipeline", "search"])
+def test_votes_of_a_support_vector_machine_become_scores_of_classes(kind: str, classes: int) -> None:
+    y = MANY[classes]
+    votes = _wrapped(kind, decision_function_shape="ovo").fit(FEATURES, y)
+    scores = _wrapped(kind, decision_function_shape="ovr").fit(FEATURES, y)
+    said = ask(votes, FEATURES, y)
+    np.testing.assert_allclose(said.values, scores.decision_function(FEATURES), atol=1e-9)
+    assert said.how.endswith("whose one-against-one votes were counted by class")
+    assert "votes" not in ask(scores, FEATURES, y).how
+
+
+def test_votes_of_a_function_are_named() -> None:
+    votes = SVC(decision_function_shape="ovo").fit(FEATURES, MANY[4]).decision_function(FEATURES)
+    with pytest.raises(InputError, match="may be decisions between pairs of classes: return a score of each class"):
+        class_numbers(np.array(list("abcd"))[MANY[4]], None, votes.shape[1])

@@ -215,3 +215,83 @@ def test_objects_are_never_unpickled(tmp_path: Path) -> None:
 def test_the_audit_of_given_shadows_finds_what_leaks(tmp_path: Path) -> None:
     found = score(audited(GivenShadows.load(saved(tmp_path)), "lira_online"), "lira_online")
     assert Roc.of(found, MEMBER).auc > 0.55
+
+
+# -- augmentations -----------------------------------------------------------------------------------------------------
+
+K = 3
+_NOISE = np.random.default_rng(9)
+VIEWS = np.stack([OUTPUTS, *(OUTPUTS + 0.3 * _NOISE.normal(size=OUTPUTS.shape) for _ in range(K - 1))], axis=2)
+OF_TARGET = np.stack([TARGET, *(TARGET + 0.3 * _NOISE.normal(size=TARGET.shape) for _ in range(K - 1))], axis=1)
+
+
+def augmented(target: Any, given: GivenShadows, attack: str = "lira_online") -> Any:
+    records = Records(np.arange(N), Y, MEMBER, {}, "rows")
+    made = Campaign(Precomputed(target), records, attacks=(attack,), shadows=Shadows(given=given))
+    return collect(made, rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("singleton", [False, True])
+@pytest.mark.parametrize("kind", ["outputs", "signals"])
+def test_lira_compares_the_augmentations_of_target_and_shadow_models(
+    tmp_path: Path, kind: str, singleton: bool
+) -> None:
+    """Shadow outputs (M, n, k, C), or (M, n, 1, k, C) as the code of the LiRA paper writes them, or signals of them."""
+    arrays: dict[str, Any] = {"outputs": VIEWS}
+    if kind == "signals":
+        signal = [[statistic(VIEWS[m, :, i]) for i in range(K)] for m in range(M)]
+        arrays = {"outputs": None, "signals": np.moveaxis(np.array(signal), 1, 2)}
+    if singleton:
+        arrays = {name: None if one is None else one[:, :, None] for name, one in arrays.items()}
+    given = GivenShadows.load(saved(tmp_path, **arrays))
+    found = augmented(OF_TARGET[:, None] if singleton else OF_TARGET, given)
+    target = np.stack([statistic(OF_TARGET[:, i]) for i in range(K)], axis=1)
+    shadow = np.stack(
+        [np.stack([statistic(VIEWS[m, :, i]) for i in range(K)], axis=1) for m in range(M)], axis=1
+    ).astype("f4")
+    expected = lira.online(target, shadow, INCLUDED.T)
+    np.testing.assert_allclose(found.evidence.scores["lira_online"], expected, rtol=1e-4, atol=1e-4)
+    assert "LiRA compares 3 augmentations of each record; other attacks the first." in found.notes
+    if kind == "outputs":
+        plain = augmented(TARGET, GivenShadows.load(saved(tmp_path)), "shadow_classifier")
+        same = augmented(OF_TARGET, given, "shadow_classifier")
+        np.testing.assert_allclose(
+            same.evidence.scores["shadow_classifier"], plain.evidence.scores["shadow_classifier"], rtol=1e-6
+        )
+
+
+def test_augmentations_of_one_side_are_left_out_and_said(tmp_path: Path) -> None:
+    for target, outputs, whose in ((TARGET, VIEWS, "shadow models'"), (OF_TARGET, OUTPUTS, "target's")):
+        found = augmented(target, GivenShadows.load(saved(tmp_path, outputs=outputs)))
+        np.testing.assert_allclose(found.evidence.scores["lira_online"], EXPECTED, rtol=1e-6)
+        assert any(f"Of the augmentations in the {whose} outputs the first" in note for note in found.notes)
+    with pytest.raises(InputError, match="expected 3 augmentations, as the target has, received 2"):
+        augmented(OF_TARGET, GivenShadows.load(saved(tmp_path, outputs=VIEWS[:, :, :2])))
+
+
+def test_outputs_of_classes_are_no_signals_of_augmentations(tmp_path: Path) -> None:
+    """The control for signals (M, n, k): an axis of classes does not hold the same thing k times."""
+    with pytest.raises(InputError, match="whose last axis holds different things; save what models return for each"):
+        GivenShadows.load(saved(tmp_path, outputs=None, signals=OUTPUTS))
+
+
+# -- signals against the kind that is named ----------------------------------------------------------------------------
+
+
+def test_signals_that_contradict_their_name(tmp_path: Path) -> None:
+    log_p = -np.logaddexp(0.0, -np.stack([statistic(one) for one in OUTPUTS]))
+
+    def load(signals: Any, signal: str) -> GivenShadows:
+        return GivenShadows.load(saved(tmp_path, outputs=None, signals=signals, labels=None), signal=signal)
+
+    assert load(log_p, "loss").notes == ()
+    with pytest.raises(InputError, match=r"minus the loss, at most 0, received .*as of the loss itself; turn the sign"):
+        load(-log_p, "loss")
+    with pytest.raises(InputError, match=r"expected logit_confidence, received numbers that all lie in \[0, 1\]"):
+        load(np.exp(log_p), "logit_confidence")
+    (note,) = load(log_p, "logit_confidence").notes
+    assert "may be log-probabilities: none is above 0" in note
+    # Controls: log-odds, some of a narrow range, and a single record.
+    signal = np.stack([statistic(one) for one in OUTPUTS])
+    for right in (signal, 0.5 + 0.01 * signal / np.abs(signal).max(), np.abs(signal)):
+        assert load(right, "logit_confidence").notes == ()

@@ -19,9 +19,12 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from miaudit.collect.campaign import Campaign
+from miaudit.collect.records import Records
+from miaudit.collect.run_campaign import collect
 from miaudit.errors import InputError
 from miaudit.models import shadow
-from miaudit.models.onnx_file import OnnxTarget
+from miaudit.models.onnx_file import OnnxGiven, OnnxTarget
 from miaudit.models.protocol import check_target, stands
 from miaudit.models.targets import SklearnTarget
 
@@ -304,3 +307,16 @@ def test_an_overfitted_model_is_flagged_from_the_command_line(
     code, _, error = audited("unseen")
     assert code == 1
     assert "labels: expected classes 0 to 1, as in the outputs, received values from 0 to 7" in " ".join(error.split())
+
+
+def test_probabilities_that_are_declared_to_be_logits_are_refused(tmp_path: Path) -> None:
+    path = exported(tmp_path / "m.onnx", LogisticRegression().fit(X, Y), X[:1], zipmap=False)
+    data = Records(X, Y, np.arange(90) % 2 == 0, {}, "people")
+
+    def evidence(given: OnnxGiven | None) -> Any:
+        target = OnnxTarget(path, given, output="probabilities")
+        return collect(Campaign(target, data, "one-run"), rng=np.random.default_rng(0)).evidence.score
+
+    np.testing.assert_array_equal(evidence(None), evidence("probabilities"))
+    with pytest.raises(InputError, match=r"outputs of m\.onnx: .*what looks like probabilities"):
+        evidence("logits")

@@ -251,7 +251,7 @@ def test_bad_precomputed_outputs(tmp_path: Path) -> None:
         Precomputed(np.array([[0.5, 0.5], [0.9, 0.9]]), given="probabilities")
     with pytest.raises(InputError, match="did you mean logits"):
         Precomputed(np.zeros((2, 2)), given="logit")
-    for rows in ([2], [-1], [0.0], [[0]]):
+    for rows in ([2], [-1], [0.5], [[0, 1]], [[[0]]]):
         with pytest.raises(InputError, match="row numbers from 0 to 1"):
             Precomputed(np.zeros((2, 2))).outputs(None, np.array(rows))
 

@@ -16,6 +16,7 @@ from scipy import special
 
 from miaudit.arrays import FloatArray, IndexArray
 from miaudit.errors import InputError, Offered
+from miaudit.io import declared_kind
 
 
 class Signal(NamedTuple):
@@ -183,7 +184,7 @@ def _log_probabilities(p: FloatArray) -> FloatArray:
     if bad.any():
         row, allowed = int(np.argmax(bad)), "rows of numbers in [0, 1] that add up to 1 within 0.001"
         received = f"row {row}, which adds up to {total[row]:.6g}"
-        raise InputError("probabilities", allowed, received, "if these are logits, pass them as logits")
+        raise InputError("probabilities", allowed, received, declared_kind.step_for(p))
     return np.log(np.maximum(p, PROBABILITY_FLOOR))
 
 

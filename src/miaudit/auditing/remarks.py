@@ -52,8 +52,22 @@ def _odd_scores(samples: Mapping[str, Sample], *, shifted: bool) -> Iterator[str
             yield (
                 f"The {'raw ' if shifted else ''}AUC of {name} is clearly below one half: members have lower values, "
                 f"{'by the difference between the two populations, or ' if shifted else ''}as losses do. "
-                "Scores must be higher for members; if these are losses, say so."
+                "Scores must be higher for members; if these are losses, say so. If they were declared to be losses or "
+                "logits, check that they are."
             )
+
+
+def looks_like_losses(evidence: Evidence, auc_high: float | None) -> str:
+    """Return a note if the AUC is clearly below one half, which scores that are really losses give; else nothing."""
+    if auc_high is None or auc_high >= 0.5 or len(evidence.scores) > 1:
+        return ""
+    name, why = next(iter(evidence.scores)), "as losses do"
+    if evidence.design == "zero-run":
+        why = "by the difference between the two populations, or as losses do"
+    return (
+        f"the AUC of {name} is clearly below one half: members have lower values, {why}. "
+        "If these are losses, say --signal loss."
+    )
 
 
 def beforehand(

@@ -21,7 +21,7 @@ from miaudit.collect.stability import Stability
 from miaudit.errors import InputError, Option, check_generator, nearest
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Vulnerability
-from miaudit.io import roles, sides, tables, token_files, token_records
+from miaudit.io import declared_kind, roles, sides, tables, token_files, token_records
 from miaudit.io.sealed_coins import Coins
 from miaudit.models.inclusion import coins
 
@@ -35,7 +35,6 @@ __all__ = [
     "from_pairs",
     "from_table",
     "from_tokens",
-    "looks_like_losses",
     "of_outputs",
     "one_run",
     "unscored",
@@ -199,6 +198,7 @@ def from_outputs(
                 "attack", "loss or gaussian_lira, for losses", beyond[0], "give logits or probabilities and labels"
             )
         checked = Evidence(score={"loss": losses}, member=member, **fields)  # the door: lengths, finite numbers
+        notes = declared_kind.check_losses(losses, member=checked.member)
         base = checked.replace(score={"loss": -checked.score})
         scores = {"loss": base.score}
     else:
@@ -207,11 +207,15 @@ def from_outputs(
                 "labels", "a label for each record, beside logits or probabilities", "none", "name the labels"
             )
         needed = list(dict.fromkeys([*plain, "loss", attack.lira.statistic]))
+        notes = () if probabilities is None else declared_kind.check_probabilities(probabilities)
+        if logits is not None:
+            notes = declared_kind.check_logits(logits, labels, member=member)
         scores = signals.member_scores(labels=labels, logits=logits, probabilities=probabilities, names=needed)
         base = Evidence(score=scores, member=member, **fields)
     if GAUSSIAN_LIRA not in attack.names:
-        return Collected(base.replace(score={name: scores[name] for name in plain}))
-    return _with_ratio(base, scores, plain, attack.lira, rng)
+        return Collected(base.replace(score={name: scores[name] for name in plain}), notes)
+    found = _with_ratio(base, scores, plain, attack.lira, rng)
+    return replace(found, notes=(*notes, *found.notes))
 
 
 def _with_ratio(
@@ -334,7 +338,8 @@ def from_table(
     columns |= {"run": run, "design": design}
     columns["categories"] = categories
     if signal == "score":
-        read = Collected(Evidence.load(path, score=score, member=member, **columns)).beside(given)
+        loaded = Evidence.load(path, score=score, member=member, **columns)
+        read = Collected(loaded, declared_kind.check_scores(loaded.scores)).beside(given)
         return _beside(read, path, references, signal)
     if run is not None:
         raise InputError("run", f"none, for signal {signal}", repr(run), "one file for each: miaudit audit RUN1 RUN2")
@@ -452,7 +457,8 @@ def from_pairs(
     fields["design"] = design
     fields["source"] = f"{Path(members['signal']).name}, {Path(nonmembers['signal']).name}"
     if signal == "score":
-        read = Collected(Evidence(score=data["signal"], member=member, **fields))
+        loaded = Evidence(score=data["signal"], member=member, **fields)
+        read = Collected(loaded, declared_kind.check_scores(loaded.scores))
     else:
         outputs = _outputs(signal, data["signal"], data.get("labels"))
         read = from_outputs(**outputs, member=member, attack=attack, rng=rng, **fields)
@@ -493,19 +499,6 @@ def unscored(
     # The column of membership stands in for the score, so that all columns pass the door of evidence.
     rest = Evidence.load(path, score=member, member=member, covariates=covariates, design="zero-run", **columns)
     return rest.replace(score=np.zeros(rest.n))
-
-
-def looks_like_losses(evidence: Evidence, auc_high: float | None) -> str:
-    """Return a note if the AUC is clearly below one half, which scores that are really losses give; else nothing."""
-    if auc_high is None or auc_high >= 0.5 or len(evidence.scores) > 1:
-        return ""
-    name, why = next(iter(evidence.scores)), "as losses do"
-    if evidence.design == "zero-run":
-        why = "by the difference between the two populations, or as losses do"
-    return (
-        f"the AUC of {name} is clearly below one half: members have lower values, {why}. "
-        "If these are losses, say --signal loss."
-    )
 
 
 def check_signal(signal: str, attack: Attack | None = None) -> None:

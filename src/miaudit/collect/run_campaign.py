@@ -36,7 +36,8 @@ from miaudit.findings.audit import Vulnerability
 from miaudit.io import frames
 from miaudit.models import shadow
 from miaudit.models.equal_outputs import require_different
-from miaudit.models.given import GivenShadows
+from miaudit.models.given import GivenShadows, augmented
+from miaudit.models.outputs import check_kind
 from miaudit.models.protocol import traits_of
 from miaudit.models.shadow import ShadowOutputs
 
@@ -98,7 +99,10 @@ def _scored(answers: Answers) -> Collected:
     campaign, draws = answers.campaign, answers.draws
     names = campaign.names or answers.columns
     direct, scores = _scores(answers, names)
-    notes = [*answers.said, *direct.notes, *answers.notes(name for name in names if name not in answers.own)]
+    notes = [
+        *dict.fromkeys([*answers.said, *direct.notes]),
+        *answers.notes(name for name in names if name not in answers.own),
+    ]
     if campaign.user_code:
         notes.append(f"Code that came with the model was run: {campaign.user_code}.")
     about = () if campaign.records.canary is None else (_of_canaries(campaign, draws),)
@@ -261,6 +265,7 @@ class Answers:
     runs : whether this is a multi-run
     further : outputs of the audited models of further runs, as ``outputs`` are, with copies
     said : what is to be said of the target, in sentences
+    views : outputs on each further augmentation of the records, of the audited model and of the shadow models; for LiRA
     """
 
     campaign: Campaign
@@ -273,13 +278,19 @@ class Answers:
     runs: bool = False
     further: tuple[Float32Array, ...] = ()
     said: tuple[str, ...] = ()
+    views: tuple[tuple[Float32Array, ShadowOutputs], ...] = ()
 
     @classmethod
     def of(cls, campaign: Campaign, draws: Draws, progress: Progress | None) -> Answers:
         """Train what is to be trained, and ask every model about every record. Runs the target's code."""
         of = cls._of_runs if draws.base.design == "multi-run" else cls._of_one_run
         found, rare = of(campaign, draws, progress), draws.rare_classes(campaign)
-        return replace(found, said=(*found.said, f"{rare[0].upper()}{rare[1:]}.")) if rare else found
+        rows, target, said = found.draws.rows, campaign.target, found.said
+        if campaign.kept_signals is None:
+            outputs, y = np.asarray(found.outputs)[rows], found.draws.y
+            y = None if y is None else np.asarray(y)[rows]
+            said = (*said, *check_kind(target.kind, outputs, target.name, y, found.draws.base.member))
+        return replace(found, said=(*said, *([f"{rare[0].upper()}{rare[1:]}."] if rare else [])))
 
     @classmethod
     def _of_one_run(cls, campaign: Campaign, draws: Draws, progress: Progress | None) -> Answers:
@@ -305,7 +316,10 @@ class Answers:
             place = given.rows_in(n, campaign.records.y)
             shadows = None if place is None else given.on(place, draws.y)
             pooled = given.outputs if given.labelled else shadows  # with the labels of the data, which it is about
-        found = cls(campaign, draws, outputs, shadows, pooled, None, shadow_copies, further=further, said=notes)
+            notes = (*notes, *given.notes)
+        views, said = augmented(target, given, campaign.records.x, campaign.records.y)
+        notes = (*notes, *said)
+        found = cls(campaign, draws, outputs, shadows, pooled, None, shadow_copies, False, further, notes, views)
         return found._parted_from_copies(outputs)
 
     def _parted_from_copies(self, outputs: Float32Array) -> Answers:
@@ -370,19 +384,25 @@ class Answers:
         if shadows.included.all(axis=0).any():
             allowed, received = "a shadow model that did not learn it, for each record", f"none, of {shadows.models}"
             raise InputError("shadow.models", allowed, received, "train more of them")
-        outputs, others = _without(shadows, chosen)
+        outputs, others = shadows.set_apart(chosen)
         copies, of_copies = self.copies, self.shadow_copies
         if of_copies is not None and copies is not None:
             k = copies.shape[1]
-            asked, of_copies = _without(of_copies, np.repeat(chosen, k))
+            asked, of_copies = of_copies.set_apart(np.repeat(chosen, k))
             copies = asked.reshape(len(chosen), k, -1)
         pooled = others if self.pooled is shadows else self.pooled
-        return replace(self, outputs=outputs, shadows=others, pooled=pooled, copies=copies, shadow_copies=of_copies)
+        return replace(
+            self, outputs=outputs, shadows=others, pooled=pooled, copies=copies, shadow_copies=of_copies, views=()
+        )
 
     def score(self, name: str) -> FloatArray:
         """Score the audited records (a,) by one attack."""
         attack = registry.get(name)
         inputs = {need: self._input(need, attack.statistic) for need in attack.needs}
+        if attack.gaussian is not None and self.views:
+            each = [self, *(replace(self, outputs=own, shadows=others, views=()) for own, others in self.views)]
+            several = [need for need in ("target", "shadow") if need in inputs]
+            inputs |= {need: np.stack([one._input(need, attack.statistic) for one in each], -1) for need in several}
         found = attack.score(inputs, rng=self.draws.rng)
         if np.shape(found) != self.draws.rows.shape:
             allowed = f"one score for each of {len(self.draws.rows):,} records"
@@ -508,7 +528,8 @@ class Answers:
         """What is known of a record without its membership: covariates, else the numbers that go into the model."""
         covariates = self.campaign.records.fields.get("covariates")
         values = covariates if covariates is not None else self.campaign.records.x
-        if isinstance(values, list) or frames.is_frame(values):
+        by_row = covariates is None and traits_of(self.campaign.target).by_row
+        if by_row or isinstance(values, list) or frames.is_frame(values):
             raise InputError("data.covariates", "columns of numbers, for quantile regression", "none", "name them")
         return np.asarray(values, dtype=np.float64).reshape(len(values), -1)
 
@@ -557,23 +578,6 @@ def _classes(copies: NDArray[Any], n: int) -> IntArray:
 
 
 # -- outputs of some models, on some records ---------------------------------------------------------------------------
-
-
-def _without(trained: ShadowOutputs, chosen: IntArray) -> tuple[Float32Array, ShadowOutputs]:
-    """Outputs (n, ...) of the chosen model (n,) of each record, and those of its other models."""
-
-    def taken(rows_of: Callable[[int], NDArray[Any]], m: int) -> NDArray[Any]:
-        later = chosen <= m
-        here, following = rows_of(m), rows_of(m + 1)
-        return np.where(later.reshape(-1, *[1] * (here.ndim - 1)), following, here)
-
-    outputs = np.empty(trained.shape, dtype=np.float32)
-    for m in range(trained.models):
-        outputs[chosen == m] = trained.model(m)[chosen == m]
-    rest = range(trained.models - 1)
-    included = np.stack([taken(lambda i: trained.included[i], m) for m in rest])
-    sources = tuple(taken(trained.model, m).astype(np.float32) for m in rest)
-    return outputs, replace(trained, included=included, sources=sources)
 
 
 def _parted(trained: ShadowOutputs, n: int) -> tuple[ShadowOutputs, ShadowOutputs | None]:

@@ -61,7 +61,8 @@ def audit(
     """
     import numpy as np
 
-    from miaudit.collect import outputs, several_runs
+    from miaudit.auditing import remarks
+    from miaudit.collect import several_runs
 
     typed = options.given(context)
     (file, *more), given, made = _seen(files or [], typed)
@@ -93,7 +94,7 @@ def audit(
     collected = settings.with_sample(collected, Path())
     findings = computed(collected, plan, rng, seed, settings.model, bundle=wish, words=_repeated(made, file, files))
     auc = next((m for m in findings.metrics if (m.name, m.estimator) == ("auc", "raw")), None)
-    note = outputs.looks_like_losses(collected.evidence, None if auc is None else auc.high)
+    note = remarks.looks_like_losses(collected.evidence, None if auc is None else auc.high)
     if note and signal == "score":
         complain(f"note: {note}")
     asked = "" if findings.design else question(typed=True, besides=_proposed(file, given))

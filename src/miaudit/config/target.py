@@ -36,6 +36,7 @@ from miaudit.models.outputs import label_count
 from miaudit.models.own_code import load_factory, made_of
 from miaudit.models.own_target import of_class
 from miaudit.models.targets import Given, Precomputed, SavedTorch, SklearnTarget, Target, TorchTarget
+from miaudit.models.torch_target import NetworkGiven
 from miaudit.models.train_config import DEVICES, SmallGPT2, TrainConfig
 
 __all__ = ["TargetSection"]
@@ -185,7 +186,7 @@ class TorchWeightsSection(NetworkSection):
 
     kind: Literal["torch-weights"]
     weights: FilePath
-    given: Literal["logits", "predictions"] = "logits"
+    given: NetworkGiven = "logits"
 
     def build(self, base: Path) -> Target:
         """Read the weights."""

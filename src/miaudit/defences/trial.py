@@ -19,7 +19,7 @@ from miaudit.defences.outputs import AsItIs, Defence
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.models import inclusion, shadow
-from miaudit.models.outputs import class_count
+from miaudit.models.outputs import check_kind, class_count
 from miaudit.models.protocol import Target, can_be_trained_together, check_target, stands, trainable
 
 Progress = Callable[[int, int], None]
@@ -281,6 +281,7 @@ def _asked(target: Target, x: Any, n: int) -> Float32Array:
     outputs = target.outputs(None, x)
     if len(outputs) != n:
         raise InputError("target", f"outputs of {n} records", str(len(outputs)), "check the files")
+    check_kind(target.kind, np.asarray(outputs), target.name)
     return outputs
 
 

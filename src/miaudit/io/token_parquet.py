@@ -152,7 +152,7 @@ class _Columns:
             gap = Wrong(int(inner.is_null().arg_max() or 0), "numbers", "null", "leave out tokens without a prediction")
             self.wrong(name, starts, gap)
         values = inner.cast(pl.Float64).to_numpy()
-        found = token_records.first_wrong(values, name)
+        found = token_records.first_wrong(values, name) or token_records.first_positive(values, name)
         if found is not None:
             self.wrong(name, starts, found)
         return values, starts

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.errors import InputError, nearest
-from miaudit.io import tables
+from miaudit.io import declared_kind, tables
 from miaudit.io.server_answers import SENTINEL, ServerAnswers
 
 __all__ = ["Limits", "TokenRecords", "read_jsonl", "write_jsonl"]
@@ -351,13 +351,22 @@ def first_wrong(array: FloatArray, name: str) -> Wrong | None:
         if array.min() < 0:
             position = int(np.argmin(array))
             return Wrong(position, "0 or more", f"{array[position]:.4g}", "it is a standard deviation")
-    elif array.max() > ROUNDING:
-        position = int(np.argmax(array))
-        return Wrong(position, "logarithms of probabilities, at most 0", f"{array[position]:.4g}", "negate losses")
     elif name in _OF_MODEL and array.min() <= SENTINEL and (array == SENTINEL).any():
         received = f"{SENTINEL:g}, a server's word for minus infinity"
         return Wrong(int(np.argmax(array == SENTINEL)), "finite numbers", received, none)
     return None
+
+
+def first_positive(array: FloatArray, name: str) -> Wrong | None:
+    """Return the largest number of a key in the whole file (k,) that is no logarithm of a probability, if there is one.
+
+    All numbers show what they are instead: probabilities, losses or logits.
+    """
+    if name in _WHOLE or name == "std" or array.max() <= ROUNDING:
+        return None
+    position = int(np.argmax(array))
+    looks, step = declared_kind.in_tokens(array)
+    return Wrong(position, declared_kind.TOKENS_ALLOWED, f"{array[position]:.4g}", f"{looks}: {step}")
 
 
 def check_length(name: str, own: int, wanted: int, at: Place) -> None:
@@ -404,6 +413,12 @@ def _assembled(rows: Sequence[_Row], ignored: Mapping[str, int], notes: Sequence
     parts = {name: [row.arrays[name] for row in rows] for name in rows[0].arrays}
     flat = {name: np.concatenate(part) for name, part in parts.items()}
     starts = {name: np.cumsum([0, *map(len, part)], dtype=np.int64) for name, part in parts.items()}
+    for name, values in flat.items():
+        wrong = first_positive(values, name)
+        if wrong is not None:
+            row = int(np.searchsorted(starts[name], wrong.position, side="right")) - 1
+            received = f"{wrong.received} at position {wrong.position - int(starts[name][row])}"
+            rows[row].at.refuse(name, wrong.allowed, received, wrong.next_step)
     labels = {name: tuple(row.labels[name] for row in rows) for name in rows[0].labels}
     times = None if rows[0].times is None else [int(row.times or 0) for row in rows]
     ids, member = tuple(row.id for row in rows), np.array([row.member for row in rows])
@@ -438,7 +453,7 @@ def assembled(
         **beside,
         times=None if times is None else np.array(times, dtype=np.int64),
         same_tokens=None if same is None else np.array(same),
-        notes=notes,
+        notes=(*notes, *declared_kind.check_tokens(flat["logprobs"], len(ids))),
     )
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from miaudit.arrays import IndexArray
 from miaudit.errors import InputError, check_choice, one_line
-from miaudit.io import frames, tables
+from miaudit.io import declared_kind, frames, tables
 from miaudit.models.foreign import refuse_pickle, tensor_of
 from miaudit.models.outputs import adds_up
 
@@ -32,6 +32,7 @@ _METHODS: dict[str, tuple[str, ...]] = {
 }
 _ANY = ("predict_proba", "decision_function", "predict")
 _BATCH = 1024
+_WRAPPED = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,10 +102,13 @@ def ask(
     if values.ndim not in (1, 2) or len(values) != n:
         allowed = f"a row for each of {n} records"
         raise InputError.of_array("outputs of the model", allowed, values, "return an array (n,) or (n, columns)")
-    kind, shaped = _read(values, y, outputs or _told_by(model, method))
     classes = getattr(model, "classes_", None)
     named = None if classes is None or isinstance(classes, list) else labels_of(classes, "classes_")
-    return Said(kind, shaped, named, f"{kind} by {method} of {_name(model)}")
+    told, how = outputs or _told_by(model, method), f"{method} of {_name(model)}"
+    if told == "logits" and _votes(model, values, named):
+        values, how = declared_kind.class_scores(values), f"{how}, whose one-against-one votes were counted by class"
+    kind, shaped = _read(values, y, told)
+    return Said(kind, shaped, named, f"{kind} by {how}")
 
 
 def labels_of(y: Any, name: str) -> NDArray[Any]:
@@ -148,10 +152,12 @@ def class_numbers(y: NDArray[Any], classes: NDArray[Any] | None, columns: int) -
         classes = np.unique(y)
         if len(classes) != columns:
             received = f"{len(classes)} labels for {columns} columns of outputs"
-            raise InputError("labels", "labels that are the columns", received, "pass classes=, one for each column")
+            hint = _pairs_hint(len(classes), columns) or "pass classes=, one for each column"
+            raise InputError("labels", "labels that are the columns", received, hint)
     if len(classes) != columns:
         received = f"{len(classes)} for {columns} columns of outputs"
-        raise InputError("classes", "a label for each column", received, "name the labels in the order of the columns")
+        hint = _pairs_hint(len(classes), columns) or "name the labels in the order of the columns"
+        raise InputError("classes", "a label for each column", received, hint)
     if (classes.dtype.kind == "U") != (y.dtype.kind == "U"):
         kinds = ["texts" if one.dtype.kind == "U" else "numbers" for one in (classes, y)]
         received = f"{kinds[1]} beside classes that are {kinds[0]}"
@@ -165,6 +171,11 @@ def class_numbers(y: NDArray[Any], classes: NDArray[Any] | None, columns: int) -
         raise InputError("labels", f"classes of the model ({known})", received, "leave these records out")
     found: IndexArray = order[place]
     return found
+
+
+def _pairs_hint(classes: int, columns: int) -> str:
+    pairs = declared_kind.pairs_of(columns) == classes
+    return "these may be decisions between pairs of classes: return a score of each class" if pairs else ""
 
 
 def _name(model: Any) -> str:
@@ -185,6 +196,18 @@ def _method(model: Any, outputs: str | None, key: str) -> tuple[str, Callable[[A
         return "a call", model
     allowed = f"something with {', '.join(wanted)}, or a function of records"
     raise InputError("model", allowed, type(model).__name__, "wrap it in a function that returns outputs (n, C)")
+
+
+def _votes(model: Any, values: NDArray[Any], classes: NDArray[Any] | None) -> bool:
+    """Whether decisions (n, pairs) are between pairs of classes: as the model states, or by the number of columns."""
+    pairs = 0 if values.ndim != 2 or classes is None else declared_kind.pairs_of(values.shape[1])
+    if classes is None or pairs != len(classes):
+        return False
+    inner: Any = model
+    for _ in range(_WRAPPED):  # what a search found, the last step of a pipeline
+        steps = getattr(inner, "steps", None)
+        inner = steps[-1][1] if isinstance(steps, list) and steps else getattr(inner, "best_estimator_", inner)
+    return pairs > 3 or getattr(inner, "decision_function_shape", "") == "ovo"
 
 
 def _network(model: Any, key: str) -> Callable[[Any], Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,16 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit.arrays import BoolArray, IndexArray, IntArray
+from miaudit.arrays import BoolArray, Float32Array, IndexArray, IntArray
 from miaudit.attacks.signals import SIGNALS
 from miaudit.errors import InputError, nearest
 from miaudit.io import tables
-from miaudit.models.outputs import class_count, label_count
+from miaudit.models.outputs import check_kind, class_count, label_count
 from miaudit.models.shadow_outputs import ShadowOutputs
 from miaudit.models.targets import Given, Precomputed
 
 _ARRAYS = ("outputs", "signals", "included", "labels", "rows")
 _PATH = "shadow.outputs_path"
+_MANY = 200  # numbers, below which their range shows nothing
+_ROUNDING = 1e-3
+_ALIKE = 0.3  # correlation of the signals of two augmentations of the same records
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +37,8 @@ class GivenShadows:
     signal : the signal that is given in the place of outputs; empty where there are outputs
     labelled : whether the file has labels of its own
     source : name of the file
+    augmented : outputs on further augmentations of the records; ``outputs`` are on the first, the records as they are
+    notes : on what the numbers may be, other than what they are said to be
     """
 
     outputs: ShadowOutputs
@@ -40,6 +46,8 @@ class GivenShadows:
     signal: str
     labelled: bool
     source: str
+    augmented: tuple[ShadowOutputs, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def load(
@@ -50,7 +58,8 @@ class GivenShadows:
         Parameters
         ----------
         path : path of an .npz file with the arrays
-            ``outputs`` (M, m, C), or ``signals`` (M, m), higher for members;
+            ``outputs`` (M, m, C), or ``signals`` (M, m), higher for members; with k augmentations of each record, the
+            first of them the record as it is, (M, m, k, C) and (M, m, k);
             ``included`` (M, m) of bool, which model learnt which record;
             ``labels`` (m,) or (m, L), needed where the records are not those of the audit;
             ``rows`` (m,), the row of the data that each record is, from 0, or -1: optional, see :meth:`rows_in`.
@@ -73,14 +82,16 @@ class GivenShadows:
             received = f"{'both' if 'outputs' in known else 'neither'} in {name}, which has {', '.join(known[:12])}"
             raise InputError(_PATH, "outputs (M, n, C) or signals (M, n)", received, "save one of them")
         found = tables.read_columns(file, [one for one in _ARRAYS if one in known], _PATH)
-        values = found.get("outputs", found.get("signals"))
-        member, own, rows = _checked(values, found, name)
+        views = _views(found, name)
+        member, own, rows = _checked(views[0], found, name)
         if "labels" not in known and labels:
             own = np.zeros((len(own), labels), dtype=np.intp)
         kept = signal if "signals" in known else ""
         if kept and kept not in SIGNALS and given != "signals":
             raise InputError("shadow.signal", f"one of {', '.join(SIGNALS)}", repr(kept), nearest(kept, SIGNALS))
-        return cls(_outputs(values, member, own, given, kept, name), rows, kept, "labels" in known, name)
+        notes = _check_signals(views, kept) if kept and given != "signals" else ()
+        first, *more = (_outputs(one, member, own, given, kept, name) for one in views)
+        return cls(first, rows, kept, "labels" in known, name, tuple(more), notes)
 
     @property
     def n(self) -> int:
@@ -141,11 +152,88 @@ class GivenShadows:
             hint = "save the array labels: the class of each record that the shadow models were asked about"
             raise InputError(f"{_PATH}: labels", f"labels ({self.n},), for {attack}", received, hint)
 
-    def on(self, place: IndexArray, y: NDArray[Any]) -> ShadowOutputs:
+    def on(self, place: IndexArray, y: NDArray[Any], augmentation: int = 0) -> ShadowOutputs:
         """Outputs on the records of the data: those at these places, with their labels."""
-        whole = self.outputs
+        whole = (self.outputs, *self.augmented)[augmentation]
         arrays = tuple(np.ascontiguousarray(whole.model(m)[place]) for m in range(whole.models))
         return ShadowOutputs(whole.included[:, place], y, arrays, arrays[0].shape, whole.kind)
+
+
+def augmented(
+    target: Any, given: GivenShadows | None, x: Any, y: NDArray[Any] | None
+) -> tuple[tuple[tuple[Float32Array, ShadowOutputs], ...], tuple[str, ...]]:
+    """Pair outputs on further augmentations of the records x with labels y, of a target and of shadow models.
+
+    Returns
+    -------
+    pairs, one for each augmentation but the first, and a note; none of either where nothing was augmented
+
+    Raises
+    ------
+    InputError
+        For other numbers of augmentations.
+    """
+    own = target.of_augmentations(x) if isinstance(target, Precomputed) else ()
+    others = () if given is None else given.augmented
+    if not (own or others):
+        return (), ()
+    if own and others and len(own) != len(others):
+        allowed, received = f"{1 + len(own)} augmentations, as the target has", str(1 + len(others))
+        raise InputError(_PATH, allowed, received, "save the same augmentations of both")
+    place = None if given is None else given.rows_in(len(x), y)
+    if given is None or place is None or not (own and others):
+        whose = "the target's outputs" if own else "the shadow models' outputs"
+        return (), (f"Of the augmentations in {whose} the first, the records as they are, was compared.",)
+    labels = np.zeros(len(x), dtype=np.intp) if y is None else y
+    pairs = ((one, given.on(place, labels, i)) for i, one in enumerate(own, 1))
+    return tuple(pairs), (f"LiRA compares {1 + len(own)} augmentations of each record; other attacks the first.",)
+
+
+def _views(found: dict[str, NDArray[Any]], name: str) -> list[NDArray[Any]]:
+    """Outputs (M, m, C), or signals (M, m), of each augmentation of the records."""
+    kind, least = ("outputs", 3) if "outputs" in found else ("signals", 2)
+    values = found[kind]
+    if values.ndim == least + 2 and values.shape[2] == 1:  # (M, m, 1, k, ...), as the code of the LiRA paper writes it
+        values = values[:, :, 0]
+    if values.ndim != least + 1 or not values.size or values.dtype.kind not in "iuf":
+        return [values]
+    views = [values[:, :, i] for i in range(values.shape[2])]
+    if kind == "signals" and not all(_agree(views[0], one) for one in views[1:]):
+        received = f"shape {values.shape} in {name}, whose last axis holds different things"
+        hint = "save what models return for each class as outputs"
+        raise InputError(f"{_PATH}: signals", "signals (M, n), or (M, n, k) of k augmentations", received, hint)
+    return views
+
+
+def _agree(first: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Whether signals of two augmentations (M, m) go together, as outputs of two classes do not."""
+    if not (np.ptp(first) and np.ptp(other)):
+        return True
+    return float(np.corrcoef(first.ravel(), other.ravel())[0, 1]) > _ALIKE
+
+
+def _check_signals(views: Sequence[NDArray[Any]], name: str) -> tuple[str, ...]:
+    """Refuse signals that are certainly not those that are named, or not higher for members; return notes.
+
+    Minus a loss and minus an entropy are at most 0. Log-odds that all lie in [0, 1] and reach both ends are
+    probabilities.
+    """
+    values = np.concatenate([np.asarray(one, dtype=np.float64).ravel() for one in views])
+    least, most = float(values.min()), float(values.max())
+    argument = f"{_PATH}: signals"
+    if SIGNALS[name].sign < 0:
+        if most > _ROUNDING:
+            received = f"{most:g}, as of the {name} itself"
+            raise InputError(argument, f"minus the {name}, at most 0", received, "turn the sign: higher is for members")
+        return ()
+    if len(values) >= _MANY and least >= 0 and most <= 1 and least < 0.05 and most > 0.95:
+        step = "save numpy.log(p / (1 - p)), or the outputs"
+        raise InputError(argument, name, "numbers that all lie in [0, 1], as probabilities do", step)
+    if len(values) >= _MANY and name == "logit_confidence" and most <= 0:
+        return (
+            "The shadow models' signals may be log-probabilities: none is above 0. If they are, declare signal: loss.",
+        )
+    return ()
 
 
 def _checked(
@@ -153,7 +241,7 @@ def _checked(
 ) -> tuple[BoolArray, NDArray[Any], IntArray | None]:
     """Inclusion (M, m), labels (m,) and rows (m,) that fit the outputs."""
     kind, least = ("outputs", 3) if "outputs" in found else ("signals", 2)
-    shape = "(M, n, C)" if least == 3 else "(M, n)"
+    shape = "(M, n, C), or (M, n, k, C) of k augmentations" if least == 3 else "(M, n), or (M, n, k)"
     if values is None or values.ndim != least or values.dtype.kind not in "iuf" or not values.size:
         received = "nothing" if values is None else f"{values.dtype} of shape {values.shape} in {name}"
         raise InputError(f"{_PATH}: {kind}", f"numbers of shape {shape}", received, "a row for each model comes first")
@@ -190,4 +278,6 @@ def _outputs(
     if each[0].kind == "logits" and labels.any() and class_count(labels) > values.shape[2]:
         received = f"{values.shape[2]} columns for labels up to {class_count(labels) - 1}"
         raise InputError(f"{_PATH}: outputs", "a column for each class", received, "check the labels")
+    for one in each:
+        check_kind(one.kind, np.asarray(one.values), one.name, labels)  # votes, which labels show
     return ShadowOutputs.of([np.asarray(one.values) for one in each], member, labels, kind=each[0].kind)

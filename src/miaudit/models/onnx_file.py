@@ -13,12 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import Float32Array
-from miaudit.attacks import multi_label
-from miaudit.attacks.signals import PROBABILITY_FLOOR
 from miaudit.errors import InputError, check_choice, nearest, one_line, pip_line
 from miaudit.io import frames, tables
 from miaudit.models.foreign import refuse_pickle
-from miaudit.models.outputs import adds_up, check_label_columns, checked_outputs, label_count
+from miaudit.models.outputs import adds_up, check_label_columns, checked_outputs, label_count, logits_of
 from miaudit.models.protocol import Kind, Traits
 
 __all__ = ["OnnxGiven", "OnnxTarget"]
@@ -122,19 +120,10 @@ class OnnxTarget(Traits):
 
     def _logits(self, values: NDArray[Any], given: OnnxGiven) -> Float32Array:
         values = values.astype(np.float64)
-        if self.labels:
-            return checked_outputs(
-                multi_label.log_odds(values) if given == "probabilities" else values, len(values), self.name
-            )
-        if values.shape[1] == 1:
+        if values.shape[1] == 1 and not self.labels:
             values = np.hstack([1 - values, values] if given == "probabilities" else [-values / 2, values / 2])
-        if given == "probabilities":
-            if not adds_up(values).all():
-                received = "rows that do not" if values.shape[1] > 2 else "others"
-                hint = "write given: logits, or predictions for a regression"
-                raise InputError(f"outputs of {self.name}", "probabilities that add up to 1", received, hint)
-            values = np.log(np.maximum(values, PROBABILITY_FLOOR))
-        return checked_outputs(values, len(values), self.name)
+        found = logits_of(values, self.labels, self.name) if given == "probabilities" else values
+        return checked_outputs(found, len(values), self.name)
 
     @property
     def _tensor(self) -> bool:

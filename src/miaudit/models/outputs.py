@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit.arrays import BoolArray, Float32Array
+from miaudit.arrays import BoolArray, Float32Array, FloatArray
+from miaudit.attacks import multi_label
+from miaudit.attacks.signals import PROBABILITY_FLOOR
 from miaudit.errors import InputError
+from miaudit.io import declared_kind
 
 _LARGEST = np.finfo(np.float32).max
 _TOLERANCE = 1e-3  # what rounding to a few digits, or in half precision, may leave
@@ -40,6 +43,41 @@ def checked_outputs(values: ArrayLike, n: int, name: str) -> Float32Array:
         received = f"NaN or infinity in {int(bad.sum())} of {n} records, the first {int(np.flatnonzero(bad)[0])}"
         raise InputError(f"outputs of {name}", "finite numbers", received, "train more gently, or drop these records")
     return np.ascontiguousarray(array, dtype=np.float32)
+
+
+def check_kind(
+    kind: str, outputs: NDArray[Any], name: str, labels: NDArray[Any] | None = None, member: BoolArray | None = None
+) -> tuple[str, ...]:
+    """Refuse outputs (n, C) of a kind that their numbers contradict for certain; return notes on what else they may be.
+
+    Parameters
+    ----------
+    kind : of :data:`miaudit.models.protocol.Kind`; predictions and signals may be any numbers
+    labels, member : as of :func:`miaudit.io.declared_kind.check_logits`
+    """
+    several = kind == "multi-label"
+    if kind != "logits" and not several:
+        return ()
+    argument = f"outputs of {name}"
+    return declared_kind.check_logits(outputs, labels, member=member, argument=argument, several=several)
+
+
+def logits_of(probabilities: NDArray[Any], labels: int, name: str) -> FloatArray:
+    """Return the logits of probabilities: their logarithms (n, C), or the log-odds (n, L) of so many labels.
+
+    Raises
+    ------
+    InputError
+        For rows that do not add up to 1, and numbers that are not probabilities.
+    """
+    if labels:
+        check_label_columns(probabilities.shape[1], labels, name)
+        return multi_label.log_odds(probabilities)
+    bad = ~adds_up(probabilities)
+    if bad.any():
+        received, step = f"others in row {int(np.flatnonzero(bad)[0])}", declared_kind.step_for(probabilities)
+        raise InputError(f"outputs of {name}", "probabilities that add up to 1", received, step)
+    return np.asarray(np.log(np.maximum(probabilities.astype(np.float64), PROBABILITY_FLOOR)))
 
 
 def label_count(y: ArrayLike) -> int:

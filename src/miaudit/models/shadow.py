@@ -23,7 +23,7 @@ from miaudit.jobs.resources import Resources
 from miaudit.jobs.resumable import JobsFailedError, Store, batches, digest, duration
 from miaudit.metrics.vulnerability import Vulnerability, vulnerability
 from miaudit.models.inclusion import checked_included, inclusion
-from miaudit.models.outputs import check_label_columns, checked_outputs, class_count, label_count
+from miaudit.models.outputs import check_kind, check_label_columns, checked_outputs, class_count, label_count
 from miaudit.models.own_code import described_function
 from miaudit.models.protocol import (
     Target,
@@ -411,6 +411,7 @@ def _kept_outputs(plan: Fits, m: int, fitted: Any) -> Float32Array:
     found = []
     for records in views:
         values = checked_outputs(plan.target.outputs(fitted, records), len(asked), plan.target.name)
+        check_kind(plan.target.kind, values, plan.target.name)
         if plan.target.kind == "logits" and (most := class_count(plan.y)) > values.shape[1]:
             received = f"{values.shape[1]} columns for labels up to {most - 1}"
             raise InputError("outputs", "a column for each class", received, "give the network more outputs")

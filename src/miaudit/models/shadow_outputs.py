@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit.arrays import BoolArray, Float32Array
+from miaudit.arrays import BoolArray, Float32Array, IntArray
 from miaudit.attacks import output_kinds, signals
 from miaudit.attacks.output_kinds import MULTI_LABEL
 from miaudit.attacks.regression import squared_error
@@ -98,6 +98,22 @@ class ShadowOutputs:
         """Return those of all other models."""
         kept = np.delete(np.arange(self.models), np.asarray(numbers, dtype=np.intp))
         return replace(self, included=self.included[kept], sources=tuple(self.sources[m] for m in kept))
+
+    def set_apart(self, chosen: IntArray) -> tuple[Float32Array, ShadowOutputs]:
+        """Return outputs (n, ...) of the chosen model (n,) of each record, and those of its other models."""
+
+        def taken(rows_of: Callable[[int], NDArray[Any]], m: int) -> NDArray[Any]:
+            later = chosen <= m
+            here, following = rows_of(m), rows_of(m + 1)
+            return np.where(later.reshape(-1, *[1] * (here.ndim - 1)), following, here)
+
+        outputs = np.empty(self.shape, dtype=np.float32)
+        for m in range(self.models):
+            outputs[chosen == m] = self.model(m)[chosen == m]
+        rest = range(self.models - 1)
+        included = np.stack([taken(lambda i: self.included[i], m) for m in rest])
+        sources = tuple(taken(self.model, m).astype(np.float32) for m in rest)
+        return outputs, replace(self, included=included, sources=sources)
 
     @property
     def models(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -21,7 +21,7 @@ from miaudit.attacks.signals import PROBABILITY_FLOOR
 from miaudit.errors import InputError, check_choice, one_line
 from miaudit.io import frames, tables
 from miaudit.jobs.resumable import digest
-from miaudit.models.outputs import adds_up, check_label_columns, checked_outputs, class_count, label_count
+from miaudit.models.outputs import check_kind, check_label_columns, checked_outputs, class_count, label_count, logits_of
 from miaudit.models.own_code import described, described_function, load_factory, own_source
 from miaudit.models.protocol import Kind, Target, Trainable, Traits
 from miaudit.models.torch_target import SavedTorch, TorchTarget
@@ -200,6 +200,8 @@ class Precomputed(Traits):
     Parameters
     ----------
     values : array (n, C): logits, probabilities, predictions (n, 1) or signals
+        Logits and probabilities may be of k augmentations of each record, the first of them the record as it is:
+        (n, k, C). Then ``augmented`` holds those of the others, which only LiRA compares.
     given : "logits", "probabilities", "predictions" or "signals"
         Probabilities become log-probabilities, those of labels log-odds.
     columns : names of the columns of signals, where they are known
@@ -219,20 +221,26 @@ class Precomputed(Traits):
     name: str = "precomputed outputs"
     columns: tuple[str, ...] = ()
     labels: int = 0
+    augmented: tuple[Float32Array, ...] = field(init=False, repr=False, default=())
 
     def __post_init__(self) -> None:
         check_choice("given", self.given, get_args(Given))
         values = np.asarray(self.values)
+        if values.ndim == 4 and values.shape[1] == 1:  # (n, 1, k, C), as the code of the LiRA paper writes it
+            values = values[:, 0]
+        if values.ndim == 3 and values.shape[1] and self.given in ("logits", "probabilities"):
+            others = (replace(self, values=values[:, i]) for i in range(1, values.shape[1]))
+            object.__setattr__(self, "augmented", tuple(np.asarray(one.values) for one in others))
+            values = values[:, 0]
         values = values[:, None] if values.ndim == 1 and self.given in ("predictions", "signals") else values
-        if self.labels and values.ndim == 2 and self.given in ("logits", "probabilities"):
-            check_label_columns(values.shape[1], self.labels, self.name)
-            values = multi_label.log_odds(values) if self.given == "probabilities" else values
-        elif self.given == "probabilities" and values.dtype.kind == "f" and values.ndim == 2:
-            bad = ~adds_up(values)
-            if bad.any():
-                received = f"others in row {int(np.flatnonzero(bad)[0])}"
-                raise InputError("values", "rows of probabilities that add up to 1", received, "or pass logits")
-            values = np.log(np.maximum(values.astype(np.float64), PROBABILITY_FLOOR))
+        usable = values.ndim == 2 and values.dtype.kind in "iuf"
+        if usable and self.given == "probabilities":
+            values = logits_of(values, self.labels, self.name)
+        elif usable and self.given == "logits":
+            if self.labels:
+                check_label_columns(values.shape[1], self.labels, self.name)
+            else:
+                check_kind("logits", values, self.name)
         object.__setattr__(self, "values", checked_outputs(values, len(values) if values.ndim else 0, self.name))
 
     @classmethod
@@ -244,6 +252,8 @@ class Precomputed(Traits):
             return cls(tables.read_array(path, "outputs"), given, Path(path).name, tuple(columns), labels)
         names = list(columns) or tables.column_names(path, "outputs")
         found = tables.read_columns(path, names, "outputs")
+        if len(names) == 1 and found[names[0]].ndim > 2:
+            return cls(found[names[0]], given, Path(path).name, tuple(columns), labels)
         parts = [found[name] if found[name].ndim > 1 else found[name][:, None] for name in names]
         return cls(np.concatenate(parts, axis=1), given, Path(path).name, tuple(columns), labels)
 
@@ -272,13 +282,25 @@ class Precomputed(Traits):
 
     def identity(self) -> str:
         """The values."""
-        return f"precomputed {self.given} {digest(self.values)}"
+        return f"precomputed {self.given} {' '.join(map(digest, (self.values, *self.augmented)))}"
 
     def outputs(self, fitted: Any, x: Any) -> Float32Array:  # noqa: ARG002 - nothing is fitted
-        """Outputs of the records with these row numbers (k,)."""
-        values, rows = np.asarray(self.values), np.asarray(x)
-        numbers = rows.ndim == 1 and rows.dtype.kind in "iu"
-        if not numbers or (rows.size and not 0 <= rows.min() <= rows.max() < len(values)):
-            allowed = f"row numbers from 0 to {len(values) - 1}"
-            raise InputError("x", allowed, f"shape {rows.shape} of type {rows.dtype}", "outputs are known there only")
-        return np.asarray(values[rows])
+        """Outputs of the records with these row numbers (k,), or (k, 1)."""
+        return np.asarray(np.asarray(self.values)[self._rows(x)])
+
+    def of_augmentations(self, x: Any) -> tuple[Float32Array, ...]:
+        """Return outputs as :meth:`outputs`, on each further augmentation of the records."""
+        return tuple(np.asarray(one[self._rows(x)]) for one in self.augmented)
+
+    def _rows(self, x: Any) -> IndexArray:
+        rows, n = np.asarray(x), len(np.asarray(self.values))
+        rows = rows[:, 0] if rows.ndim == 2 and rows.shape[1] == 1 else rows  # one column, as a file of records has it
+        if rows.ndim != 1 or rows.dtype.kind not in "iuf" or (rows % 1 != 0).any():
+            received, hint = f"shape {rows.shape} of type {rows.dtype}", "name a column of whole numbers, or no data.x"
+            raise InputError("x", f"row numbers from 0 to {n - 1}", received, hint)
+        outside = (rows < 0) | (rows >= n)
+        if outside.any():
+            received = f"{rows[outside][0]:g} in {np.count_nonzero(outside):,} of {len(rows):,} records"
+            hint = "count rows from 0; outputs are known there only"
+            raise InputError("x", f"row numbers from 0 to {n - 1}", received, hint)
+        return rows.astype(np.intp)

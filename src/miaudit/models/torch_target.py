@@ -6,15 +6,16 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import BoolArray, Float32Array, IndexArray
 from miaudit.errors import InputError, MiauditError, check_choice
 from miaudit.jobs.resumable import digest
 from miaudit.metrics.definition import at_most
-from miaudit.models.outputs import checked_outputs, label_count
+from miaudit.models.outputs import checked_outputs, label_count, logits_of
 from miaudit.models.own_code import called, described_function, load_factory, own_source
 from miaudit.models.protocol import Kind, Traits
 from miaudit.models.train_config import TrainConfig
@@ -24,6 +25,7 @@ _KINDS: dict[str, Kind] = {
     "binary_cross_entropy": "multi-label",
     "squared_error": "predictions",
 }
+NetworkGiven = Literal["logits", "probabilities", "predictions"]
 LOGITS = "logits"  # where outputs stand, unless said otherwise
 
 
@@ -82,7 +84,11 @@ class _Network(Traits):
         if state is None:
             raise InputError("weights", "a file of saved weights", "none", "name one: there is no audited model yet")
         found = train.logits(self.build, state, x, device=self.device, tf32=self._tf32)
-        return checked_outputs(found, len(x), self.name)
+        return checked_outputs(self._of_given(found), len(x), self.name)
+
+    def _of_given(self, found: Any) -> Any:
+        """Outputs as logits, log-odds or predictions; those of a network are so already."""
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,7 +250,7 @@ class SavedTorch(_Network):
     factory : "package.module:function" or a function without arguments, that returns a torch.nn.Module
     weights : path of .safetensors, .pt or .pth; objects are never unpickled
     output : as of :class:`TorchTarget`
-    given : "logits", or "predictions" of a regression
+    given : "logits", "probabilities" of a network that ends in a softmax, or "predictions" of a regression
     labels : how many labels each record has, 0 for one class or number; :meth:`labelled` sets it
     """
 
@@ -253,13 +259,16 @@ class SavedTorch(_Network):
     called: str = ""
     device: str = "auto"
     output: str = "logits"
-    given: Literal["logits", "predictions"] = "logits"
+    given: NetworkGiven = "logits"
     labels: int = 0
     _state: Any = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
-        check_choice("target.given", self.given, ("logits", "predictions"))
+        check_choice("target.given", self.given, get_args(NetworkGiven))
         super().__post_init__()
+
+    def _of_given(self, found: Any) -> Any:
+        return logits_of(np.asarray(found), self.labels, self.name) if self.given == "probabilities" else found
 
     @property
     def kind(self) -> Kind:

@@ -21,6 +21,7 @@ from miaudit.arrays import IntArray
 from miaudit.errors import InputError, MiauditError, OutputError, one_line
 from miaudit.io.tables import existing_file, require_suffix, write_atomically
 from miaudit.models.foreign import refuse_pickle, tensor_of
+from miaudit.models.weight_names import named_as
 
 __all__ = ["load", "save"]
 
@@ -28,9 +29,11 @@ Factory = Callable[[], nn.Module]
 State = dict[str, Tensor]
 
 _SAFE, _TORCH = ".safetensors", (".pt", ".pth", ".ckpt", ".bin")
-# Where checkpoints keep the weights of the model, beside those of optimisers, and what wrappers put before their names.
-_NESTED = ("model_state_dict", "state_dict", "model")
-_PREFIXES = ("module.", "_orig_mod.", "model.")
+# Where checkpoints keep the weights of the model, beside those of optimisers.
+_NESTED = ("model_state_dict", "state_dict", "model_state", "model", "module")
+# Packages whose objects stand beside weights: configurations, scores, paths. None of them is made, see _Unread.
+_BESIDE = {"numpy", "_codecs", "pathlib", "argparse", "collections", "datetime", "enum", "omegaconf", "typing"}
+_BESIDE |= {"lightning", "lightning_fabric", "pytorch_lightning"}
 
 
 def save(state: Mapping[str, Tensor], path: str | Path) -> Path:
@@ -58,8 +61,9 @@ def save(state: Mapping[str, Tensor], path: str | Path) -> Path:
 def load(path: str | Path) -> State:
     """Read weights from .safetensors, or from .pt, .pth, .ckpt or .bin, of which nothing is unpickled but plain values.
 
-    Of a checkpoint those under ``model_state_dict``, ``state_dict`` or ``model`` are read; half precision becomes
-    float32, which holds it without loss.
+    Of a checkpoint those under ``model_state_dict``, ``state_dict``, ``model_state``, ``model`` or ``module`` are read,
+    and what stands beside them, such as numbers of numpy, is left out; half precision becomes float32, which holds it
+    without loss.
 
     Raises
     ------
@@ -67,16 +71,13 @@ def load(path: str | Path) -> State:
         If the file is missing, damaged, holds other Python objects than tensors by name, or another suffix.
     """
     from safetensors import SafetensorError  # noqa: PLC0415 - only where weights are loaded
-    from safetensors.torch import load_file  # noqa: PLC0415
 
     refuse_pickle(path, "weights")
     source = existing_file(path, "weights", (_SAFE, *_TORCH))
     try:
         if source.suffix.lower() == _SAFE:
-            return _single(load_file(source))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch warns of pickles that it then refuses
-            found = torch.load(source, map_location="cpu", weights_only=True)
+            return _single(_safe(source))
+        found = _plain(source)
     except pickle.UnpicklingError as error:
         hint = "save model.state_dict(), better with miaudit.models.weights.save: objects are never unpickled"
         received = f"{source.name}, which holds other Python objects or is no such file"
@@ -85,15 +86,70 @@ def load(path: str | Path) -> State:
         first = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         received, hint = f"{source.name}, which cannot be read ({first})", "it may be truncated: write it again"
         raise InputError("weights", f"a complete {source.suffix} file", received, hint) from error
-    if isinstance(found, Mapping):
-        found = next((found[key] for key in _NESTED if isinstance(found.get(key), Mapping)), found)
-    if not isinstance(found, Mapping) or not all(isinstance(value, Tensor) for value in found.values()):
-        what = f"a {type(found).__name__}"
+    return _single(_of_checkpoint(found, source.name))
+
+
+def _safe(source: Path) -> State:
+    """Weights of a .safetensors file, also those that it keeps once for several names, as its header says."""
+    from safetensors import safe_open  # noqa: PLC0415 - only where weights are loaded
+
+    with safe_open(source, "pt") as file:
+        found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+        once = {left: kept for left, kept in (file.metadata() or {}).items() if kept in found and left not in found}
+    return {**found, **{left: found[kept] for left, kept in once.items()}}
+
+
+class _Unread:
+    """Stands for an object beside the weights: whatever it would be made of is dropped, and nothing of it runs."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def __new__(cls, *_: Any, **__: Any) -> _Unread:
+        return super().__new__(cls)
+
+    def __setstate__(self, _: Any) -> None:
+        pass
+
+    def __setitem__(self, _: Any, __: Any) -> None:
+        pass
+
+
+def _plain(source: Path) -> Any:
+    """What a file of torch holds, of tensors and plain values; objects of known packages beside them are not made."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns of pickles that it then refuses
+        try:
+            return torch.load(source, map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError:
+            try:
+                names = torch.serialization.get_unsafe_globals_in_checkpoint(source)
+            except (ValueError, RuntimeError):  # a file of an old torch, which cannot be listed
+                names = []
+            if not names or any(name.split(".")[0] not in _BESIDE for name in names):
+                raise
+        with torch.serialization.safe_globals([(_Unread, name) for name in names]):
+            return torch.load(source, map_location="cpu", weights_only=True)
+
+
+def _of_checkpoint(found: Any, file: str) -> Mapping[str, Tensor]:
+    """The weights in what a file holds, without plain values beside them."""
+    for _ in range(2):  # a checkpoint of a model that is kept in one
         if isinstance(found, Mapping):
-            what = f"a mapping with the keys {', '.join(sorted(map(str, found))[:4])}"
-        received = f"{source.name}, which holds {what}"
-        raise InputError("weights", "tensors by name", received, "save model.state_dict() alone")
-    return _single(found)
+            found = next((found[key] for key in _NESTED if isinstance(found.get(key), Mapping)), found)
+    if isinstance(found, Mapping):
+        tensors = {name: value for name, value in found.items() if isinstance(value, Tensor)}
+        others = [value for name, value in found.items() if name not in tensors]
+        if tensors and not any(isinstance(one, Mapping | list | tuple) for one in others):
+            return tensors
+    empty = isinstance(found, Mapping) and not found
+    if empty:
+        return {}
+    what = f"a {type(found).__name__}"
+    if isinstance(found, Mapping):
+        what = f"a mapping with the keys {', '.join(sorted(map(str, found))[:4])}"
+    received = f"{file}, which holds {what}"
+    raise InputError("weights", "tensors by name", received, "save model.state_dict() alone")
 
 
 def _single(state: Mapping[str, Tensor]) -> State:
@@ -103,16 +159,6 @@ def _single(state: Mapping[str, Tensor]) -> State:
         str(name): values.float() if values.is_floating_point() and values.dtype not in wide else values
         for name, values in state.items()
     }
-
-
-def _unwrapped(expected: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """Weights without what data parallel training, compilation and the like put before all of their names."""
-    while state and set(state) != set(expected):
-        prefix = next((one for one in _PREFIXES if all(name.startswith(one) for name in state)), "")
-        if not prefix:
-            break
-        state = {name.removeprefix(prefix): values for name, values in state.items()}
-    return state
 
 
 def network(factory: Factory, state: Mapping[str, Tensor]) -> nn.Module:
@@ -133,7 +179,7 @@ def network(factory: Factory, state: Mapping[str, Tensor]) -> nn.Module:
     """
     net = build(factory)
     expected = net.state_dict()
-    state = _unwrapped(expected, state)
+    state = named_as(expected, state)
     if difference := _difference(expected, state):
         hint = "take the factory that these weights were trained with"
         raise InputError("weights", f"the weights of {_called(factory)}", f"others: {difference}", hint)
