@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miaudit.errors import InputError
+from miaudit.io import cells
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?Z?)?")
 _DAY = np.timedelta64(1, "D")
@@ -143,8 +144,13 @@ def finite(values: ArrayLike, name: str, ndim: int, *, gaps: bool = False) -> ND
     if array.ndim and len(array) == 0:
         raise InputError(name, "at least one member and one non-member", "no rows", "check the input")
     if array.dtype.kind not in "biuf":
-        kind = "text" if array.dtype.kind in "US" else f"values of type {array.dtype}"
-        raise InputError(name, "numbers", kind, "convert the column to numbers, or choose another")
+        step = "convert the column to numbers, or choose another"
+        received = f"values of type {array.dtype}"
+        if array.dtype.kind in "US":
+            received, step = cells.not_numbers(array.astype(np.str_))
+        raise InputError(name, "numbers", received, step)
+    if ndim == 1 and array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
     if array.ndim != ndim:
         raise InputError(
             name,
@@ -153,6 +159,7 @@ def finite(values: ArrayLike, name: str, ndim: int, *, gaps: bool = False) -> ND
             "choose one column of it" if array.ndim > ndim else "pass an array of the right shape",
         )
     result = np.array(array, dtype=np.float64)
+    _refuse_rounding(array, result, name)
     # Written so that NaN fails too. Beyond the limit squares overflow, and no score means anything by such a number.
     bad, missing = ~(np.abs(result) <= LARGEST), np.isnan(result)
     if gaps and not missing.all():
@@ -164,6 +171,16 @@ def finite(values: ArrayLike, name: str, ndim: int, *, gaps: bool = False) -> ND
         raise InputError(name, f"finite numbers up to {LARGEST:g}", received, step)
     result.flags.writeable = False
     return result
+
+
+def _refuse_rounding(array: NDArray[Any], result: NDArray[np.float64], name: str) -> None:
+    """Refuse whole numbers that differ, and that float64 makes equal."""
+    if array.dtype.kind not in "iu" or array.dtype.itemsize < 8:
+        return
+    large = np.abs(result) >= 2.0**53
+    if large.any() and len(np.unique(array[large])) > len(np.unique(result[large])):
+        received = f"whole numbers beyond 2^53 ({array[large].flat[0]}), of which float64 makes some equal"
+        raise InputError(name, "numbers that float64 keeps apart", received, "subtract one number from all of them")
 
 
 def plain(values: ArrayLike, name: str) -> NDArray[Any]:

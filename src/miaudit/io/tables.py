@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miaudit.errors import InputError, Offered, nearest
-from miaudit.io import numeric
+from miaudit.io import cells, content, csv_file, numeric
 from miaudit.io.atomic import write_atomically as write_atomically  # noqa: PLC0414 - its callers find it here
 from miaudit.io.secret_names import looks_secret
 
@@ -85,7 +85,9 @@ def existing_file(path: str | Path, argument: str, suffixes: Collection[str]) ->
         raise InputError(
             argument, "an existing file", f"{path}, which does not exist", "check the spelling and the folder"
         )
-    return require_suffix(path, argument, suffixes)
+    require_suffix(path, argument, suffixes)
+    content.refuse_other(path, argument)
+    return path
 
 
 def require_suffix(path: str | Path, argument: str, suffixes: Collection[str]) -> Path:
@@ -132,10 +134,10 @@ def column_names(path: str | Path, argument: str = "file") -> list[str]:
                 names = [name.removesuffix(".npy") for name in archive.namelist()]
         except (ValueError, *DAMAGED) as error:
             raise unreadable(path, argument, error) from error
+    elif path.suffix.lower() == ".csv":
+        names = list(csv_file.opened(path, argument).names)
     else:
-        names = guarded(path, argument, lambda: list(_scan(path).collect_schema().names()))
-        if path.suffix.lower() == ".csv" and any(re.sub(r"_duplicated_\d+$", "", name) != name for name in names):
-            names = guarded(path, argument, lambda: first_row(path))
+        names = guarded(path, argument, lambda: list(_parquet(path).collect_schema().names()))
     check_names(names, path, argument)
     return names
 
@@ -180,16 +182,30 @@ def read_columns(
         return {name: columns[name] for name in wanted}
     if path.suffix.lower() == ".npz":
         return {name: _dated(_read_member(path, name), name, gaps) for name in wanted}
-    text = [name for name in as_text if name in wanted]
-    frame: pl.DataFrame = guarded(path, argument, lambda: _scan(path, text).select(wanted).collect(), wanted)
+    frame = _frame(path, argument, wanted)
+    if path.suffix.lower() == ".csv":
+        text = set(as_text)
+        made = [column if column.name in text else cells.typed(column) for column in frame]
+        for column, values in zip(frame, made, strict=True):
+            if column.name not in gaps:
+                cells.refuse_missing(column, values)
+        frame = frame.with_columns(made)
     return {name: _dated(to_numpy(frame[name], gaps=name in gaps), name, gaps) for name in wanted}
 
 
 def read_frame(path: str | Path, names: Iterable[str], argument: str = "file") -> pl.DataFrame:
-    """Return the named columns of a .parquet or .csv file as they are; as :func:`read_columns` otherwise."""
+    """Return the named columns of a .parquet or .csv file, null where a value is missing; else as read_columns."""
     path, wanted = _with_columns(path, names, argument)
-    frame: pl.DataFrame = guarded(path, argument, lambda: _scan(path).select(wanted).collect(), wanted)
-    return frame
+    frame = _frame(path, argument, wanted)
+    return frame.with_columns(map(cells.typed, frame)) if path.suffix.lower() == ".csv" else frame
+
+
+def _frame(path: Path, argument: str, wanted: Sequence[str]) -> pl.DataFrame:
+    """Return columns of a .parquet as they are, those of a .csv as texts."""
+    if path.suffix.lower() == ".csv":
+        table = csv_file.opened(path, argument)
+        return guarded(path, argument, lambda: table.frame(wanted))  # type: ignore[no-any-return]
+    return guarded(path, argument, lambda: _parquet(path).select(wanted).collect(), wanted)  # type: ignore[no-any-return]
 
 
 def _with_columns(path: str | Path, names: Iterable[str], argument: str) -> tuple[Path, list[str]]:
@@ -201,9 +217,10 @@ def _with_columns(path: str | Path, names: Iterable[str], argument: str) -> tupl
     for name in wanted:
         if name not in known:
             hint = nearest(name, shown) or f"it has {', '.join(shown[:12]) or 'none'}{', ...' * (len(known) > 12)}"
-            sign = re.search(r"[;\t|]", known[0]) if path.suffix.lower() == ".csv" and len(known) == 1 else None
-            if sign and name in known[0].split(sign[0]):
-                hint = f"its columns are separated by {sign[0]!r}: save it with commas"
+            if len(known) == 1 and name in (parts := re.split(r"[\s:;|]+", known[0])) and len(parts) > 1:
+                hint = "its columns are not separated by commas: save it with commas"
+            elif (bare := [one for one in known if one.strip() == name.strip()]) and name not in known:
+                hint = f"its name has blanks around it: {bare[0]!r}"
             raise InputError(name, f"a column of {path.name}", "a name that is not there", hint)
     return path, wanted
 
@@ -313,7 +330,16 @@ def write_columns(path: str | Path, columns: Mapping[str, NDArray[Any]]) -> None
     except UnicodeEncodeError:
         received = f"half of one (a lone surrogate), which {suffix} cannot hold"
         raise InputError("path", "texts of whole characters", received, "correct it, or save to .npz") from None
-    return write_atomically(path, frame.write_csv if suffix == ".csv" else frame.write_parquet)
+    return write_atomically(path, writer(frame, suffix))
+
+
+def writer(frame: pl.DataFrame, suffix: str) -> Callable[[Path], None]:
+    """Return what writes a frame to a .csv or .parquet file."""
+    if suffix != ".csv":
+        return frame.write_parquet  # type: ignore[return-value]
+    # The only cell of a row is quoted where it is empty: its line would be empty, which readers leave out.
+    alone = frame.width == 1 and bool(frame.to_series().null_count())
+    return lambda target: frame.write_csv(target, quote_style="always" if alone else "necessary")
 
 
 def _elsewhere(other: Format, path: Path, argument: str) -> dict[str, NDArray[Any]]:
@@ -395,21 +421,10 @@ def unreadable(path: Path, argument: str, error: BaseException) -> InputError:
     )
 
 
-def _scan(path: Path, as_text: Sequence[str] = ()) -> pl.LazyFrame:
+def _parquet(path: Path) -> pl.LazyFrame:
     import polars as pl
 
-    if path.suffix.lower() == ".parquet":
-        return pl.scan_parquet(path, glob=False)
-    return pl.scan_csv(path, glob=False, infer_schema_length=None, schema_overrides=dict.fromkeys(as_text, pl.String))
-
-
-def first_row(path: Path) -> list[str]:
-    """Return the column names of a .csv as written; polars renames repeated ones."""
-    import polars as pl
-
-    # read_csv(n_rows=1) would read all of a large file
-    first = pl.scan_csv(path, glob=False, has_header=False, infer_schema=False).head(1).collect()
-    return ["" if name is None else str(name) for name in first.row(0)]
+    return pl.scan_parquet(path, glob=False)
 
 
 def refuse_damaged(path: Path, argument: str, names: Sequence[str] | None = None) -> None:
@@ -475,7 +490,8 @@ def to_numpy(column: pl.Series, *, gaps: bool = False) -> NDArray[Any]:
         if column.dtype.is_float():
             return column.to_numpy()  # nulls become NaN and are refused where finite numbers are needed
         step = "fill or drop them" if column.null_count() < len(column) else "it says nothing: leave the column out"
-        raise InputError(name, "a value in every row", f"{column.null_count()} empty rows", step)
+        received = f"{column.null_count():,} empty rows, the first in row {int(column.is_null().arg_true()[0])}"
+        raise InputError(name, "a value in every row", received, step)
     if column.dtype in (pl.String, pl.Categorical, pl.Enum):
         return np.asarray(column.cast(pl.String).to_list(), dtype=np.str_)
     if column.dtype == pl.Int128:  # numpy has no such type; what fits one that it has is as good

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.errors import InputError, nearest
-from miaudit.io import tables
+from miaudit.io import cells, tables
 from miaudit.metrics.definition import percent
 from miaudit.synthesis.schema import Column, Schema, Table, read_frame
 
@@ -185,9 +185,14 @@ def _inferred(name: str, columns: Sequence[pl.Series]) -> Column:
 
     made = columns[0]
     missing = any(column.null_count() or (column.dtype.is_float() and column.is_nan().any()) for column in columns)
-    if made.dtype.is_numeric() and not all(column.dtype.is_numeric() for column in columns):
-        received = "text among the members or control records"
-        raise InputError(name, "numbers, as in the synthetic table", received, "state the categories in a schema")
+    if made.dtype.is_numeric() and (strange := [one for one in columns if not one.dtype.is_numeric()]):
+        text, step = cells.not_numbers(strange[0].cast(pl.String).fill_null("").to_numpy(), shown=False)
+        received = f"{text} among the members or control records"
+        raise InputError(name, "numbers, as in the synthetic table", received, f"{step}; or state a schema")
+    if made.dtype == pl.String and (row := cells.mostly_numbers(made)) is not None:
+        text, step = cells.not_numbers(made.fill_null("").to_numpy())
+        received = f"{text} in the synthetic table, first in row {row}"
+        raise InputError(name, "numbers, or categories", received, f"{step}; or declare its categories in a schema")
     if made.dtype == pl.Boolean:
         return Column(name, "binary", missing=missing)
     if made.dtype.is_numeric():
