@@ -16,6 +16,7 @@ from scipy import special
 
 from miaudit.arrays import FloatArray, IndexArray
 from miaudit.errors import InputError, Offered
+from miaudit.io.labels import one_each
 
 
 class Signal(NamedTuple):
@@ -183,12 +184,14 @@ def _log_probabilities(p: FloatArray) -> FloatArray:
     if bad.any():
         row, allowed = int(np.argmax(bad)), "rows of numbers in [0, 1] that add up to 1 within 0.001"
         received = f"row {row}, which adds up to {total[row]:.6g}"
-        raise InputError("probabilities", allowed, received, "if these are logits, pass them as logits")
+        percent = bool((np.abs(total - 100) <= 100 * _SUM_TOLERANCE).all() and (p >= 0).all())
+        step = "percent? divide by 100" if percent else "if these are logits, pass them as logits"
+        raise InputError("probabilities", allowed, received, step)
     return np.log(np.maximum(p, PROBABILITY_FLOOR))
 
 
 def _checked_labels(labels: ArrayLike, shape: tuple[int, ...]) -> IndexArray:
-    array = np.asarray(labels)
+    array = one_each(np.asarray(labels))
     if array.ndim != 1 or len(array) != shape[0]:
         raise InputError("labels", f"{shape[0]} labels, one for each record", f"shape {array.shape}", "pass one column")
     if array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.floor(array)).all():

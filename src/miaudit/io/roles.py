@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -195,6 +195,8 @@ def find(path: str | Path, argument: str = "file") -> Roles:
     doubts = list(refused.values())
     signals = [signal for family in families if (signal := _of_family([by_name[name] for name in family])) is not None]
     signals += [s for one in seen if one.name not in members and one.name not in taken and (s := signal_of(one))]
+    signals = [replace(one, why=one.why + _as_far(by_name[one.columns[0]], complete)) for one in signals]
+    members = {name: why + _as_far(by_name[name], complete) for name, why in members.items()}
     doubts += [one for signal in signals for one in _unusable(signal, by_name)]
     used = {*members, *(name for signal in signals for name in signal.columns)}
     rest = [one for one in seen if one.name not in used]
@@ -331,6 +333,12 @@ def _members(seen: Sequence[Seen], complete: bool) -> tuple[dict[str, str], dict
         else:
             found[one.name] = f"by its name; it holds {holds}"
     return found, doubts
+
+
+def _as_far(one: Seen, complete: bool) -> str:
+    """Say of what the values of a column speak for it, unless all were looked at."""
+    looked = 0 if one.values is None else len(one.values)
+    return "" if complete or looked == one.rows else f", in the first {looked:,} rows"
 
 
 def _membership(values: NDArray[Any]) -> str:

@@ -1,4 +1,4 @@
-"""Named columns in and out of .npz, .parquet and .csv files, single arrays of .npy files, and YAML.
+"""Named columns in and out of .npz, .parquet and .csv files, and single arrays of .npy files.
 
 Nothing here knows what a column means. Nothing is ever unpickled, and a file that cannot be read gives one line that
 says why. Files are written under a temporary name and renamed, so a killed process leaves no half of one.
@@ -14,7 +14,7 @@ import sys
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
@@ -49,7 +49,6 @@ except BaseException as error:
     print((str(error).splitlines() or [type(error).__name__])[0][:200])
     sys.exit(3)
 """
-_LARGEST_YAML = 1_000_000
 _RATIO = 200  # bombs grow a thousandfold
 # What numpy and zipfile raise for damaged files, and for files that were made to be damaged.
 DAMAGED = (
@@ -336,7 +335,7 @@ def write_columns(path: str | Path, columns: Mapping[str, NDArray[Any]]) -> None
 def writer(frame: pl.DataFrame, suffix: str) -> Callable[[Path], None]:
     """Return what writes a frame to a .csv or .parquet file."""
     if suffix != ".csv":
-        return frame.write_parquet  # type: ignore[return-value]
+        return frame.write_parquet
     # The only cell of a row is quoted where it is empty: its line would be empty, which readers leave out.
     alone = frame.width == 1 and bool(frame.to_series().null_count())
     return lambda target: frame.write_csv(target, quote_style="always" if alone else "necessary")
@@ -549,63 +548,3 @@ def _series(name: str, values: NDArray[Any]) -> pl.Series:
     if values.dtype.kind == "U":
         return pl.Series(name, values.tolist(), dtype=pl.String)
     return pl.Series(name, values)
-
-
-# -- YAML ------------------------------------------------------------------------------------------------------------
-
-
-def read_yaml(path: str | Path, argument: str) -> Any:
-    """Return the plain values of a .yaml or .yml file: no objects, no expansion of aliases.
-
-    Parameters
-    ----------
-    argument : what to call the file in an error
-
-    Raises
-    ------
-    InputError
-        If it is missing, too large, no YAML, names a program, has an alias or a key twice, or is nested too deeply.
-    """
-    import yaml
-
-    file = existing_file(path, argument, (".yaml", ".yml"))
-    if file.stat().st_size > _LARGEST_YAML:
-        raise InputError(argument, "a file below 1 MB", f"{file.stat().st_size:,} bytes", "this is no configuration")
-    try:
-        return yaml.load(file.read_text(encoding="utf-8"), Loader=_yaml_loader())  # noqa: S506 - a safe loader
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or (str(error).splitlines() or [type(error).__name__])[0]
-        problem = f"line {mark.line + 1}: {problem}" if mark is not None else str(problem)[:120]
-        raise InputError(argument, "a YAML file", f"{file.name} ({problem})", "correct that line") from error
-
-
-@lru_cache
-def _yaml_loader() -> Any:
-    """Return a safe YAML loader that reads 1e-5 as a number and refuses repeated keys.
-
-    Aliases are refused too: a file of a few lines could mean gigabytes with them, or hold itself.
-    """
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-            if self.check_event(yaml.events.AliasEvent):
-                mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-                raise yaml.composer.ComposerError(None, None, "an alias (*name); write the value itself", mark)
-            return super().compose_node(parent, index)
-
-        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-            seen: set[Any] = set()
-            for key_node, _ in node.value:
-                key = self.construct_object(key_node, deep=True)
-                if isinstance(key, Hashable) and key in seen:
-                    problem = f"the key {key!r} stands twice"
-                    raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
-                seen.add(key if isinstance(key, Hashable) else None)
-            return super().construct_mapping(node, deep=deep)
-
-    Loader.add_implicit_resolver(  # YAML 1.1 takes 1e-5 and 1.5e3 for text
-        "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
-    )
-    return Loader

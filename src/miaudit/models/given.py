@@ -13,6 +13,7 @@ from miaudit.arrays import BoolArray, IndexArray, IntArray
 from miaudit.attacks.signals import SIGNALS
 from miaudit.errors import InputError, nearest
 from miaudit.io import tables
+from miaudit.io.labels import one_each
 from miaudit.models.outputs import class_count, label_count
 from miaudit.models.shadow_outputs import ShadowOutputs
 from miaudit.models.targets import Given, Precomputed
@@ -73,6 +74,8 @@ class GivenShadows:
             received = f"{'both' if 'outputs' in known else 'neither'} in {name}, which has {', '.join(known[:12])}"
             raise InputError(_PATH, "outputs (M, n, C) or signals (M, n)", received, "save one of them")
         found = tables.read_columns(file, [one for one in _ARRAYS if one in known], _PATH)
+        if "labels" in found:
+            found["labels"] = one_each(found["labels"])
         values = found.get("outputs", found.get("signals"))
         member, own, rows = _checked(values, found, name)
         if "labels" not in known and labels:

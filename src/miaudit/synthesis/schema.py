@@ -81,7 +81,7 @@ class Column:
             hint = nearest(str(self.kind), _KINDS) or "declare what the column holds"
             raise InputError(f"{self.name}.kind", " or ".join(_KINDS), repr(self.kind), hint)
         if not isinstance(self.missing, bool):
-            raise InputError(f"{self.name}.missing", "true or false", repr(self.missing), "say whether values may lack")
+            raise InputError(f"{self.name}.missing", "true or false", repr(self.missing), "write true or false")
         object.__setattr__(self, "categories", _checked_categories(self.name, self.kind, self.categories))
         self._check_range()
         self._check_decimals()
@@ -385,7 +385,7 @@ def _checked_categories(name: str, kind: str, given: Any) -> tuple[Category, ...
         raise InputError(f"{name}.categories", f"the categories of a {kind} column", "none", hint)
     for category in found:
         if isinstance(category, bool):
-            hint = "quote them in YAML, where yes, no, on and off without quotation marks are true and false"
+            hint = "quote them in YAML, where true and false without quotation marks are no texts"
             raise InputError(f"{name}.categories", "text or numbers", repr(category), hint)
         if category == "" or (not isinstance(category, str) and not _is_number(category)):
             raise InputError(f"{name}.categories", "text or finite numbers", repr(category), "write them out")

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.errors import InputError, nearest
-from miaudit.io import cells, tables
+from miaudit.io import cells
+from miaudit.io.yaml_file import read_yaml
 from miaudit.metrics.definition import percent
 from miaudit.synthesis.schema import Column, Schema, Table, read_frame
 
@@ -144,7 +145,7 @@ def read_schema(path: str | Path) -> Schema:
     InputError
         If the file is missing, no YAML, or does not describe columns.
     """
-    content = tables.read_yaml(path, "schema")
+    content = read_yaml(path, "schema")
     return Schema.from_mapping(content["columns"] if isinstance(content, Mapping) and "columns" in content else content)
 
 
