@@ -172,20 +172,17 @@ def not_numbers(values: NDArray[Any], *, shown: bool = True) -> tuple[str, str]:
     return f"text ({told})", step or "convert the column to numbers, or choose another"
 
 
-def mostly_numbers(column: pl.Series) -> int | None:
-    """Return the first row that is no number in a column of texts whose other values are numbers, as a rule; else None.
+def mostly_numbers(texts: Iterable[str | None]) -> bool:
+    """Whether texts are numbers as a rule, as of a column in which a few cells, or the way of writing, are wrong.
 
     Numbers are meant too that are written with a decimal comma or with separators. Codes have few values.
 
     Examples
     --------
-    >>> import polars as pl
-    >>> mostly_numbers(pl.Series([f"{i},5" for i in range(30)])), mostly_numbers(pl.Series(["a", "b"] * 30))
-    (0, None)
+    >>> mostly_numbers(f"{i},5" for i in range(30)), mostly_numbers(["a", "b"] * 30)
+    (True, False)
     """
-    values = [text for text in column.drop_nulls().unique().to_list() if text.strip().lower() not in MARKS]
-    others = {text for text in values if not _NUMBER.fullmatch(text.strip())}
-    strange = {text for text in others if not reason(text)[0]}
-    if len(values) < _FEW or not others or len(strange) > (1 - _MOSTLY) * len(values):
-        return None
-    return int(column.is_in(list(others)).arg_true()[0])
+    values = {text.strip() for text in texts if text is not None and text.strip().lower() not in MARKS}
+    others = {text for text in values if not _NUMBER.fullmatch(text)}
+    strange = [text for text in others if not reason(text)[0]]
+    return len(values) >= _FEW and bool(others) and len(strange) <= (1 - _MOSTLY) * len(values)

@@ -126,7 +126,7 @@ def joined(
         category = found.ndim == 1 and not {name, column}.isdisjoint(categories)
         found = coded(found) if category else days(found, column)
         if found.dtype.kind == "U" and found.ndim == 1:
-            raise _refused(column)
+            raise _refused(column, found)
         values = finite(found, column, 1 if found.ndim == 1 else 2, gaps=True)
         flat = values.reshape(len(values), -1)
         made = {name if values.ndim == 1 else numbered.format(name, i): each for i, each in enumerate(flat.T)}
@@ -204,8 +204,10 @@ def plain(values: ArrayLike, name: str) -> NDArray[Any]:
     return array
 
 
-def _refused(name: str) -> InputError:
+def _refused(name: str, texts: NDArray[np.str_]) -> InputError:
     """Say what to do about a text that is neither a category nor a date."""
+    if cells.mostly_numbers(texts.tolist()):
+        return InputError(name, "numbers or dates like 2024-02-29", *cells.not_numbers(texts))
     named = f"name it in categories too (--categories {shlex.quote(name)})"
     step = f"{named}, convert it to numbers, or choose another column"
     return InputError(name, "numbers or dates like 2024-02-29", "text", step)

@@ -288,6 +288,9 @@ def _against_texts(texts: pl.Series, rows: int) -> Iterator[tuple[LeftOut, str]]
         yield "unusable", "it has empty texts: save them as missing values, or name them"
     if _share(texts, _DATE) > 0.9:
         yield "date", _DAYS
+    why, step = next((found for found in map(cells.reason, texts) if found[0]), ("", ""))
+    if why and cells.mostly_numbers(texts):
+        yield "unusable", f"numbers with {why}: {step}"
     if many and _share(texts, r"^-?[\d.,]+$") > 0.8:
         yield "unusable", "numbers beside words, or with commas: leave missing ones empty, and write 1234.5"
     if _share(texts, rf"(?s)^.{{{_LONGEST + 1}}}") or (many and _share(texts, r"\S\s+\S+\s+\S+\s+\S") > 0.5):

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.errors import InputError
+from miaudit.io import cells
 from miaudit.io.array_heads import array_heads
 from miaudit.io.labels import MEMBER_WORDS
 from miaudit.io.profile import head, profile
@@ -206,14 +207,15 @@ def find(path: str | Path, argument: str = "file") -> Roles:
     known = {*named, *refused}
     told = {*known, *labels, *units}
     other = [one for one in rest if one.name not in told and one.values is not None]
-    doubts += [secret] if (secret := left_out(names)) else []
+    texts = [doubt for one in rest if (doubt := _as_text(one))]
+    doubts += texts + ([secret] if (secret := left_out(names)) else [])
     doubts += [f"of other columns the first {_MOST} were looked at"] if len(other) > _MOST else []
     return Roles(
         signals=tuple(signals),
         members=members,
         refused=tuple(refused),
         binary=tuple(one.name for one in rest if one.name not in known and two_values(one.values)),
-        numbers=tuple(one.name for one in other if _is_real(one)),
+        numbers=tuple(one.name for one in other if _is_real(one) and not texts),
         units=units,
         labels=labels,
         **_described(other, labels),
@@ -395,6 +397,15 @@ def _of_family(family: Sequence[Seen]) -> Signal | None:
         return None
     kind, why = _of_outputs({word for one in family for word in words(one.name)}, np.column_stack(arrays))
     return Signal(tuple(one.name for one in family), kind, why, family[0].rows)
+
+
+def _as_text(one: Seen) -> str:
+    """Say of a column that is named as scores or losses, and holds texts, what stands in the way."""
+    parts = set(words(one.name))
+    named = any(map(_LOSSES.fullmatch, parts)) or any(map(_SCORES.fullmatch, parts))
+    if not named or one.values is None or one.values.dtype.kind != "U" or not cells.mostly_numbers(one.values.tolist()):
+        return ""
+    return f"{one.name} is no column of numbers: {'; '.join(cells.not_numbers(one.values))}"
 
 
 def _is_label(one: Seen) -> bool:

@@ -190,10 +190,9 @@ def _inferred(name: str, columns: Sequence[pl.Series]) -> Column:
         text, step = cells.not_numbers(strange[0].cast(pl.String).fill_null("").to_numpy(), shown=False)
         received = f"{text} among the members or control records"
         raise InputError(name, "numbers, as in the synthetic table", received, f"{step}; or state a schema")
-    if made.dtype == pl.String and (row := cells.mostly_numbers(made)) is not None:
+    if made.dtype == pl.String and cells.mostly_numbers(made.unique()):
         text, step = cells.not_numbers(made.fill_null("").to_numpy())
-        received = f"{text} in the synthetic table, first in row {row}"
-        raise InputError(name, "numbers, or categories", received, f"{step}; or declare its categories in a schema")
+        raise InputError(name, "numbers, or categories", text, f"{step}; or declare its categories in a schema")
     if made.dtype == pl.Boolean:
         return Column(name, "binary", missing=missing)
     if made.dtype.is_numeric():
