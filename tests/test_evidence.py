@@ -254,7 +254,7 @@ def test_the_evidence_of_one_score_shares_what_was_checked_and_counted() -> None
         ({"score": [1.0, [2.0]]}, "unequal length"),
         ({"score": [1.0, None]}, "1 missing, the first in row 1"),
         ({"score": []}, "one non-member"),
-        ({"member": [[True], [False]]}, "shape"),
+        ({"member": [[True, True], [False, False]]}, "shape"),
         ({"covariates": np.ones((3, 2))}, "2 rows"),
         ({"covariates": np.ones((2, 2)), "covariate_names": ["a"]}, "2 names"),
         ({"covariates": np.ones((2, 2, 2))}, "two-dimensional"),

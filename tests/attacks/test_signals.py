@@ -138,7 +138,7 @@ def test_several_signals_come_by_name() -> None:
         ({"logits": [[0.0, 1.0]], "labels": [0.5]}, "labels"),
         ({"logits": [[0.0, 1.0]], "labels": ["0"]}, "labels"),
         ({"logits": [[0.0, 1.0]], "labels": [0, 1]}, "labels"),
-        ({"logits": [[0.0, 1.0]], "labels": [[0]]}, "labels"),
+        ({"logits": [[0.0, 1.0]], "labels": [[0, 1]]}, "labels"),
         ({"logits": [[0.0, np.nan]], "labels": [0]}, "logits"),
         ({"logits": [[0.0, -np.inf]], "labels": [0]}, "logits"),
         ({"logits": [[0.0]], "labels": [0]}, "logits"),

@@ -35,7 +35,7 @@ def test_given_values_odds_and_logit() -> None:
         given.values[0] = 0.3
 
 
-@pytest.mark.parametrize("values", [[0.0, 0.5], [0.5, 1.0], [0.5, np.nan], [[0.5]], [], 0.5])
+@pytest.mark.parametrize("values", [[0.0, 0.5], [0.5, 1.0], [0.5, np.nan], [[0.5, 0.5]], [], 0.5])
 def test_given_values_outside_are_refused(values: object) -> None:
     with pytest.raises(InputError, match="values"):
         Propensity.given(values)  # type: ignore[arg-type]

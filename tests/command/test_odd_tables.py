@@ -125,7 +125,7 @@ CELLS: dict[str, tuple[Rows, tuple[str, ...], str]] = {
     "integers that float64 makes equal": (
         [[str(2**60 + i), *row[1:]] for i, row in enumerate(rows())],
         AUDIT,
-        "whole numbers beyond 2^53",
+        "numbers that float64 keeps apart",
     ),
     "printed tensors": (
         every(0, lambda x: f"tensor({x})"),

@@ -414,6 +414,9 @@ def _array(values: list[Any], name: str) -> NDArray[Any]:
         received = " and ".join(sorted(kind.__name__ for kind in kinds))
         raise InputError(name, "texts, numbers, true/false or lists of numbers", received, "write one kind of value")
     try:
-        return np.asarray(values)
+        array = np.asarray(values)
+        if kinds <= {int, float} and array.dtype == np.float64:
+            numeric.refuse_rounding([value for value in values if value is not None], array, name)
+        return array
     except (ValueError, OverflowError) as error:
         raise InputError(name, "lists of one length", "lists of unequal length", "pad the lists") from error

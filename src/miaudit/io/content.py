@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import zipfile
 from pathlib import Path
 
 from miaudit.errors import InputError
@@ -28,6 +30,7 @@ _BINARY: tuple[tuple[bytes, str, str, tuple[str, ...]], ...] = (
     (b"ARROW1", "an arrow file", "write the table to a .parquet or .csv", ()),
     (b"\x89HDF", "an HDF5 file", "write the arrays with numpy.savez", ()),
 )
+_TORCH = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
 _WIDE = ((b"\xff\xfe\x00\x00", "UTF-32"), (b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))
 
 
@@ -51,12 +54,12 @@ def refuse_other(path: Path, argument: str) -> None:
         received = f"{path.name}, which cannot be opened ({error.strerror})"
         raise InputError(argument, "a file that can be read", received, "check who may read it") from error
     suffix = path.suffix.lower()
-    found = _other(start, suffix)
+    found = _other(path, start, suffix)
     if found is not None:
         raise InputError(argument, f"a {suffix} file", f"{path.name}, which is {found[0]}", found[1])
 
 
-def _other(start: bytes, suffix: str) -> tuple[str, str] | None:
+def _other(path: Path, start: bytes, suffix: str) -> tuple[str, str] | None:
     """What a file is, and the next step; None where its name may be right."""
     if start.startswith(_LFS):
         return "a pointer of Git LFS and not the file itself", "fetch the file: git lfs pull"
@@ -66,8 +69,23 @@ def _other(start: bytes, suffix: str) -> tuple[str, str] | None:
         known = suffix in _TEXTS or (suffix in (".npz", ".npy", ".parquet") and magic not in (b"PK\x03\x04", b"BZh"))
         if start.startswith(magic) and known and suffix not in endings:
             return what, step
+    if start.startswith(b"PK\x03\x04") and suffix in (*_TORCH, ".npz"):
+        return _of_torch(path, suffix)
     if suffix in _TEXTS:
         for mark, name in _WIDE:
             if start.startswith(mark):
                 return f"text in {name}", "save it as UTF-8"
+    return None
+
+
+def _of_torch(path: Path, suffix: str) -> tuple[str, str] | None:
+    """Say of an archive that it is a program of TorchScript, or weights under the name of other files."""
+    with contextlib.suppress(OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
+        with zipfile.ZipFile(path) as archive:
+            inside = {name.partition("/")[2] for name in archive.namelist()}
+        if "constants.pkl" in inside:
+            return "a program of TorchScript", "load it with torch.jit.load, and save model.state_dict()"
+        if "data.pkl" in inside and suffix in (".npz", ".safetensors"):
+            step = "save arrays with numpy.savez" if suffix == ".npz" else "rename it to .pt"
+            return "a file of torch.save", step
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from miaudit.io import cells
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?Z?)?")
 _DAY = np.timedelta64(1, "D")
 _START = np.datetime64("1970-01-01", "ms")
+_WHOLE = 2.0**53  # from which float64 does not hold every whole number
 LARGEST = 1e150
 MISSING = "missing"
 
@@ -159,7 +160,7 @@ def finite(values: ArrayLike, name: str, ndim: int, *, gaps: bool = False) -> ND
             "choose one column of it" if array.ndim > ndim else "pass an array of the right shape",
         )
     result = np.array(array, dtype=np.float64)
-    _refuse_rounding(array, result, name)
+    refuse_rounding(array, result, name)
     # Written so that NaN fails too. Beyond the limit squares overflow, and no score means anything by such a number.
     bad, missing = ~(np.abs(result) <= LARGEST), np.isnan(result)
     if gaps and not missing.all():
@@ -173,13 +174,26 @@ def finite(values: ArrayLike, name: str, ndim: int, *, gaps: bool = False) -> ND
     return result
 
 
-def _refuse_rounding(array: NDArray[Any], result: NDArray[np.float64], name: str) -> None:
-    """Refuse whole numbers that differ, and that float64 makes equal."""
-    if array.dtype.kind not in "iu" or array.dtype.itemsize < 8:
+def refuse_rounding(values: NDArray[Any] | Iterable[Any], result: NDArray[np.float64], name: str) -> None:
+    """Refuse numbers that differ, and that float64 makes equal.
+
+    Parameters
+    ----------
+    values, result : numbers of any shape, and the same ones as float64
+    """
+    wide = not isinstance(values, np.ndarray) or (values.dtype.kind in "iuO" and values.dtype.itemsize >= 8)
+    longer = isinstance(values, np.ndarray) and values.dtype.kind == "f" and values.dtype.itemsize > 8
+    large = np.ones(result.shape, dtype=np.bool_) if longer else np.abs(result) >= _WHOLE
+    if not (wide or longer) or not large.any():
         return
-    large = np.abs(result) >= 2.0**53
-    if large.any() and len(np.unique(array[large])) > len(np.unique(result[large])):
-        received = f"whole numbers beyond 2^53 ({array[large].flat[0]}), of which float64 makes some equal"
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
+        exact, kept = len(np.unique(values[large])), len(np.unique(result[large]))
+    else:
+        numbers = values.flat if isinstance(values, np.ndarray) else values
+        pairs = [(one, near) for one, near in zip(numbers, result.flat, strict=True) if abs(near) >= _WHOLE]
+        exact, kept = len({one for one, _ in pairs}), len({near for _, near in pairs})
+    if exact > kept:
+        received = f"numbers such as {result[large].flat[0]:.17g}, of which it makes some equal that differ"
         raise InputError(name, "numbers that float64 keeps apart", received, "subtract one number from all of them")
 
 
@@ -191,11 +205,16 @@ def plain(values: ArrayLike, name: str) -> NDArray[Any]:
         array = np.asarray(values)
     except (ValueError, TypeError) as error:
         raise InputError(name, "an array", "rows of unequal length", "pass one value for each record") from error
+    if isinstance(values, list | tuple) and array.dtype == np.float64 and array.ndim == 1:
+        refuse_rounding(values, array, name)
     if array.dtype.kind == "O":  # as pandas keeps texts, and numbers that may be missing
         kinds = {type(value) for value in array.flat}
         for one, kind in ((str, np.str_), (bool | np.bool_, np.bool_), (int | float | np.number, np.float64)):
             if kinds and all(issubclass(each, one) for each in kinds):
-                return array.astype(kind)
+                made = array.astype(kind)
+                if made.dtype.kind == "f":
+                    refuse_rounding(array, made, name)
+                return made
         gaps = [row for row, value in enumerate(array.flat) if str(value) in ("None", "<NA>", "nan", "NaT")]
         if gaps:
             received = f"{len(gaps):,} missing, the first in row {gaps[0]}"

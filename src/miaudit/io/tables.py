@@ -509,7 +509,12 @@ def _with_gaps(column: pl.Series) -> pl.Series:
         return column
     if column.dtype in (pl.String, pl.Categorical, pl.Enum):
         return column.cast(pl.String).fill_null("")
-    return column.cast(pl.Float64) if column.dtype == pl.Boolean or column.dtype.is_integer() else column
+    if column.dtype != pl.Boolean and not column.dtype.is_integer():
+        return column
+    made, known = column.cast(pl.Float64), column.drop_nulls()
+    if column.dtype.is_integer():
+        numeric.refuse_rounding(known.to_numpy(), made.drop_nulls().to_numpy(), column.name)
+    return made
 
 
 def _dated(values: NDArray[Any], name: str, gaps: Collection[str]) -> NDArray[Any]:

@@ -74,7 +74,7 @@ def _yaml_loader() -> Any:
         first: [(tag, pattern) for tag, pattern in known if tag not in texts]
         for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
-    words = re.compile("true|True|TRUE|false|False|FALSE")
+    words = re.compile("^(?:true|True|TRUE|false|False|FALSE)$")
     Loader.add_implicit_resolver("tag:yaml.org,2002:bool", words, list("tTfF"))
     Loader.add_implicit_resolver(  # YAML 1.1 takes 1e-5 and 1.5e3 for text
         "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")

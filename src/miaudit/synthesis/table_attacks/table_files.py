@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 ELSEWHERE = "(not in the synthetic table)"
 _MOST_LEVELS = 1000  # a column of text with more is an identifier, or free text
 _SHOWN = 6
+_LARGEST = 1e30  # distances are of single precision
 _MOSTLY = 0.5  # share of values that no synthetic record has, above which something is said
 
 
@@ -198,6 +199,9 @@ def _inferred(name: str, columns: Sequence[pl.Series]) -> Column:
     if made.dtype.is_numeric():
         values = np.concatenate([column.cast(pl.Float64).fill_null(np.nan).to_numpy() for column in columns])
         known = values[~np.isnan(values)]
+        if (strange := ~(np.abs(known) <= _LARGEST)).any():
+            received = f"infinite or larger ones in {np.count_nonzero(strange):,} of {len(known):,} rows"
+            raise InputError(name, f"finite numbers up to {_LARGEST:g}", received, "correct them, or leave them empty")
         if set(np.unique(known)) <= {0.0, 1.0}:
             return Column(name, "binary", missing=missing)
         return Column(name, "continuous", low=float(known.min()), high=float(known.max()), missing=missing)
