@@ -178,6 +178,18 @@ def test_propensities_in_percent_are_named(folder: Path, run: Run) -> None:
         assert words in err
 
 
+def test_a_score_that_is_text_is_not_passed_over(folder: Path, run: Run) -> None:
+    content = [[f'"{row[0].replace(".", ",")}"', row[1], f"{float(row[2]) / 7:.3f}", row[3]] for row in rows()]
+    (folder / "t.csv").write_bytes(written(content))
+    code, out, _ = run("init", "t.csv", "--out", "draft.yaml")
+    assert code == 0
+    assert "score is no column of numbers: text (in row 0, a decimal comma; 60 such rows)" in out
+    assert "score: age" not in out
+    code, _, err = run("audit", "t.csv")
+    assert code == 1
+    assert "a decimal comma" in err
+
+
 def test_a_draft_says_only_what_was_read(folder: Path, run: Run) -> None:
     lines = [f"{i % 7 / 7:.3f},{i % 2}" for i in range(20_100)]
     (folder / "t.csv").write_text("\n".join(["loss,member", *lines, "-5,1", ""]))

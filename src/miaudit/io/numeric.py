@@ -213,7 +213,7 @@ def plain(values: ArrayLike, name: str) -> NDArray[Any]:
             if kinds and all(issubclass(each, one) for each in kinds):
                 made = array.astype(kind)
                 if made.dtype.kind == "f":
-                    refuse_rounding(array, made, name)
+                    refuse_rounding(array, made.astype(np.float64), name)
                 return made
         gaps = [row for row, value in enumerate(array.flat) if str(value) in ("None", "<NA>", "nan", "NaT")]
         if gaps:

@@ -405,7 +405,7 @@ def _as_text(one: Seen) -> str:
     named = any(map(_LOSSES.fullmatch, parts)) or any(map(_SCORES.fullmatch, parts))
     if not named or one.values is None or one.values.dtype.kind != "U" or not cells.mostly_numbers(one.values.tolist()):
         return ""
-    return f"{one.name} is no column of numbers: {'; '.join(cells.not_numbers(one.values))}"
+    return f"{one.name} is no column of numbers: {'; '.join(cells.not_numbers(one.values, shown=False))}"
 
 
 def _is_label(one: Seen) -> bool:
