@@ -87,7 +87,9 @@ def typed(column: pl.Series) -> pl.Series:
     whole = column.cast(pl.Int64, strict=False)
     if whole.null_count() == absent:
         return whole
-    return column if _merged(column.filter(column.str.len_bytes() >= _DIGITS).unique()) else numbers
+    long = column.filter(column.str.len_bytes() >= _DIGITS).unique()
+    apart = long.cast(pl.Float64, strict=False).n_unique() == len(long)  # as nearly always; decimals take long
+    return numbers if apart or not _merged(long.to_list()) else column
 
 
 def is_number(text: str) -> bool:
