@@ -254,7 +254,7 @@ def test_the_evidence_of_one_score_shares_what_was_checked_and_counted() -> None
         ({"score": [1.0, [2.0]]}, "unequal length"),
         ({"score": [1.0, None]}, "1 missing, the first in row 1"),
         ({"score": []}, "one non-member"),
-        ({"member": [[True], [False]]}, "shape"),
+        ({"member": [[True, True], [False, False]]}, "shape"),
         ({"covariates": np.ones((3, 2))}, "2 rows"),
         ({"covariates": np.ones((2, 2)), "covariate_names": ["a"]}, "2 names"),
         ({"covariates": np.ones((2, 2, 2))}, "two-dimensional"),
@@ -518,3 +518,26 @@ def test_the_columns_of_a_frame_name_covariates() -> None:
         assert Evidence(score=SCORES, member=[1, 0, 1], covariates=frame).covariate_names == ("age",)
     unnamed = Evidence(score=SCORES, member=[1, 0, 1], covariates=pd.DataFrame([[1], [2], [3]]))
     assert unnamed.covariate_names == ()
+
+
+@pytest.mark.parametrize("scale", [5e-324, 1e-310, 1e150])
+def test_scores_at_the_edge_of_float64_are_audited_as_any_others(scale: float) -> None:
+    rng = np.random.default_rng(0)
+    member = np.arange(200) % 2 == 0
+    score = (rng.random(200) < 0.3 + 0.3 * member).astype(float)
+    plain, edge = (
+        ma.audit(ma.Evidence(score=values, member=member, design="one-run"), rng=0) for values in (score, score * scale)
+    )
+    for one, other in zip(edge.metrics, plain.metrics, strict=True):
+        assert one.name == other.name
+        assert one.name == "ate" or one.value == other.value  # a difference of scores has their scale
+    assert edge.verdict.status == plain.verdict.status
+
+
+def test_labels_of_one_column_are_labels() -> None:
+    column = np.arange(6)[:, None]
+    found = Evidence(score=column / 7, member=column % 2, unit=column, group=column % 3)
+    assert found.score.shape == found.member.shape == (6,)
+    assert found.unit is not None
+    assert found.group is not None
+    assert found.unit.shape == found.group.shape == (6,)

@@ -138,7 +138,7 @@ def test_several_signals_come_by_name() -> None:
         ({"logits": [[0.0, 1.0]], "labels": [0.5]}, "labels"),
         ({"logits": [[0.0, 1.0]], "labels": ["0"]}, "labels"),
         ({"logits": [[0.0, 1.0]], "labels": [0, 1]}, "labels"),
-        ({"logits": [[0.0, 1.0]], "labels": [[0]]}, "labels"),
+        ({"logits": [[0.0, 1.0]], "labels": [[0, 1]]}, "labels"),
         ({"logits": [[0.0, np.nan]], "labels": [0]}, "logits"),
         ({"logits": [[0.0, -np.inf]], "labels": [0]}, "logits"),
         ({"logits": [[0.0]], "labels": [0]}, "logits"),
@@ -162,3 +162,14 @@ def test_bad_outputs_are_refused_in_one_line(arguments: dict[str, object], said:
 def test_a_sum_within_a_thousandth_is_accepted() -> None:
     found = signals.member_scores(probabilities=[[0.5, 0.4995]], labels=[0])["loss"]
     assert found[0] == pytest.approx(np.log(0.5 / 0.9995))
+
+
+def test_labels_of_one_column_are_labels() -> None:
+    logits = [[0.0, 1.0], [2.0, 0.5]]
+    found, flat = (signals.member_scores(logits=logits, labels=y) for y in ([[1], [0]], [1, 0]))
+    assert all(np.array_equal(found[name], flat[name]) for name in flat)
+
+
+def test_probabilities_in_percent_are_named() -> None:
+    with pytest.raises(InputError, match="percent\\? divide by 100"):
+        signals.member_scores(probabilities=[[40.0, 60.0], [1.0, 99.0]], labels=[0, 1])

@@ -35,7 +35,7 @@ def test_given_values_odds_and_logit() -> None:
         given.values[0] = 0.3
 
 
-@pytest.mark.parametrize("values", [[0.0, 0.5], [0.5, 1.0], [0.5, np.nan], [[0.5]], [], 0.5])
+@pytest.mark.parametrize("values", [[0.0, 0.5], [0.5, 1.0], [0.5, np.nan], [[0.5, 0.5]], [], 0.5])
 def test_given_values_outside_are_refused(values: object) -> None:
     with pytest.raises(InputError, match="values"):
         Propensity.given(values)  # type: ignore[arg-type]
@@ -237,3 +237,16 @@ def test_importing_does_not_load_scikit_learn() -> None:
     code = "import sys, miaudit.causal.propensity; print({'sklearn', 'scipy.stats', 'joblib'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    ("values", "step"),
+    [
+        ([72.7, 22.7, 0.8], "percent\\? divide by 100"),
+        ([1.7, -2.0, 0.3], "not its odds or its logarithm"),
+        ([1.0, 0.5], "can only be members"),
+    ],
+)
+def test_what_is_no_probability_is_named(values: list[float], step: str) -> None:
+    with pytest.raises(InputError, match=step):
+        Propensity.given(values)

@@ -167,3 +167,16 @@ def test_findings_become_a_frame_and_fit_a_screen() -> None:
     assert frame.filter(pl.col("kind") == "bound")["value"].to_list() == [one.value for one in findings.bounds]
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 100
+
+
+def test_labels_of_one_column_are_those_of_an_array() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(120, 3))
+    y = (x[:, 0] > 0).astype(int)
+    for labels in (y, y.astype(float), np.array(["no", "yes"])[y]):
+        fitted = LogisticRegression().fit(x[:60], labels[:60])
+        flat, column = (
+            evidence_of(fitted, members=(x[:60], one[:60]), nonmembers=(x[60:], one[60:]), rng=np.random.default_rng(0))
+            for one in (labels, labels[:, None])
+        )
+        assert flat.evidence.digest == column.evidence.digest

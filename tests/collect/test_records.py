@@ -163,3 +163,12 @@ def test_how_often_a_record_stands_in_a_training_is_a_whole_number_from_1(tmp_pa
         path.write_text("".join(f"{json.dumps({'t': 'text', 'n': one})}\n" for one in bad), encoding="utf-8")
         with pytest.raises(InputError, match=r"data\.times|n: expected"):
             Records.load(path, text="t", times="n")
+
+
+def test_labels_of_one_column_are_labels(tmp_path: Path) -> None:
+    for y, classes in (([[0], [1], [1]], ()), ([["b"], ["a"], ["b"]], ("a", "b"))):
+        np.savez(tmp_path / "d.npz", x=np.zeros((3, 2)), y=np.array(y))
+        found = Records.load(tmp_path / "d.npz", x="x", y="y")
+        assert found.y is not None
+        assert found.y.shape == (3,)
+        assert found.classes == classes

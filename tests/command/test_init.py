@@ -177,7 +177,7 @@ def garbage(place: Path) -> None:
         ("data.npz", "docs/your_model.md"),
         ("empty.csv", "empty"),
         ("header.csv", "at least one row"),
-        ("noise.csv", "cannot be read"),
+        ("noise.csv", "line 1 has a NUL character"),
         ("noise.npz", "cannot be read"),
         ("noise.parquet", "cannot be read"),
         ("noise.jsonl", "first line is none"),

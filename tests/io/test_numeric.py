@@ -149,3 +149,38 @@ def test_a_shift_in_what_is_missing_is_corrected_and_would_be_a_leak_without_the
     assert found.verdict.status == "clear"
     assert corrected.low < 0.5 < corrected.high
     assert min(raw.low, wrong.low) > 0.55  # the control: without knowing where the age lacks
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([2**53, 2**53 + 1]),
+        np.array([2**63 + 1, 2**63 + 2], dtype=np.uint64),
+        [2**53 + 1, 2**53, 0.5],
+        [2**70, 2**70 + 1],
+        np.array([2**53 + 1, 2**53], dtype=object),
+        np.array(["1", "1.00000000000000000001"], dtype=np.longdouble) + np.longdouble(2) ** -60 * np.array([0, 1]),
+    ],
+)
+def test_numbers_that_float64_makes_equal_are_refused(values: object) -> None:
+    with pytest.raises(InputError, match="numbers that float64 keeps apart"):
+        numeric.finite(values, "score", 1)
+
+
+@pytest.mark.parametrize("values", [[2**60, 2**61], np.array([2**53, 2**53 + 2]), [2**53 + 1, 2**53 + 1], [5, 2**70]])
+def test_large_numbers_that_stay_apart_keep_their_order(values: object) -> None:
+    found = numeric.finite(values, "score", 1)
+    assert found.tolist() == [float(value) for value in np.asarray(values, dtype=object)]
+
+
+def test_a_column_of_one_is_taken_as_it_is() -> None:
+    assert numeric.finite([[1.0], [2.0]], "score", 1).tolist() == [1.0, 2.0]
+    with pytest.raises(InputError, match="shape"):
+        numeric.finite([[1.0, 3.0], [2.0, 4.0]], "score", 1)
+
+
+def test_texts_that_should_be_numbers_are_named_with_their_row() -> None:
+    with pytest.raises(InputError, match=r"text \('0,5' in row 1, a decimal comma; 1 such row\); write a point"):
+        numeric.finite(np.array(["0.5", "0,5"]), "score", 1)
+    with pytest.raises(InputError, match=r"1 missing \(NA\), the first in row 1"):
+        numeric.finite(np.array(["0.5", "NA"]), "score", 1)

@@ -18,3 +18,8 @@ def test_rounded_numbers_have_few_digits(scale):
 def test_single_precision_counts_as_many_digits():
     values = np.random.default_rng(1).random(1000).astype(np.float32).astype(np.float64)
     assert many_digits(values).mean() > 0.95
+
+
+def test_numbers_at_the_edge_of_float64_have_few_digits() -> None:
+    with np.errstate(all="raise", under="ignore"):
+        assert many_digits(np.array([5e-324, 1e-310, 0.0, 1e150])).tolist() == [False] * 4

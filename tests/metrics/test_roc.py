@@ -128,3 +128,13 @@ def test_one_far_value_does_not_flatten_the_rest() -> None:
     values = np.r_[np.random.default_rng(1).normal(size=999), 1e14]
     found = histogram(values, np.arange(1000) < 500)
     assert max(found.members) < 0.3
+
+
+@pytest.mark.parametrize("scale", [5e-324, 1e-320, 1e-310, 1e-300, 1e-292, 1e-280, 1e150])
+def test_a_histogram_of_scores_at_the_edge_of_float64(scale: float) -> None:
+    values = np.array([0.0, 1.0, 0.0, 1.0, 1.0, -1.0]) * scale
+    found = histogram(values, np.array([True, False] * 3))
+    assert np.isfinite(found.edges).all()
+    assert (np.diff(found.edges) > 0).all()
+    assert sum(found.members) == pytest.approx(1)
+    assert sum(found.nonmembers) == pytest.approx(1)

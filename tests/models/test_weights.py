@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import zipfile
 
 import pytest
 
@@ -112,3 +113,11 @@ def test_what_is_no_table_of_tensors_is_refused(tmp_path) -> None:
 def test_weights_of_another_architecture_are_refused(state, words) -> None:
     with pytest.raises(InputError, match=words):
         weights.network(MLP, state)
+
+
+def test_a_program_is_named(tmp_path):
+    with zipfile.ZipFile(tmp_path / "w.pt", "w") as archive:
+        for name in ("data.pkl", "constants.pkl", "code/__torch__/linear.py"):
+            archive.writestr(f"w/{name}", "")
+    with pytest.raises(InputError, match="a program of TorchScript; load it with"):
+        weights.load(tmp_path / "w.pt")

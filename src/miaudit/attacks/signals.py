@@ -17,6 +17,7 @@ from scipy import special
 from miaudit.arrays import FloatArray, IndexArray
 from miaudit.errors import InputError, Offered
 from miaudit.io import declared_kind
+from miaudit.io.labels import one_each
 
 
 class Signal(NamedTuple):
@@ -189,7 +190,7 @@ def _log_probabilities(p: FloatArray) -> FloatArray:
 
 
 def _checked_labels(labels: ArrayLike, shape: tuple[int, ...]) -> IndexArray:
-    array = np.asarray(labels)
+    array = one_each(np.asarray(labels))
     if array.ndim != 1 or len(array) != shape[0]:
         raise InputError("labels", f"{shape[0]} labels, one for each record", f"shape {array.shape}", "pass one column")
     if array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.floor(array)).all():

@@ -94,17 +94,19 @@ class Propensity:
             For probabilities of exactly 0 or 1, NaN, or more than one dimension.
         """
         pi = np.array(values, dtype=np.float64)
+        pi = pi[:, 0] if pi.ndim == 2 and pi.shape[1] == 1 else pi
         if pi.ndim != 1 or pi.size == 0:
             raise InputError("values", "one probability for each record, (n,)", f"shape {pi.shape}", "pass one column")
         outside = ~((pi > 0) & (pi < 1))
         if outside.any():
             row = int(np.argmax(outside))
-            raise InputError(
-                "values",
-                "probabilities strictly between 0 and 1",
-                f"{pi[row]:g} in row {row} ({np.count_nonzero(outside):,} such rows)",
-                "records that can only be members, or only non-members, have no counterfactual: leave them out",
-            )
+            step = "records that can only be members, or only non-members, have no counterfactual: leave them out"
+            if np.nanmax(pi) > 1 and bool(((pi >= 0) & (pi <= 100)).all()) and np.median(pi) > 1:
+                step = "percent? divide by 100"
+            elif not (0 <= pi[row] <= 1):
+                step = "give the probability of membership, not its odds or its logarithm"
+            received = f"{pi[row]:g} in row {row} ({np.count_nonzero(outside):,} such rows)"
+            raise InputError("values", "probabilities strictly between 0 and 1", received, step)
         pi.flags.writeable = False
         return cls(pi, how)
 

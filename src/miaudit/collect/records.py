@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from miaudit.arrays import IntArray
 from miaudit.errors import InputError, nearest
 from miaudit.io import atomic, frames, numeric, tables
+from miaudit.io.labels import one_each
 
 _LARGEST_LINE = 16 * 2**20
 EVERY = "*"  # as x: all columns that are nothing else
@@ -61,7 +62,9 @@ class Records:
             object.__setattr__(self, "canary", _canaries(np.asarray(self.canary), self.n))
         if self.times is not None:
             object.__setattr__(self, "times", _times(np.asarray(self.times), self.member, self.n))
-        labels = None if self.y is None else np.asarray(self.y)
+        labels = None if self.y is None else one_each(np.asarray(self.y))
+        if labels is not None and labels.ndim != np.ndim(self.y):  # type: ignore[arg-type]
+            object.__setattr__(self, "y", labels)
         if labels is None or labels.dtype.kind not in "OU":
             return
         if labels.ndim == 2:
@@ -411,6 +414,9 @@ def _array(values: list[Any], name: str) -> NDArray[Any]:
         received = " and ".join(sorted(kind.__name__ for kind in kinds))
         raise InputError(name, "texts, numbers, true/false or lists of numbers", received, "write one kind of value")
     try:
-        return np.asarray(values)
+        array = np.asarray(values)
+        if kinds <= {int, float} and array.dtype == np.float64:
+            numeric.refuse_rounding([value for value in values if value is not None], array, name)
+        return array
     except (ValueError, OverflowError) as error:
         raise InputError(name, "lists of one length", "lists of unequal length", "pad the lists") from error

@@ -42,7 +42,7 @@ from miaudit.evidence import DESIGNS, Design
 from miaudit.findings.about import About
 from miaudit.findings.policy import COPIES
 from miaudit.findings.table import TableFindings
-from miaudit.io.tables import read_yaml
+from miaudit.io.yaml_file import read_yaml
 from miaudit.models.outputs import label_count
 from miaudit.synthesis.table_attacks import table_files
 from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table

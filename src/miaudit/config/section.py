@@ -36,7 +36,7 @@ from miaudit.errors import (
     pip_line,
     without_none,
 )
-from miaudit.io.tables import read_yaml
+from miaudit.io.yaml_file import read_yaml
 
 Text = Annotated[str, Field(min_length=1, max_length=1000)]
 FilePath = Annotated[Text, "file"]  # must be there when the file has been read; relative to it
@@ -54,6 +54,9 @@ class Word:
 OneOrSeveral = BeforeValidator(lambda value: (value,) if isinstance(value, int | float) else value)
 
 
+_TRUTH = {"yes": True, "on": True, "no": False, "off": False}  # texts to the reader of YAML, who may mean names
+
+
 class Section(BaseModel):
     """A mapping of known keys."""
 
@@ -67,6 +70,8 @@ class Section(BaseModel):
         for one in value if isinstance(value, list | tuple) else (value,):
             if isinstance(one, bool) and kinds & {int, float} and not kinds & {bool, Any}:
                 raise ValueError(f"expected a number, received {str(one).lower()}; write the number itself")
+            if kinds <= {bool, type(None)} and isinstance(one, str) and one.lower() in _TRUTH:
+                return _TRUTH[one.lower()]
             if isinstance(one, int | float | str) and not isinstance(one, bool) and kinds <= {bool, type(None)}:
                 raise ValueError(f"expected true or false, received {one!r:.60}; write one of the two")
         return value

@@ -46,6 +46,17 @@ def same_index(columns: Mapping[str, Any]) -> None:
             raise InputError(name, f"the index of {first}", "the same rows in another order", step)
 
 
+def one_each(values: NDArray[Any]) -> NDArray[Any]:
+    """Return a column (n, 1) of labels as labels (n,), and every other array as it is.
+
+    Examples
+    --------
+    >>> one_each(np.array([[1], [0]])), one_each(np.array([[1, 0]])).shape
+    (array([1, 0]), (1, 2))
+    """
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+
+
 def frozen(values: NDArray[Any]) -> NDArray[Any]:
     """Return an array after making it read-only."""
     values.flags.writeable = False
@@ -54,10 +65,11 @@ def frozen(values: NDArray[Any]) -> NDArray[Any]:
 
 def membership(member: ArrayLike) -> NDArray[np.bool_]:
     """Return membership (n,) as true and false, or refuse what is none, and one class alone."""
-    array = numeric.plain(member, "member")
+    array = one_each(numeric.plain(member, "member"))
     if array.ndim != 1:
         raise InputError("member", "one value for each record", f"an array of shape {array.shape}", "pass one column")
     if array.dtype.kind == "U":
+        array = np.char.strip(array)
         lowered = np.char.lower(array)
         for yes, no in MEMBER_WORDS if len(array) else ():
             if np.isin(lowered, (*yes, *no)).all():
@@ -78,7 +90,7 @@ def checked_labels(values: ArrayLike | None, name: str, n: int) -> NDArray[Any] 
     """Copy labels (integers or text) into a read-only array."""
     if values is None:
         return None
-    array = numeric.plain(values, name)
+    array = one_each(numeric.plain(values, name))
     if array.ndim != 1:
         raise InputError(name, "one label for each record", f"an array of shape {array.shape}", "pass one column")
     if array.dtype.kind == "f" and (np.abs(array) < 2**53).all() and (array == np.floor(array)).all():

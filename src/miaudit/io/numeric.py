@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miaudit.errors import InputError
+from miaudit.io import cells
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?Z?)?")
 _DAY = np.timedelta64(1, "D")
 _START = np.datetime64("1970-01-01", "ms")
+_WHOLE = 2.0**53  # from which float64 does not hold every whole number
 LARGEST = 1e150
 MISSING = "missing"
 
@@ -125,7 +127,7 @@ def joined(
         category = found.ndim == 1 and not {name, column}.isdisjoint(categories)
         found = coded(found) if category else days(found, column)
         if found.dtype.kind == "U" and found.ndim == 1:
-            raise _refused(column)
+            raise _refused(column, found)
         values = finite(found, column, 1 if found.ndim == 1 else 2, gaps=True)
         flat = values.reshape(len(values), -1)
         made = {name if values.ndim == 1 else numbered.format(name, i): each for i, each in enumerate(flat.T)}
@@ -143,8 +145,13 @@ def finite(values: ArrayLike, name: str, ndim: int, *, gaps: bool = False) -> ND
     if array.ndim and len(array) == 0:
         raise InputError(name, "at least one member and one non-member", "no rows", "check the input")
     if array.dtype.kind not in "biuf":
-        kind = "text" if array.dtype.kind in "US" else f"values of type {array.dtype}"
-        raise InputError(name, "numbers", kind, "convert the column to numbers, or choose another")
+        step = "convert the column to numbers, or choose another"
+        received = f"values of type {array.dtype}"
+        if array.dtype.kind in "US":
+            received, step = cells.not_numbers(array.astype(np.str_))
+        raise InputError(name, "numbers", received, step)
+    if ndim == 1 and array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
     if array.ndim != ndim:
         raise InputError(
             name,
@@ -153,6 +160,7 @@ def finite(values: ArrayLike, name: str, ndim: int, *, gaps: bool = False) -> ND
             "choose one column of it" if array.ndim > ndim else "pass an array of the right shape",
         )
     result = np.array(array, dtype=np.float64)
+    refuse_rounding(array, result, name)
     # Written so that NaN fails too. Beyond the limit squares overflow, and no score means anything by such a number.
     bad, missing = ~(np.abs(result) <= LARGEST), np.isnan(result)
     if gaps and not missing.all():
@@ -166,6 +174,29 @@ def finite(values: ArrayLike, name: str, ndim: int, *, gaps: bool = False) -> ND
     return result
 
 
+def refuse_rounding(values: NDArray[Any] | Iterable[Any], result: NDArray[np.float64], name: str) -> None:
+    """Refuse numbers that differ, and that float64 makes equal.
+
+    Parameters
+    ----------
+    values, result : numbers of any shape, and the same ones as float64
+    """
+    wide = not isinstance(values, np.ndarray) or (values.dtype.kind in "iuO" and values.dtype.itemsize >= 8)
+    longer = isinstance(values, np.ndarray) and values.dtype.kind == "f" and values.dtype.itemsize > 8
+    large = np.ones(result.shape, dtype=np.bool_) if longer else np.abs(result) >= _WHOLE
+    if not (wide or longer) or not large.any():
+        return
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
+        exact, kept = len(np.unique(values[large])), len(np.unique(result[large]))
+    else:
+        numbers = values.flat if isinstance(values, np.ndarray) else values
+        pairs = [(one, near) for one, near in zip(numbers, result.flat, strict=True) if abs(near) >= _WHOLE]
+        exact, kept = len({one for one, _ in pairs}), len({near for _, near in pairs})
+    if exact > kept:
+        received = f"numbers such as {result[large].flat[0]:.17g}, of which it makes some equal that differ"
+        raise InputError(name, "numbers that float64 keeps apart", received, "subtract one number from all of them")
+
+
 def plain(values: ArrayLike, name: str) -> NDArray[Any]:
     """Return an array of numbers or text, or raise for gaps, rows of unequal length and Python objects."""
     if np.ma.is_masked(values):
@@ -174,11 +205,16 @@ def plain(values: ArrayLike, name: str) -> NDArray[Any]:
         array = np.asarray(values)
     except (ValueError, TypeError) as error:
         raise InputError(name, "an array", "rows of unequal length", "pass one value for each record") from error
+    if isinstance(values, list | tuple) and array.dtype == np.float64 and array.ndim == 1:
+        refuse_rounding(values, array, name)
     if array.dtype.kind == "O":  # as pandas keeps texts, and numbers that may be missing
         kinds = {type(value) for value in array.flat}
         for one, kind in ((str, np.str_), (bool | np.bool_, np.bool_), (int | float | np.number, np.float64)):
             if kinds and all(issubclass(each, one) for each in kinds):
-                return array.astype(kind)
+                made = array.astype(kind)
+                if made.dtype.kind == "f":
+                    refuse_rounding(array, made.astype(np.float64), name)
+                return made
         gaps = [row for row, value in enumerate(array.flat) if str(value) in ("None", "<NA>", "nan", "NaT")]
         if gaps:
             received = f"{len(gaps):,} missing, the first in row {gaps[0]}"
@@ -187,8 +223,10 @@ def plain(values: ArrayLike, name: str) -> NDArray[Any]:
     return array
 
 
-def _refused(name: str) -> InputError:
+def _refused(name: str, texts: NDArray[np.str_]) -> InputError:
     """Say what to do about a text that is neither a category nor a date."""
+    if cells.mostly_numbers(texts.tolist()):
+        return InputError(name, "numbers or dates like 2024-02-29", *cells.not_numbers(texts))
     named = f"name it in categories too (--categories {shlex.quote(name)})"
     step = f"{named}, convert it to numbers, or choose another column"
     return InputError(name, "numbers or dates like 2024-02-29", "text", step)

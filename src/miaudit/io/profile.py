@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.errors import InputError
+from miaudit.io import cells, csv_file
 from miaudit.io.secret_names import looks_secret, words
-from miaudit.io.tables import check_names, existing_file, first_row, guarded
+from miaudit.io.tables import check_names, existing_file, guarded
 
 if TYPE_CHECKING:
     import polars as pl
@@ -107,42 +108,28 @@ def head(
     import polars as pl
 
     path = existing_file(path, argument, SUFFIXES)
-    csv = path.suffix.lower() == ".csv"
-
-    if csv:
-        _check_separator(path, argument)
+    csv = csv_file.opened(path, argument) if path.suffix.lower() == ".csv" else None
+    if csv is not None:
+        _check_header(csv.names, path, argument)
 
     def read() -> tuple[pl.DataFrame, int]:
-        lazy = pl.scan_csv(path, glob=False, infer_schema=False) if csv else pl.scan_parquet(path, glob=False)
-        names = first_row(path) if csv else lazy.collect_schema().names()
-        if csv:
-            _check_header(names, path, argument)
+        if csv is not None:
+            check_names(csv.names, path, argument)
+            found = csv.frame(rows=min(rows, max(1, _CELLS // len(csv.names))))
+            return found, csv.rows if counted else found.height
+        lazy = pl.scan_parquet(path, glob=False)
+        names = lazy.collect_schema().names()
         check_names(names, path, argument)
         wanted = min(rows, max(1, _CELLS // len(names)))
         found = lazy.head(wanted).collect()
         if found.height < wanted or not counted:
             return found, found.height
-        if csv:
-            lazy = pl.scan_csv(path, glob=False)  # of this the reader counts lines alone, of texts it reads all
         return found, int(lazy.select(pl.len()).collect().item())
 
     frame, total = guarded(path, argument, read)
     if not total:
         raise InputError(argument, "at least one row", f"{path.name}, which has none", "give a table with records")
-    return (frame.with_columns([_typed(column) for column in frame]) if csv else frame), total
-
-
-def _check_separator(path: Path, argument: str) -> None:
-    """Refuse a first row without commas that another sign separates."""
-    with path.open("rb") as file:
-        line = file.readline(1_000_000)
-    first = line.decode(errors="replace").rstrip("\r\n")
-    sign = re.search(r"[;\t|]", first)
-    text = first.replace("\t", "").isprintable()  # of what is none the reader says so
-    if sign is not None and text and "," not in first:
-        received = f"{path.name}, whose columns are separated by {sign[0]!r}"
-        hint = "save it with commas, and with points in numbers"
-        raise InputError(argument, "columns separated by commas", received, hint)
+    return (frame if csv is None else frame.with_columns([_typed(column) for column in frame])), total
 
 
 def _check_header(names: Sequence[str], path: Path, argument: str) -> None:
@@ -193,14 +180,13 @@ def outward(low: float, high: float) -> tuple[float, float]:
 
 
 def _typed(column: pl.Series) -> pl.Series:
-    """Return a column of texts as numbers, if each of them is one."""
+    """Return a column of texts as numbers, if each of them is one; codes such as 007, and +49, stay texts."""
     import polars as pl
 
-    present = column.drop_nulls()
-    if present.is_empty() or present.str.contains(r"^\s|\s$|^\+|^-?0\d").any():
+    if column.str.contains(r"^\s*(\+|-?0\d)").any():
         return column
-    numbers = column.cast(pl.Float64, strict=False)
-    return column if numbers.null_count() > column.null_count() else numbers
+    made = cells.typed(column)
+    return made.cast(pl.Float64) if made.dtype.is_integer() else made
 
 
 def _looked_at(column: pl.Series, rare: int) -> ColumnProfile:
@@ -302,6 +288,9 @@ def _against_texts(texts: pl.Series, rows: int) -> Iterator[tuple[LeftOut, str]]
         yield "unusable", "it has empty texts: save them as missing values, or name them"
     if _share(texts, _DATE) > 0.9:
         yield "date", _DAYS
+    why, step = next((found for found in map(cells.reason, texts) if found[0]), ("", ""))
+    if why and cells.mostly_numbers(texts):
+        yield "unusable", f"numbers with {why}: {step}"
     if many and _share(texts, r"^-?[\d.,]+$") > 0.8:
         yield "unusable", "numbers beside words, or with commas: leave missing ones empty, and write 1234.5"
     if _share(texts, rf"(?s)^.{{{_LONGEST + 1}}}") or (many and _share(texts, r"\S\s+\S+\s+\S+\s+\S") > 0.5):

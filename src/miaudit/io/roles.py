@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.errors import InputError
+from miaudit.io import cells
 from miaudit.io.array_heads import array_heads
 from miaudit.io.labels import MEMBER_WORDS
 from miaudit.io.profile import head, profile
@@ -195,6 +196,8 @@ def find(path: str | Path, argument: str = "file") -> Roles:
     doubts = list(refused.values())
     signals = [signal for family in families if (signal := _of_family([by_name[name] for name in family])) is not None]
     signals += [s for one in seen if one.name not in members and one.name not in taken and (s := signal_of(one))]
+    signals = [replace(one, why=one.why + _as_far(by_name[one.columns[0]], complete)) for one in signals]
+    members = {name: why + _as_far(by_name[name], complete) for name, why in members.items()}
     doubts += [one for signal in signals for one in _unusable(signal, by_name)]
     used = {*members, *(name for signal in signals for name in signal.columns)}
     rest = [one for one in seen if one.name not in used]
@@ -204,14 +207,15 @@ def find(path: str | Path, argument: str = "file") -> Roles:
     known = {*named, *refused}
     told = {*known, *labels, *units}
     other = [one for one in rest if one.name not in told and one.values is not None]
-    doubts += [secret] if (secret := left_out(names)) else []
+    texts = [doubt for one in rest if (doubt := _as_text(one))]
+    doubts += texts + ([secret] if (secret := left_out(names)) else [])
     doubts += [f"of other columns the first {_MOST} were looked at"] if len(other) > _MOST else []
     return Roles(
         signals=tuple(signals),
         members=members,
         refused=tuple(refused),
         binary=tuple(one.name for one in rest if one.name not in known and two_values(one.values)),
-        numbers=tuple(one.name for one in other if _is_real(one)),
+        numbers=tuple(one.name for one in other if _is_real(one) and not texts),
         units=units,
         labels=labels,
         **_described(other, labels),
@@ -333,6 +337,12 @@ def _members(seen: Sequence[Seen], complete: bool) -> tuple[dict[str, str], dict
     return found, doubts
 
 
+def _as_far(one: Seen, complete: bool) -> str:
+    """Say of what the values of a column speak for it, unless all were looked at."""
+    looked = 0 if one.values is None else len(one.values)
+    return "" if complete or looked == one.rows else f", in the first {looked:,} rows"
+
+
 def _membership(values: NDArray[Any]) -> str:
     """What a column of membership holds, in words of ours; nothing where it cannot be read."""
     if values.dtype.kind == "b":
@@ -387,6 +397,15 @@ def _of_family(family: Sequence[Seen]) -> Signal | None:
         return None
     kind, why = _of_outputs({word for one in family for word in words(one.name)}, np.column_stack(arrays))
     return Signal(tuple(one.name for one in family), kind, why, family[0].rows)
+
+
+def _as_text(one: Seen) -> str:
+    """Say of a column that is named as scores or losses, and holds texts, what stands in the way."""
+    parts = set(words(one.name))
+    named = any(map(_LOSSES.fullmatch, parts)) or any(map(_SCORES.fullmatch, parts))
+    if not named or one.values is None or one.values.dtype.kind != "U" or not cells.mostly_numbers(one.values.tolist()):
+        return ""
+    return f"{one.name} is no column of numbers: {'; '.join(cells.not_numbers(one.values, shown=False))}"
 
 
 def _is_label(one: Seen) -> bool:

@@ -424,7 +424,8 @@ def write_beside(path: Path, table: Path, coins: Coins, *, run: int = 1, unit: s
         raise InputError("--beside", "a table without a column member", f"{table}", "audit it as it is, with --coins")
     if path.exists():
         raise OutputError(one_line(f"{path}: is there already, and kept; name another file"))
-    columns = tables.read_columns(table, list(dict.fromkeys([*names, *([unit] if unit else [])])), "--beside")
+    wanted, text = list(dict.fromkeys([*names, *([unit] if unit else [])])), names if table.suffix == ".csv" else ()
+    columns = tables.read_columns(table, wanted, "--beside", as_text=text, gaps=text)  # as they are written
     records = len(next(iter(columns.values())))
     member = coins.members(run, records=records, unit=None if unit is None else columns[unit])
     tables.write_columns(path, {**columns, "member": member})

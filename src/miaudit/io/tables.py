@@ -1,4 +1,4 @@
-"""Named columns in and out of .npz, .parquet and .csv files, single arrays of .npy files, and YAML.
+"""Named columns in and out of .npz, .parquet and .csv files, and single arrays of .npy files.
 
 Nothing here knows what a column means. Nothing is ever unpickled, and a file that cannot be read gives one line that
 says why. Files are written under a temporary name and renamed, so a killed process leaves no half of one.
@@ -14,7 +14,7 @@ import sys
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miaudit.errors import InputError, Offered, nearest
-from miaudit.io import numeric
+from miaudit.io import cells, content, csv_file, numeric
 from miaudit.io.atomic import write_atomically as write_atomically  # noqa: PLC0414 - its callers find it here
 from miaudit.io.secret_names import looks_secret
 
@@ -49,7 +49,6 @@ except BaseException as error:
     print((str(error).splitlines() or [type(error).__name__])[0][:200])
     sys.exit(3)
 """
-_LARGEST_YAML = 1_000_000
 _RATIO = 200  # bombs grow a thousandfold
 # What numpy and zipfile raise for damaged files, and for files that were made to be damaged.
 DAMAGED = (
@@ -85,7 +84,9 @@ def existing_file(path: str | Path, argument: str, suffixes: Collection[str]) ->
         raise InputError(
             argument, "an existing file", f"{path}, which does not exist", "check the spelling and the folder"
         )
-    return require_suffix(path, argument, suffixes)
+    require_suffix(path, argument, suffixes)
+    content.refuse_other(path, argument)
+    return path
 
 
 def require_suffix(path: str | Path, argument: str, suffixes: Collection[str]) -> Path:
@@ -132,10 +133,10 @@ def column_names(path: str | Path, argument: str = "file") -> list[str]:
                 names = [name.removesuffix(".npy") for name in archive.namelist()]
         except (ValueError, *DAMAGED) as error:
             raise unreadable(path, argument, error) from error
+    elif path.suffix.lower() == ".csv":
+        names = list(csv_file.opened(path, argument).names)
     else:
-        names = guarded(path, argument, lambda: list(_scan(path).collect_schema().names()))
-        if path.suffix.lower() == ".csv" and any(re.sub(r"_duplicated_\d+$", "", name) != name for name in names):
-            names = guarded(path, argument, lambda: first_row(path))
+        names = guarded(path, argument, lambda: list(_parquet(path).collect_schema().names()))
     check_names(names, path, argument)
     return names
 
@@ -180,16 +181,30 @@ def read_columns(
         return {name: columns[name] for name in wanted}
     if path.suffix.lower() == ".npz":
         return {name: _dated(_read_member(path, name), name, gaps) for name in wanted}
-    text = [name for name in as_text if name in wanted]
-    frame: pl.DataFrame = guarded(path, argument, lambda: _scan(path, text).select(wanted).collect(), wanted)
+    frame = _frame(path, argument, wanted)
+    if path.suffix.lower() == ".csv":
+        text = set(as_text)
+        made = [column if column.name in text else cells.typed(column) for column in frame]
+        for column, values in zip(frame, made, strict=True):
+            if column.name not in gaps:
+                cells.refuse_missing(column, values)
+        frame = frame.with_columns(made)
     return {name: _dated(to_numpy(frame[name], gaps=name in gaps), name, gaps) for name in wanted}
 
 
 def read_frame(path: str | Path, names: Iterable[str], argument: str = "file") -> pl.DataFrame:
-    """Return the named columns of a .parquet or .csv file as they are; as :func:`read_columns` otherwise."""
+    """Return the named columns of a .parquet or .csv file, null where a value is missing; else as read_columns."""
     path, wanted = _with_columns(path, names, argument)
-    frame: pl.DataFrame = guarded(path, argument, lambda: _scan(path).select(wanted).collect(), wanted)
-    return frame
+    frame = _frame(path, argument, wanted)
+    return frame.with_columns(map(cells.typed, frame)) if path.suffix.lower() == ".csv" else frame
+
+
+def _frame(path: Path, argument: str, wanted: Sequence[str]) -> pl.DataFrame:
+    """Return columns of a .parquet as they are, those of a .csv as texts."""
+    if path.suffix.lower() == ".csv":
+        table = csv_file.opened(path, argument)
+        return guarded(path, argument, lambda: table.frame(wanted))  # type: ignore[no-any-return]
+    return guarded(path, argument, lambda: _parquet(path).select(wanted).collect(), wanted)  # type: ignore[no-any-return]
 
 
 def _with_columns(path: str | Path, names: Iterable[str], argument: str) -> tuple[Path, list[str]]:
@@ -201,9 +216,10 @@ def _with_columns(path: str | Path, names: Iterable[str], argument: str) -> tupl
     for name in wanted:
         if name not in known:
             hint = nearest(name, shown) or f"it has {', '.join(shown[:12]) or 'none'}{', ...' * (len(known) > 12)}"
-            sign = re.search(r"[;\t|]", known[0]) if path.suffix.lower() == ".csv" and len(known) == 1 else None
-            if sign and name in known[0].split(sign[0]):
-                hint = f"its columns are separated by {sign[0]!r}: save it with commas"
+            if len(known) == 1 and name in (parts := re.split(r"[\s:;|]+", known[0])) and len(parts) > 1:
+                hint = "its columns are not separated by commas: save it with commas"
+            elif (bare := [one for one in known if one.strip() == name.strip()]) and name not in known:
+                hint = f"its name has blanks around it: {bare[0]!r}"
             raise InputError(name, f"a column of {path.name}", "a name that is not there", hint)
     return path, wanted
 
@@ -313,7 +329,16 @@ def write_columns(path: str | Path, columns: Mapping[str, NDArray[Any]]) -> None
     except UnicodeEncodeError:
         received = f"half of one (a lone surrogate), which {suffix} cannot hold"
         raise InputError("path", "texts of whole characters", received, "correct it, or save to .npz") from None
-    return write_atomically(path, frame.write_csv if suffix == ".csv" else frame.write_parquet)
+    return write_atomically(path, writer(frame, suffix))
+
+
+def writer(frame: pl.DataFrame, suffix: str) -> Callable[[Path], None]:
+    """Return what writes a frame to a .csv or .parquet file."""
+    if suffix != ".csv":
+        return frame.write_parquet
+    # The only cell of a row is quoted where it is empty: its line would be empty, which readers leave out.
+    alone = frame.width == 1 and bool(frame.to_series().null_count())
+    return lambda target: frame.write_csv(target, quote_style="always" if alone else "necessary")
 
 
 def _elsewhere(other: Format, path: Path, argument: str) -> dict[str, NDArray[Any]]:
@@ -395,21 +420,10 @@ def unreadable(path: Path, argument: str, error: BaseException) -> InputError:
     )
 
 
-def _scan(path: Path, as_text: Sequence[str] = ()) -> pl.LazyFrame:
+def _parquet(path: Path) -> pl.LazyFrame:
     import polars as pl
 
-    if path.suffix.lower() == ".parquet":
-        return pl.scan_parquet(path, glob=False)
-    return pl.scan_csv(path, glob=False, infer_schema_length=None, schema_overrides=dict.fromkeys(as_text, pl.String))
-
-
-def first_row(path: Path) -> list[str]:
-    """Return the column names of a .csv as written; polars renames repeated ones."""
-    import polars as pl
-
-    # read_csv(n_rows=1) would read all of a large file
-    first = pl.scan_csv(path, glob=False, has_header=False, infer_schema=False).head(1).collect()
-    return ["" if name is None else str(name) for name in first.row(0)]
+    return pl.scan_parquet(path, glob=False)
 
 
 def refuse_damaged(path: Path, argument: str, names: Sequence[str] | None = None) -> None:
@@ -475,7 +489,8 @@ def to_numpy(column: pl.Series, *, gaps: bool = False) -> NDArray[Any]:
         if column.dtype.is_float():
             return column.to_numpy()  # nulls become NaN and are refused where finite numbers are needed
         step = "fill or drop them" if column.null_count() < len(column) else "it says nothing: leave the column out"
-        raise InputError(name, "a value in every row", f"{column.null_count()} empty rows", step)
+        received = f"{column.null_count():,} empty rows, the first in row {int(column.is_null().arg_true()[0])}"
+        raise InputError(name, "a value in every row", received, step)
     if column.dtype in (pl.String, pl.Categorical, pl.Enum):
         return np.asarray(column.cast(pl.String).to_list(), dtype=np.str_)
     if column.dtype == pl.Int128:  # numpy has no such type; what fits one that it has is as good
@@ -494,7 +509,12 @@ def _with_gaps(column: pl.Series) -> pl.Series:
         return column
     if column.dtype in (pl.String, pl.Categorical, pl.Enum):
         return column.cast(pl.String).fill_null("")
-    return column.cast(pl.Float64) if column.dtype == pl.Boolean or column.dtype.is_integer() else column
+    if column.dtype != pl.Boolean and not column.dtype.is_integer():
+        return column
+    made, known = column.cast(pl.Float64), column.drop_nulls()
+    if column.dtype.is_integer():
+        numeric.refuse_rounding(known.to_numpy(), made.drop_nulls().to_numpy(), column.name)
+    return made
 
 
 def _dated(values: NDArray[Any], name: str, gaps: Collection[str]) -> NDArray[Any]:
@@ -533,63 +553,3 @@ def _series(name: str, values: NDArray[Any]) -> pl.Series:
     if values.dtype.kind == "U":
         return pl.Series(name, values.tolist(), dtype=pl.String)
     return pl.Series(name, values)
-
-
-# -- YAML ------------------------------------------------------------------------------------------------------------
-
-
-def read_yaml(path: str | Path, argument: str) -> Any:
-    """Return the plain values of a .yaml or .yml file: no objects, no expansion of aliases.
-
-    Parameters
-    ----------
-    argument : what to call the file in an error
-
-    Raises
-    ------
-    InputError
-        If it is missing, too large, no YAML, names a program, has an alias or a key twice, or is nested too deeply.
-    """
-    import yaml
-
-    file = existing_file(path, argument, (".yaml", ".yml"))
-    if file.stat().st_size > _LARGEST_YAML:
-        raise InputError(argument, "a file below 1 MB", f"{file.stat().st_size:,} bytes", "this is no configuration")
-    try:
-        return yaml.load(file.read_text(encoding="utf-8"), Loader=_yaml_loader())  # noqa: S506 - a safe loader
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or (str(error).splitlines() or [type(error).__name__])[0]
-        problem = f"line {mark.line + 1}: {problem}" if mark is not None else str(problem)[:120]
-        raise InputError(argument, "a YAML file", f"{file.name} ({problem})", "correct that line") from error
-
-
-@lru_cache
-def _yaml_loader() -> Any:
-    """Return a safe YAML loader that reads 1e-5 as a number and refuses repeated keys.
-
-    Aliases are refused too: a file of a few lines could mean gigabytes with them, or hold itself.
-    """
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-            if self.check_event(yaml.events.AliasEvent):
-                mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-                raise yaml.composer.ComposerError(None, None, "an alias (*name); write the value itself", mark)
-            return super().compose_node(parent, index)
-
-        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-            seen: set[Any] = set()
-            for key_node, _ in node.value:
-                key = self.construct_object(key_node, deep=True)
-                if isinstance(key, Hashable) and key in seen:
-                    problem = f"the key {key!r} stands twice"
-                    raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
-                seen.add(key if isinstance(key, Hashable) else None)
-            return super().construct_mapping(node, deep=deep)
-
-    Loader.add_implicit_resolver(  # YAML 1.1 takes 1e-5 and 1.5e3 for text
-        "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
-    )
-    return Loader

@@ -19,6 +19,7 @@ from miaudit.arrays import BoolArray, FloatArray, IndexArray, Share
 
 _BINS = 30
 _TAIL = 0.005  # of the values on either side, in the end bins
+_LEAST = 1e-290  # width of a bin, below which powers of ten and axes have no numbers any more
 _FINEST = 1e-9  # of the values, below which they count as equal: edges are written with 12 digits
 
 
@@ -201,8 +202,8 @@ def histogram(values: FloatArray, member: BoolArray) -> Histogram:
 
 
 def _round_step(width: float) -> float:
-    """Return the largest of 1, 2, 5 times a power of ten that is at most ``width``; 1 for a width of 0."""
-    if not width > 0:
+    """Return the largest of 1, 2, 5 times a power of ten that is at most ``width``; 1 for next to none."""
+    if not width > _LEAST:
         return 1.0
     power = 10.0 ** math.floor(math.log10(width))
     return float(power * max(factor for factor in (1, 2, 5) if factor * power <= width * (1 + 1e-9)))

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from miaudit.arrays import IndexArray
 from miaudit.errors import InputError, check_choice, one_line
 from miaudit.io import declared_kind, frames, tables
+from miaudit.io.labels import one_each
 from miaudit.models.foreign import refuse_pickle, tensor_of
 from miaudit.models.outputs import adds_up
 
@@ -112,7 +113,7 @@ def ask(
 
 
 def labels_of(y: Any, name: str) -> NDArray[Any]:
-    """Return labels of any container (n,) or (n, L) as an array of numbers or texts.
+    """Return labels of any container (n,), (n, 1) or (n, L) as an array (n,) or (n, L) of numbers or texts.
 
     Raises
     ------
@@ -129,6 +130,7 @@ def labels_of(y: Any, name: str) -> NDArray[Any]:
         array = array.astype(np.str_)
     if array.dtype.kind not in "biufU" or (array.dtype.kind == "f" and not np.isfinite(array).all()):
         raise InputError(name, "numbers or texts, one for each record", "missing values or objects", "drop them")
+    array = one_each(array)
     return array.astype(np.int64) if array.dtype.kind == "b" else array
 
 

@@ -14,6 +14,7 @@ from miaudit.arrays import BoolArray, Float32Array, IndexArray, IntArray
 from miaudit.attacks.signals import SIGNALS
 from miaudit.errors import InputError, nearest
 from miaudit.io import tables
+from miaudit.io.labels import one_each
 from miaudit.models.outputs import check_kind, class_count, label_count
 from miaudit.models.shadow_outputs import ShadowOutputs
 from miaudit.models.targets import Given, Precomputed
@@ -82,6 +83,8 @@ class GivenShadows:
             received = f"{'both' if 'outputs' in known else 'neither'} in {name}, which has {', '.join(known[:12])}"
             raise InputError(_PATH, "outputs (M, n, C) or signals (M, n)", received, "save one of them")
         found = tables.read_columns(file, [one for one in _ARRAYS if one in known], _PATH)
+        if "labels" in found:
+            found["labels"] = one_each(found["labels"])
         views = _views(found, name)
         member, own, rows = _checked(views[0], found, name)
         if "labels" not in known and labels:

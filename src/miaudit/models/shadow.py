@@ -17,6 +17,7 @@ from miaudit.arrays import Float32Array
 from miaudit.attacks import multi_label
 from miaudit.errors import InputError, MiauditError
 from miaudit.io import frames
+from miaudit.io.labels import one_each
 from miaudit.jobs import executor as execution
 from miaudit.jobs import resumable
 from miaudit.jobs.resources import Resources
@@ -322,7 +323,7 @@ class Fits:
 
 def _checked_labels(y: ArrayLike, n: int, kind: str) -> NDArray[Any]:
     """Labels of n records as outputs of a kind need them."""
-    labels = np.asarray(y)
+    labels = np.asarray(y) if kind == "multi-label" else one_each(np.asarray(y))
     if labels.shape[:1] != (n,) or labels.ndim > 2:
         hint = "pass (n,), or (n, L) where each record has several"
         raise InputError("y", f"one label for each of {n} records", f"shape {labels.shape}", hint)

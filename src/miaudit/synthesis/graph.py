@@ -15,7 +15,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from miaudit.errors import InputError, MiauditError, nearest, pip_line
-from miaudit.io.tables import existing_file, read_yaml
+from miaudit.io.tables import existing_file
+from miaudit.io.yaml_file import read_yaml
 from miaudit.synthesis.schema import Schema
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from miaudit.arrays import FloatArray
 from miaudit.errors import InputError, is_number, is_whole, nearest
+from miaudit.io import cells, csv_file
 from miaudit.io.tables import column_names, existing_file
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Column:
             hint = nearest(str(self.kind), _KINDS) or "declare what the column holds"
             raise InputError(f"{self.name}.kind", " or ".join(_KINDS), repr(self.kind), hint)
         if not isinstance(self.missing, bool):
-            raise InputError(f"{self.name}.missing", "true or false", repr(self.missing), "say whether values may lack")
+            raise InputError(f"{self.name}.missing", "true or false", repr(self.missing), "write true or false")
         object.__setattr__(self, "categories", _checked_categories(self.name, self.kind, self.categories))
         self._check_range()
         self._check_decimals()
@@ -343,16 +344,15 @@ def read_frame(path: str | Path, argument: str, text: Collection[str] = (), only
     import polars.exceptions as errors  # noqa: PLC0415
 
     path = existing_file(path, argument, TABLE_SUFFIXES)
-    # names that the file lacks would make polars give its columns other names; this also refuses what would end the
-    # process
+    # this also refuses what would end the process
     names = column_names(path, argument)
-    others = set(names) - set(only) if only else set()
-    kinds = dict.fromkeys(set(text) & set(names) | others, pl.String)
+    kept = {*text, *(set(names) - set(only) if only else ())}
     wanted = [name for name in names if name in only] if only and set(only) <= set(names) else None
     try:
         if path.suffix.lower() == ".parquet":
             return pl.read_parquet(path, glob=False, columns=wanted)
-        return pl.read_csv(path, glob=False, infer_schema_length=None, schema_overrides=kinds, columns=wanted)
+        frame = csv_file.opened(path, argument).frame(wanted)
+        return frame.with_columns([column if column.name in kept else cells.typed(column) for column in frame])
     except (errors.PolarsError, errors.PanicException, OSError, ValueError) as error:  # polars panics on damaged files
         first = (str(error).splitlines() or [type(error).__name__])[0][:120]
         first = re.sub(r"`[^`]*(`|$)|\"[^\"]*(\"|$)", "...", first)  # polars quotes values, which may be private
@@ -385,7 +385,7 @@ def _checked_categories(name: str, kind: str, given: Any) -> tuple[Category, ...
         raise InputError(f"{name}.categories", f"the categories of a {kind} column", "none", hint)
     for category in found:
         if isinstance(category, bool):
-            hint = "quote them in YAML, where yes, no, on and off without quotation marks are true and false"
+            hint = "quote them in YAML, where true and false without quotation marks are no texts"
             raise InputError(f"{name}.categories", "text or numbers", repr(category), hint)
         if category == "" or (not isinstance(category, str) and not _is_number(category)):
             raise InputError(f"{name}.categories", "text or finite numbers", repr(category), "write them out")
@@ -502,6 +502,9 @@ def _numbers(series: pl.Series, column: Column) -> FloatArray:
 
     if series.dtype == pl.Null:
         return np.full(len(series), np.nan)
+    if series.dtype == pl.String:  # of a private table: a message names none of its values
+        received, step = cells.not_numbers(series.drop_nulls().to_numpy(), shown=False)
+        raise InputError(column.name, "numbers", received, f"{step}; or declare categories")
     if not series.dtype.is_numeric():
         raise InputError(
             column.name, "numbers", f"a column of type {series.dtype}", "convert it, or declare categories"

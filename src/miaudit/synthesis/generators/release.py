@@ -13,7 +13,7 @@ from miaudit import __version__
 from miaudit.dp.mechanism import Mechanism, from_mapping
 from miaudit.dp.verdict import Claim, ClaimVerdict, LowerBound, UpperBound, judge
 from miaudit.errors import InputError, OutputError, one_line
-from miaudit.io.tables import existing_file, require_suffix, write_atomically
+from miaudit.io.tables import existing_file, require_suffix, write_atomically, writer
 from miaudit.metrics.definition import at_most
 from miaudit.synthesis.generators.generator_config import Neighbours
 from miaudit.synthesis.generators.ledger import described, write_json
@@ -135,7 +135,7 @@ class Release:
         path = require_suffix(path, "release", TABLE_SUFFIXES)
         frame = self.table.frame()
         try:
-            write_atomically(path, frame.write_csv if path.suffix.lower() == ".csv" else frame.write_parquet)
+            write_atomically(path, writer(frame, path.suffix.lower()))
             write_json(path.with_suffix(".json"), self.to_mapping())
         except OSError as error:
             raise OutputError(one_line(f"release {path}: cannot be written ({error.strerror or error})")) from error

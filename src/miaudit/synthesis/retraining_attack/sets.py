@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -349,23 +348,25 @@ def _drawn(plan: _Plan, generator: Any, rng: np.random.Generator) -> NDArray[Any
 
 def _read_manifest(path: Path) -> list[tuple[str, str, str, bool]]:
     """Return file, model, target and membership of each row."""
-    with path.open(encoding="utf-8-sig", newline="") as handle:
-        rows = list(csv.DictReader(handle))
+    known_names = tables.column_names(path, MANIFEST)
+    for name in _MANIFEST_COLUMNS:
+        if name not in known_names:
+            received = ", ".join(known_names)
+            raise InputError(MANIFEST, f"columns {', '.join(_MANIFEST_COLUMNS)}", received, f"add {name}")
+    columns = tables.read_columns(path, _MANIFEST_COLUMNS, MANIFEST, _MANIFEST_COLUMNS, _MANIFEST_COLUMNS)
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     if not rows:
         raise InputError(MANIFEST, "a row for each table", "none", "write file,model,target,member")
-    for name in _MANIFEST_COLUMNS:
-        if rows[0].get(name) is None:
-            received = ", ".join(str(key) for key in rows[0])
-            raise InputError(MANIFEST, f"columns {', '.join(_MANIFEST_COLUMNS)}", received, f"add {name}")
     known = {"true": True, "1": True, "in": True, "false": False, "0": False, "out": False}
     found = []
     for row in rows:
         member = str(row["member"]).strip().lower()
         if member not in known:
             raise InputError(
-                f"{MANIFEST}: member", "true or false", repr(row["member"]), "1, 0, in and out will do too"
+                f"{MANIFEST}: member", "true or false", repr(str(row["member"])), "1, 0, in and out will do too"
             )
-        found.append((row["file"].strip(), row["model"].strip(), row["target"].strip(), known[member]))
+        file, model, target = (str(row[name]).strip() for name in ("file", "model", "target"))
+        found.append((file, model, target, known[member]))
     return found
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.errors import InputError, nearest
-from miaudit.io import tables
+from miaudit.io import cells
+from miaudit.io.yaml_file import read_yaml
 from miaudit.metrics.definition import percent
 from miaudit.synthesis.schema import Column, Schema, Table, read_frame
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 ELSEWHERE = "(not in the synthetic table)"
 _MOST_LEVELS = 1000  # a column of text with more is an identifier, or free text
 _SHOWN = 6
+_LARGEST = 1e30  # distances are of single precision
 _MOSTLY = 0.5  # share of values that no synthetic record has, above which something is said
 
 
@@ -144,7 +146,7 @@ def read_schema(path: str | Path) -> Schema:
     InputError
         If the file is missing, no YAML, or does not describe columns.
     """
-    content = tables.read_yaml(path, "schema")
+    content = read_yaml(path, "schema")
     return Schema.from_mapping(content["columns"] if isinstance(content, Mapping) and "columns" in content else content)
 
 
@@ -185,14 +187,21 @@ def _inferred(name: str, columns: Sequence[pl.Series]) -> Column:
 
     made = columns[0]
     missing = any(column.null_count() or (column.dtype.is_float() and column.is_nan().any()) for column in columns)
-    if made.dtype.is_numeric() and not all(column.dtype.is_numeric() for column in columns):
-        received = "text among the members or control records"
-        raise InputError(name, "numbers, as in the synthetic table", received, "state the categories in a schema")
+    if made.dtype.is_numeric() and (strange := [one for one in columns if not one.dtype.is_numeric()]):
+        text, step = cells.not_numbers(strange[0].cast(pl.String).fill_null("").to_numpy(), shown=False)
+        received = f"{text} among the members or control records"
+        raise InputError(name, "numbers, as in the synthetic table", received, f"{step}; or state a schema")
+    if made.dtype == pl.String and cells.mostly_numbers(made.unique()):
+        text, step = cells.not_numbers(made.fill_null("").to_numpy())
+        raise InputError(name, "numbers, or categories", text, f"{step}; or declare its categories in a schema")
     if made.dtype == pl.Boolean:
         return Column(name, "binary", missing=missing)
     if made.dtype.is_numeric():
         values = np.concatenate([column.cast(pl.Float64).fill_null(np.nan).to_numpy() for column in columns])
         known = values[~np.isnan(values)]
+        if (strange := ~(np.abs(known) <= _LARGEST)).any():
+            received = f"infinite or larger ones in {np.count_nonzero(strange):,} of {len(known):,} rows"
+            raise InputError(name, f"finite numbers up to {_LARGEST:g}", received, "correct them, or leave them empty")
         if set(np.unique(known)) <= {0.0, 1.0}:
             return Column(name, "binary", missing=missing)
         return Column(name, "continuous", low=float(known.min()), high=float(known.max()), missing=missing)
