@@ -29,6 +29,8 @@ Category = str | int | float
 
 TABLE_SUFFIXES = (".csv", ".parquet")
 _KINDS = ("binary", "categorical", "ordinal", "continuous")
+_MOST_WHOLE = 2**63
+_NEAR = 1e-6  # of a step between rounded values, for ends of a range that floating point moved
 MARK = "unchecked"  # of a drafted column whose values were read off the private table; such a schema is refused
 _KEYS = ("name", "names", "kind", "categories", "low", "high", "missing", "decimals", MARK)
 
@@ -516,8 +518,11 @@ def _decoded(values: FloatArray, column: Column) -> pl.Series:
 
     gone = np.isnan(values)
     if column.kind == "continuous":
-        digits = column.decimals
-        shown = values if digits is None else np.clip(np.round(values, digits), column.low, column.high)
+        shown = _rounded(values, column)
+        if column.decimals == 0 and np.array_equal(shown, np.round(shown), equal_nan=True):  # 79 and not 79.0
+            whole = [None if lost else int(value) for value, lost in zip(shown.tolist(), gone.tolist(), strict=True)]
+            if all(value is None or abs(value) < _MOST_WHOLE for value in whole):
+                return pl.Series(column.name, whole, dtype=pl.Int64)
         return pl.Series(column.name, shown.tolist(), dtype=pl.Float64).fill_nan(None)
     kind: Any = pl.Float64
     if isinstance(column.categories[0], str):
@@ -527,6 +532,20 @@ def _decoded(values: FloatArray, column: Column) -> pl.Series:
     codes = np.where(gone, 0, values).astype(np.int64).tolist()
     shown_ = [None if lost else column.categories[code] for code, lost in zip(codes, gone.tolist(), strict=True)]
     return pl.Series(column.name, shown_, dtype=kind)
+
+
+def _rounded(values: FloatArray, column: Column) -> FloatArray:
+    """Return numbers (n,) with the decimals of their column: of its range the nearest ones that have no more."""
+    digits = column.decimals
+    if digits is None:
+        return values
+    assert column.low is not None and column.high is not None  # noqa: S101 - by its check
+    scale = 10.0**digits
+    low = max(column.low, float(np.ceil(column.low * scale - _NEAR)) / scale)
+    high = min(column.high, float(np.floor(column.high * scale + _NEAR)) / scale)
+    if low > high:  # the range holds no number of so few decimals
+        low, high = column.low, column.high
+    return np.asarray(np.clip(np.round(values, digits), low, high))
 
 
 def _is_number(value: object) -> bool:
