@@ -43,7 +43,11 @@ def synthesise(
     json: Json = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Check everything, say what would be claimed, train nothing, write nothing."),
+        typer.Option(
+            "--dry-run",
+            help="Check everything, try the judgement, say what would be claimed; train nothing, write nothing. Exit "
+            "code 4: the judgement would fail.",
+        ),
     ] = False,
 ) -> None:
     """Make a synthetic table from a private one along a causal graph, with a stated privacy guarantee.

@@ -481,7 +481,7 @@ def _encoded(series: pl.Series, column: Column) -> FloatArray:
         if not isinstance(series.dtype, pl.String | pl.Categorical | pl.Enum) and not series.dtype.is_integer():
             allowed = "text, as its categories are"
             raise InputError(column.name, allowed, f"a column of type {series.dtype}", "read it as text")
-        given: list[Any] = series.cast(pl.String).to_list()
+        given: list[Any] = [value or None for value in series.cast(pl.String).to_list()]  # no category is empty
         known: dict[Any, int] = {category: i for i, category in enumerate(column.categories)}
     else:
         given = [None if math.isnan(value) else value for value in _numbers(series, column).tolist()]
@@ -504,6 +504,9 @@ def _numbers(series: pl.Series, column: Column) -> FloatArray:
 
     if series.dtype == pl.Null:
         return np.full(len(series), np.nan)
+    if series.dtype == pl.String:  # as numbers are where empty ones are quoted
+        numbers = series.replace("", None).cast(pl.Float64, strict=False)
+        series = numbers if numbers.null_count() == (series.is_null() | (series == "")).sum() else series
     if not series.dtype.is_numeric():
         raise InputError(
             column.name, "numbers", f"a column of type {series.dtype}", "convert it, or declare categories"

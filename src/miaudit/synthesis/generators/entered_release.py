@@ -122,7 +122,8 @@ class EnteredRelease:
         """
         part = self.folder / f"{_WHOLE}.part"
         try:
-            shutil.rmtree(part, ignore_errors=True)
+            for left in (part, self.folder / _WHOLE):  # by a killed run, and not entered
+                shutil.rmtree(left, ignore_errors=True)
             part.mkdir(mode=0o700)
             release.save(part / file)
             atomic.sync(part)
