@@ -544,11 +544,14 @@ def _rounded(values: FloatArray, column: Column) -> FloatArray:
         return values
     assert column.low is not None and column.high is not None  # noqa: S101 - by its check
     scale = 10.0**digits
-    low = max(column.low, float(np.ceil(column.low * scale - _NEAR)) / scale)
-    high = min(column.high, float(np.floor(column.high * scale + _NEAR)) / scale)
+    low, high = column.low, column.high
+    if max(abs(low), abs(high)) * scale < 2**53:
+        low = max(low, math.ceil(low * scale - _NEAR) / scale)
+        high = min(high, math.floor(high * scale + _NEAR) / scale)
     if low > high:  # the range holds no number of so few decimals
         low, high = column.low, column.high
-    return np.asarray(np.clip(np.round(values, digits), low, high))
+    fine = np.abs(values) < 2**53 / scale  # others have no digits beyond
+    return np.asarray(np.clip(np.where(fine, np.round(np.where(fine, values, 0.0), digits), values), low, high))
 
 
 def _is_number(value: object) -> bool:
