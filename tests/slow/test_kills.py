@@ -278,7 +278,7 @@ def test_coins_go_on_between_their_files(tmp_path: Path, program: Program) -> No
             if not (folder / file).exists():
                 code, said = program(folder, *line)
                 assert code == 0, said
-        assert not hidden(folder)
+        assert all(path.stat().st_nlink == 2 for path in hidden(folder))  # second names of whole files, for one moment
         coins = sealed_coins.Coins.read(folder / "coins.reveal.json")
         drawn = np.loadtxt(folder / "coins.csv", skiprows=1, dtype=int)
         assert not list(coins.misfits()) and np.array_equal(drawn, coins.of_run(1))
@@ -313,7 +313,7 @@ def test_unseal_goes_on(audited: Path, tmp_path: Path, program: Program) -> None
             code, said = program(folder, *unseal)
             assert code == 0, said
         assert sealing.read(opening).submissions == ("0" * 64,)
-        assert not hidden(folder)
+        assert all(path.stat().st_nlink == 2 for path in hidden(folder))
         shutil.rmtree(folder)
 
 
