@@ -59,7 +59,7 @@ THROUGH = (
     (
         "from files to a release: every stage is seen in what is published",
         "synthesis/generators/test_publication.py",
-        "command/synthesise config/synthesise findings/release report/synthesis_page",
+        "config/synthesise findings/release report/synthesis_page",
     ),
     (
         "a network is what training returns",

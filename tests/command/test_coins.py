@@ -180,3 +180,15 @@ def test_an_earlier_secret_is_kept(place: Path, run: Run) -> None:
     assert (place / "coins.secret.json").read_bytes() == before
     code, _, err = run("coins", "answer", "coins.commitment.json")
     assert (code, "is there already, and kept" in err) == (1, True)
+
+
+def test_coins_that_were_stopped_between_their_two_files_go_on(place: Path, run: Run) -> None:
+    drawn(run, answered=False)
+    secret, public = place / "coins.secret.json", place / "coins.commitment.json"
+    before = secret.read_bytes(), public.read_bytes()
+    public.unlink()
+    code, _, err = run("coins", "commit", "--coins", "99", "--by", "Trainer")
+    assert (code, "which exists, with another coins; name another folder" in err) == (1, True)
+    assert not public.exists()
+    drawn(run, answered=False)
+    assert (secret.read_bytes(), public.read_bytes()) == before

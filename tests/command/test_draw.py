@@ -8,11 +8,14 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+
+from miaudit.io import atomic
 
 ROOT = Path(__file__).parents[2]
 Run = Callable[..., tuple[int, str, str]]
@@ -390,6 +393,94 @@ def test_nothing_is_overwritten_unless_told(place: Path, miaudit: Call) -> None:
     said = miaudit(place, "draw", "a.yaml", "--out", "mine", "--overwrite", code=1)
     assert "which holds thesis.txt" in said
     assert [path.name for path in (place / "mine").iterdir()] == ["thesis.txt"]
+
+
+def test_a_draw_never_removes_what_is_not_its_own(place: Path, miaudit: Call) -> None:
+    foreign = place / "results" / "fits" / "thesis"  # nothing of ours in it, under the name that we use
+    foreign.mkdir(parents=True)
+    (foreign / "chapter.txt").write_text("four years")
+    said = miaudit(place, "draw", "a.yaml", "--out", "results", "--overwrite", code=1)
+    assert "which holds fits and no manifest.json of a draw" in said
+    (place / "results" / "manifest.json").write_text('{"format": "another tool"}')
+    assert "no manifest.json of a draw" in miaudit(place, "draw", "a.yaml", "--out", "results", "--overwrite", code=1)
+    assert (foreign / "chapter.txt").read_text() == "four years"
+
+    miaudit(place, "draw", "a.yaml", "--out", "own")
+    fits = place / "own" / "fits"
+    kept = [fits / "thesis" / "chapter.txt", fits / ".DS_Store", fits / "notes.txt", place / "own" / ".DS_Store"]
+    shutil.copytree(foreign, fits / "thesis")
+    (fits / "00099-0123abcd").symlink_to(foreign)
+    for path in kept[1:]:
+        path.touch()
+    configured(place, "shadow: {models: 4}\nevaluation: {seed: 5}")
+    miaudit(place, "draw", "a.yaml", "--out", "own", "--overwrite")
+    assert all(path.exists() for path in kept) and (foreign / "chapter.txt").exists()
+    assert (fits / "00099-0123abcd").is_symlink()
+    run_all(place, "own")
+    miaudit(place, "gather", "own", "--out", "e.npz")
+
+
+@pytest.mark.parametrize("link", ["fits", "fit"])
+def test_a_draw_follows_no_links(place: Path, miaudit: Call, link: str) -> None:
+    miaudit(place, "draw", "a.yaml", "--out", "own")
+    inside = place / "own" / "fits"
+    linked = inside if link == "fits" else next(inside.iterdir())
+    shutil.move(linked, place / "elsewhere")
+    linked.symlink_to(place / "elsewhere")
+    before = sorted(path.relative_to(place) for path in (place / "elsewhere").rglob("*"))
+    configured(place, "shadow: {models: 4}\nevaluation: {seed: 5}" if link == "fits" else "shadow: {models: 4}")
+    said = miaudit(place, "draw", "a.yaml", "--out", "own", "--overwrite", code=1)
+    assert "which is a link" in said and "links are not followed" in said
+    assert sorted(path.relative_to(place) for path in (place / "elsewhere").rglob("*")) == before
+
+
+def test_a_draw_that_is_stopped_anywhere_goes_on_and_strands_no_output(
+    place: Path, miaudit: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    miaudit(place, "draw", "a.yaml", "--out", "own")
+    run_all(place, "own")
+    outputs = {path: path.stat().st_mtime_ns for path in (place / "own").rglob("outputs.npy")}
+    whole = atomic.write_atomically
+    for step in range(9):  # the files of a draw: two manifests, rows of five fits, commands, slurm.sh
+        left = iter(range(step))
+
+        def stops(path: Path, *rest: Any, left: Iterator[int] = left, **options: Any) -> None:
+            if next(left, None) is None:
+                (path.parent / f".{path.name}.abcd1234.part").write_text("half")
+                raise KeyboardInterrupt
+            whole(path, *rest, **options)
+
+        monkeypatch.setattr(atomic, "write_atomically", stops)
+        miaudit(place, "draw", "a.yaml", "--out", "own", "--overwrite", code=130)
+        monkeypatch.undo()
+        if step:
+            assert "whose draw was stopped half-way" in miaudit(place, "gather", "own", "--out", "e.npz", code=1)
+            assert "5 of them have outputs already" in miaudit(place, "draw", "a.yaml", "--out", "own")
+        assert "5 of them have outputs" in miaudit(place, "draw", "a.yaml", "--out", "own", "--overwrite")
+        assert {path: path.stat().st_mtime_ns for path in (place / "own").rglob("outputs.npy")} == outputs
+        assert not list((place / "own").rglob(".*.part"))
+    miaudit(place, "gather", "own", "--out", "e.npz")
+
+
+def test_a_stopped_draw_of_other_fits_is_not_replaced_unless_told(
+    place: Path, miaudit: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    miaudit(place, "draw", "a.yaml", "--out", "own")
+    run_all(place, "own")
+    content = json.loads((place / "own" / "manifest.json").read_text())
+    (place / "own" / "manifest.json").write_text(json.dumps({"format": content["format"], "unfinished": True}))
+    configured(place, "shadow: {models: 4}\nevaluation: {seed: 5}")
+    assert "add --overwrite" in miaudit(place, "draw", "a.yaml", "--out", "own", code=1)
+    assert len(list((place / "own").rglob("outputs.npy"))) == 5
+
+
+def test_what_a_killed_gather_left_is_swept(place: Path, miaudit: Call) -> None:
+    miaudit(place, "draw", "a.yaml", "--out", "own")
+    run_all(place, "own")
+    (place / "own" / ".gather-abcd1234").mkdir()
+    (place / "own" / ".gather-abcd1234" / "outputs.npy").touch()
+    miaudit(place, "gather", "own", "--out", "e.npz")
+    assert not list((place / "own").glob(".gather-*"))
 
 
 def test_a_draw_that_was_moved_with_its_project_is_gathered(place: Path, miaudit: Call) -> None:

@@ -242,6 +242,14 @@ def test_a_draft_says_what_the_release_will_need(table: Path, monkeypatch: pytes
     assert "needs what is not installed yet: pip install '" in run(str(table), "--dry-run")[1]
 
 
+def test_a_draft_that_was_stopped_between_its_files_goes_on(table: Path, tmp_path: Path) -> None:
+    assert run(str(table))[0] == 4
+    before = {path.name: path.read_bytes() for path in (tmp_path / "mixed").iterdir()}
+    (tmp_path / "mixed" / "synthesise.yaml").unlink()
+    assert run(str(table))[0] == 4
+    assert {path.name: path.read_bytes() for path in (tmp_path / "mixed").iterdir()} == before
+
+
 def test_earlier_files_stay_unless_they_may_go(table: Path, tmp_path: Path) -> None:
     assert run(str(table), "--dry-run")[0] == 4 and not (tmp_path / "mixed").exists()
     table.chmod(0o640)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -230,6 +231,19 @@ def test_only_leftovers_of_our_own_are_swept(tmp_path: Path, quick: None) -> Non
         (path / "new" / "findings.json").write_text("half")
     kinds.write(Findings(1), tmp_path / "out")
     assert all(path.is_dir() for path in other) and not any(path.exists() for path in dead)
+
+
+def test_scratch_is_swept_once_its_process_is_gone(tmp_path: Path) -> None:
+    def sweep() -> None:
+        atomic.sweep(tmp_path, rf"work-{atomic.RANDOM}", shutil.rmtree)
+
+    with atomic.scratch("work-", tmp_path) as made:
+        sweep()
+        assert made.is_dir()
+    assert not made.exists()
+    (tmp_path / "work-abcdefgh").mkdir()
+    sweep()
+    assert not list(tmp_path.iterdir())
 
 
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> tuple[Path, Path]:

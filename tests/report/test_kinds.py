@@ -154,6 +154,41 @@ def test_a_file_in_the_way(tmp_path):
         kinds.check_free(tmp_path / "out", overwrite=True)
 
 
+def test_figures_behind_a_link_are_not_replaced(tmp_path):
+    kinds.write(audit(), tmp_path / "out", overwrite=False)
+    (tmp_path / "out" / "figures").rename(tmp_path / "elsewhere")
+    (tmp_path / "out" / "figures").symlink_to(tmp_path / "elsewhere")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "elsewhere").iterdir()}
+    for call in (kinds.check_free, lambda out, **options: kinds.write(audit(gap=3.0), out, **options)):
+        with pytest.raises(OutputError, match="figures is in the way"):
+            call(tmp_path / "out", overwrite=True)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "elsewhere").iterdir()} == before
+
+
+def test_a_release_takes_the_place_of_an_earlier_one_with_its_findings(tmp_path):
+    def fill(folder, text="new"):
+        for name in ("synthetic.csv", "synthetic.json"):
+            (folder / name).write_text(text)
+
+    kinds.write(audit(), tmp_path)
+    (tmp_path / "notes.txt").touch()
+    (tmp_path / "synthetic.parquet").touch()
+    with pytest.raises(OutputError, match="holds an earlier audit"):
+        kinds.place_release(fill, tmp_path)
+    entered = []
+    kinds.place_release(fill, tmp_path, overwrite=True, enter=lambda: entered.append(1))
+    assert {path.name for path in tmp_path.iterdir()} == {"synthetic.csv", "synthetic.json", "notes.txt"}
+    kinds.write(audit(), tmp_path)
+    assert (tmp_path / "synthetic.csv").read_text() == "new"
+
+    def refuses():
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OutputError, match="No space left"):
+        kinds.place_release(lambda folder: fill(folder, "newer"), tmp_path, overwrite=True, enter=refuses)
+    assert (tmp_path / "synthetic.csv").read_text() == "new" and (tmp_path / "findings.json").exists()
+
+
 def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(OutputError, match="cannot be written"):

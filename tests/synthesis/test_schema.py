@@ -67,7 +67,11 @@ def test_values_are_a_copy_that_cannot_be_written() -> None:
 
 def test_released_values_are_rounded_within_the_range() -> None:
     schema = Schema((Column("x", "continuous", low=0.04, high=0.96, decimals=1),))
-    assert Table(schema, [[0.04], [0.52], [0.96]]).frame()["x"].to_list() == [0.04, 0.5, 0.96]
+    assert Table(schema, [[0.04], [0.52], [0.96]]).frame()["x"].to_list() == [
+        0.1,
+        0.5,
+        0.9,
+    ]  # one decimal, in the range
 
 
 def test_values_outside_the_public_range_are_refused_or_moved() -> None:
@@ -213,3 +217,41 @@ def test_columns_that_the_schema_lacks_are_not_read(tmp_path: Path) -> None:
         read_table(tmp_path / "t.csv", Schema((Column("card", "continuous", low=0, high=1e20),)))
     with pytest.raises(InputError, match="a name that is not there; it has card, a"):
         read_table(tmp_path / "t.csv", Schema((Column("A"),)))
+
+
+@pytest.mark.parametrize(
+    ("range_of", "decimals", "values", "shown"),
+    [
+        ((0, 100), 0, [79.0, np.nan, 100.0], [79, None, 100]),
+        ((0.5, 9.5), 0, [0.5, 9.5, 5.2], [1, 9, 5]),
+        ((0.2, 0.8), 0, [0.2, 0.8], [0.2, 0.8]),  # no whole number lies between
+        ((-1.25, 1.25), 1, [-1.25, 1.25, 0.04], [-1.2, 1.2, 0.0]),
+        ((0, 0.3), 1, [0.3, 0.0], [0.3, 0.0]),
+        ((0, 1e300), 0, [1e300, 0.0], [1e300, 0.0]),
+        ((0, 1e300), 15, [1e300, 0.0], [1e300, 0.0]),
+    ],
+)
+def test_numbers_come_out_with_their_decimals_and_whole_ones_as_whole(
+    tmp_path: Path, range_of: tuple[float, float], decimals: int, values: list[float], shown: list[float | None]
+) -> None:
+    low, high = range_of
+    schema = Schema((Column("n", "continuous", low=low, high=high, decimals=decimals, missing=True),))
+    frame = Table(schema, np.array(values)[:, None]).frame()
+    found = frame["n"].to_list()
+    assert found == shown and list(map(type, found)) == list(map(type, shown))
+    for path in (tmp_path / "n.csv", tmp_path / "n.parquet"):
+        frame.write_csv(path) if path.suffix == ".csv" else frame.write_parquet(path)
+        again = read_table(path, schema).values[:, 0]
+        assert np.array_equal(again, [np.nan if value is None else value for value in shown], equal_nan=True)
+
+
+def test_empty_cells_in_quotation_marks_are_missing(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text('n,c\n"1",x\n"",""\n3,y\n')  # as csv and pandas write a column of their own
+    number, text = Column("n", "continuous", low=0, high=9, missing=True), Column("c", categories=("x", "y"))
+    with pytest.raises(InputError, match="c: expected a value in every row, received 1 missing"):
+        read_table(tmp_path / "t.csv", Schema((number, text)))
+    both = Schema((number, Column("c", categories=("x", "y"), missing=True)))
+    assert np.array_equal(read_table(tmp_path / "t.csv", both).values, [[1, 0], [np.nan] * 2, [3, 1]], equal_nan=True)
+    (tmp_path / "t.csv").write_text("n,c\n1,x\none,x\n")
+    with pytest.raises(InputError, match="n: expected numbers, received a column of type String"):
+        read_table(tmp_path / "t.csv", both)

@@ -176,3 +176,9 @@ def test_bad_input_is_refused() -> None:
         compare_with_real(Benchmark.of(train, test, targets=["a"], rng=rng), None, [])  # type: ignore[arg-type]
     with pytest.raises(InputError, match="classifier"):
         classifier("boosting", seed=0)
+
+
+def test_a_table_of_one_column_has_nothing_to_predict_from() -> None:
+    table = Table(Schema((Column("a"),)), np.arange(80)[:, None] % 2)
+    with pytest.raises(InputError, match="targets: expected an attribute and others to predict it from, received one"):
+        Benchmark.of(table, table, rng=np.random.default_rng(0))

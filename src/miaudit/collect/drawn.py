@@ -1,8 +1,8 @@
 """The fits of a campaign as files: drawn into folders for any scheduler, and gathered into evidence when they are done.
 
 A folder of fits holds ``fits/NUMBER-DIGEST/`` with ``rows.npy`` and the folder ``out`` for each, ``commands.txt`` with
-one line for each, an example for SLURM, and ``manifest.json``, written last: what was drawn, with the digests of all
-that decides it.
+one line for each, an example for SLURM, and ``manifest.json``: what was drawn, with the digests of all that decides it.
+The manifest is what a folder of ours is recognised by. While a draw is being written it says so.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import hashlib
 import json
 import math
 import os
+import re
 import shlex
 import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,7 +29,7 @@ from miaudit.collect import run_campaign, training
 from miaudit.collect.campaign import Campaign
 from miaudit.collect.draws import Draws
 from miaudit.collect.outputs import Collected
-from miaudit.errors import InputError, MiauditError, one_line
+from miaudit.errors import InputError, MiauditError, OutputError, one_line
 from miaudit.io import atomic
 from miaudit.jobs import executor as execution
 from miaudit.models.command import (
@@ -49,8 +49,10 @@ __all__ = ["Drawn", "draw", "gather", "read"]
 MANIFEST, COMMANDS, SLURM, FITS = "manifest.json", "commands.txt", "slurm.sh", "fits"
 LOG, FAILED = "log.txt", "failed.txt"
 _FORMAT = "miaudit draw 1"
-_OWN = {MANIFEST, COMMANDS, SLURM, FITS, ".lock"}
+_OWN = {MANIFEST, COMMANDS, SLURM, FITS}
 _SCRATCH = ".gather-"
+_LEFT = rf"\.({MANIFEST}|{COMMANDS}|{SLURM}|{ROWS_FILE})\.{atomic.RANDOM}\.part"  # by a process that was killed
+_FOLDER = re.compile("([a-z_]+-)?[0-9]{5,}-[0-9a-f]{8}")  # of a fit
 _NAMED = 10  # fits spelt out in a message
 _HOURS = 24
 _FOR = {"stability": "the stability of training", "without_canaries": "what canaries cost"}
@@ -150,35 +152,85 @@ def draw(
         For a folder with anything in it, and for a target that is no command.
     """
     drawn, place = Drawn.of(campaign, rng), out.absolute()
-    _check_place(place, overwrite=overwrite)
+    wanted = {fit.folder for fit in drawn.fits}
+    _check_place(place, wanted, overwrite=overwrite)
     lines = [_line(drawn.target, fit, place) for fit in drawn.fits]
     with atomic.locked_folder(place):
-        (place / MANIFEST).unlink(missing_ok=True)  # without it nothing is a draw
-        (place / FITS).mkdir(exist_ok=True)
-        wanted = {fit.folder for fit in drawn.fits}
-        for old in (place / FITS).iterdir():
-            if old.name not in wanted:
-                shutil.rmtree(old)
-        for fit in drawn.fits:
-            (place / FITS / fit.folder / "out").mkdir(parents=True, exist_ok=True)
-            write_rows(place / FITS / fit.folder / ROWS_FILE, fit.rows)
-        atomic.write_text(place / COMMANDS, "".join(f"{line}\n" for line in lines))
-        atomic.write_text(place / SLURM, _slurm(drawn, place))
-        atomic.write_text(place / MANIFEST, json.dumps(_manifest(drawn, place, config), indent=1) + "\n")
+        _check_place(place, wanted, overwrite=overwrite)
+        try:
+            _write(drawn, place, lines, config)
+        except OSError as error:
+            why = f"cannot be written ({error.strerror or error})"
+            raise OutputError(one_line(f"--out {place}: {why}; make room, and run the same command again")) from error
     return len(drawn.fits), sum(_left(drawn, fit, place).exists() for fit in drawn.fits)
 
 
-def _check_place(place: Path, *, overwrite: bool) -> None:
+def _write(drawn: Drawn, place: Path, lines: Sequence[str], config: Path) -> None:
+    atomic.sweep(place, _LEFT, lambda left: left.unlink(missing_ok=True))
+    atomic.write_text(place / MANIFEST, json.dumps({"format": _FORMAT, "unfinished": True}) + "\n")
+    (place / FITS).mkdir(exist_ok=True)
+    for fit in drawn.fits:
+        (place / FITS / fit.folder / "out").mkdir(parents=True, exist_ok=True)
+        atomic.sweep(place / FITS / fit.folder, _LEFT, lambda left: left.unlink(missing_ok=True))
+        write_rows(place / FITS / fit.folder / ROWS_FILE, fit.rows)
+    wanted = {fit.folder for fit in drawn.fits}
+    for old in _fits_in(place):
+        if old.name not in wanted:
+            shutil.rmtree(old)
+    atomic.write_text(place / COMMANDS, "".join(f"{line}\n" for line in lines))
+    atomic.write_text(place / SLURM, _slurm(drawn, place))
+    atomic.write_text(place / MANIFEST, json.dumps(_manifest(drawn, place, config), indent=1) + "\n")
+
+
+def _fits_in(place: Path) -> list[Path]:
+    """Return the folders of fits that a draw wrote; links, files and folders of other names are somebody else's."""
+    if not (place / FITS).is_dir():
+        return []
+    return [path for path in (place / FITS).iterdir() if _FOLDER.fullmatch(path.name) and not _is_other(path)]
+
+
+def _is_other(path: Path) -> bool:
+    """Whether a path is there and no folder of its own, such as a link to one."""
+    return os.path.lexists(path) and (path.is_symlink() or not path.is_dir())
+
+
+def _check_place(place: Path, wanted: Collection[str], *, overwrite: bool) -> None:
+    """Refuse a folder that is neither new nor that of a draw, and links in the place of the folders of one."""
     if place.exists() and not place.is_dir():
         raise InputError("--out", "a folder", f"{place}, which is a file", "name another")
-    names = {path.name for path in place.iterdir()} if place.is_dir() else set()
-    held = {name for name in names if not name.startswith(_SCRATCH)}
-    if held - _OWN:
-        received = f"{place}, which holds {min(held - _OWN)}"
+    names = {path.name for path in place.iterdir() if path.name[0] != "."} if place.is_dir() else set()
+    if not names:
+        return
+    if names - _OWN:
+        received = f"{place}, which holds {min(names - _OWN)}"
         raise InputError("--out", "a new folder, or that of an earlier draw", received, "name another")
-    if held - {".lock"} and not overwrite:
-        hint = "name another, or add --overwrite: fits that stay the same keep their outputs"
-        raise InputError("--out", "a new folder", f"{place}, which exists", hint)
+    content = _content(place)
+    if content is None:
+        received = f"{place}, which holds {min(names)} and no {MANIFEST} of a draw"
+        raise InputError("--out", "a new folder, or that of an earlier draw", received, "name another")
+    for path in (place / FITS, *(place / FITS / name for name in wanted)):
+        if _is_other(path):
+            received = f"{path}, which is {'a link' if path.is_symlink() else 'a file'}"
+            raise InputError("--out", "folders of its own, since links are not followed", received, "name another")
+    if overwrite or (content.get("unfinished") is True and not _loses(place, wanted)):
+        return
+    hint = "name another, or add --overwrite: fits that stay the same keep their outputs"
+    raise InputError("--out", "a new folder", f"{place}, which exists", hint)
+
+
+def _loses(place: Path, wanted: Collection[str]) -> bool:
+    """Whether a fit would be removed that has begun."""
+    others = [path for path in _fits_in(place) if path.name not in wanted]
+    return any((path / LOG).exists() or next((path / "out").glob("*"), None) is not None for path in others)
+
+
+def _content(place: Path) -> dict[str, Any] | None:
+    """Return what the manifest of a draw says, whole or not; None where there is none of a draw."""
+    try:
+        content = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) and content.get("format") == _FORMAT else None
 
 
 def _left(drawn: Drawn, fit: Fit, place: Path) -> Path:
@@ -293,6 +345,9 @@ def read(place: Path) -> Manifest:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != _FORMAT:
             raise ValueError(f"format {content['format']!r:.40}")
+        if content.get("unfinished") is True:
+            hint = "run miaudit draw again, with --overwrite if it asks for it: outputs that are there are kept"
+            raise InputError("folder", "a whole draw", f"{place}, whose draw was stopped half-way", hint)
         files = {str(name): str(digest) for name, digest in content["files"].items()}
         decides = {str(name): str(digest) for name, digest in content["decides"].items()}
         folders = tuple(str(fit["folder"]) for fit in content["fits"])
@@ -301,6 +356,8 @@ def read(place: Path) -> Manifest:
     except (FileNotFoundError, NotADirectoryError):
         hint = "miaudit draw CONFIG --out FOLDER makes one"
         raise InputError("folder", f"a folder of fits, with {MANIFEST}", str(place), hint) from None
+    except InputError:
+        raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         received = f"{path}, which is none ({one_line(f'{type(error).__name__}: {error}')[:80]})"
         raise InputError("folder", f"a whole {MANIFEST} of a draw", received, "draw again into a new folder") from error
@@ -369,8 +426,10 @@ def gather(
 def _scratch(place: Path) -> Iterator[Path]:
     """A folder for outputs in one form, on the disk of the fits, or where temporary files go if that is read-only."""
     folder = place if os.access(place, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=folder) as store:
-        yield Path(store)
+    if folder is not None:
+        atomic.sweep(folder, rf"\{_SCRATCH}{atomic.RANDOM}", lambda left: shutil.rmtree(left, ignore_errors=True))
+    with atomic.scratch(_SCRATCH, folder) as store:
+        yield store
 
 
 def require_same(drawn: Drawn, manifest: Manifest) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -49,14 +49,21 @@ def commit(
     from miaudit.io import sealed_coins
 
     secret_path, public_path = out / "coins.secret.json", out / "coins.commitment.json"
-    for path in (secret_path, public_path):
-        if path.exists():
-            raise InputError("--out", "a folder without coins", f"{path}, which exists", "name another folder")
+    if public_path.exists():
+        raise InputError("--out", "a folder without coins", f"{public_path}, which exists", "name another folder")
     if records is not None and not records.is_file():
         raise InputError("--list", "an existing file", str(records), "check the spelling")
     listed = None if records is None else sealed_coins.of_file(records)
-    secret = sealed_coins.Secret.new(coins=coins, runs=runs, records=listed, by=by, about=about)
-    secret.write(secret_path)
+    wanted: dict[str, Any] = {"coins": coins, "runs": runs, "records": listed, "by": by, "about": about}
+    if secret_path.exists():  # of a run that stopped before it wrote the commitment, which nobody has seen
+        secret = sealed_coins.Secret.read(secret_path)
+        other = next((name for name, value in wanted.items() if getattr(secret.commitment, name) != value), None)
+        if other is not None:
+            received = f"{secret_path}, which exists, with another {other}"
+            raise InputError("--out", "a folder without coins", received, "name another folder")
+    else:
+        secret = sealed_coins.Secret.new(**wanted)
+        secret.write(secret_path)
     secret.commitment.write(public_path)
     say(
         f"Secret: {secret_path}; keep it, and show it to nobody before the scores are in\n"

@@ -29,7 +29,8 @@ def draw(
         bool,
         typer.Option(
             "--overwrite",
-            help="Replace an earlier draw there. Fits that are the same keep their outputs; others are removed.",
+            help="Replace an earlier draw there. Fits that are the same keep their outputs; other folders of fits are "
+            "removed, and nothing else.",
             rich_help_panel=OUTPUT,
         ),
     ] = False,

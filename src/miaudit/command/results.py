@@ -13,7 +13,7 @@ import typer
 
 from miaudit import __version__
 from miaudit.command.terminal import columns, complain, progress, say, say_json, table, tell
-from miaudit.errors import InputError, one_line
+from miaudit.errors import InputError, MiauditError, one_line
 from miaudit.metrics import definition
 from miaudit.metrics.definition import at_least, at_most, percent, written
 
@@ -80,21 +80,17 @@ def deliver(
     json: bool,
     besides: str = "",
     exit_code: int | None = None,
-    release: Callable[[Path], None] | None = None,
+    beside: str = "",
 ) -> NoReturn:
     """Write the folder, if there is one, tell standard output, and exit with the code of the findings.
 
     ``said`` puts them into lines of text, ``besides`` names other files that were written, ``exit_code`` stands in for
-    the findings' own, ``release`` writes a synthetic table into the folder.
+    the findings' own. ``beside`` names a release that is in the folder already: whatever stops its page is then a note.
     """
     if out is not None:
-        from miaudit.report import index_page, kinds
-
-        with progress("", meanwhile="page and figures"):
-            undrawn = kinds.write(found, out, overwrite=overwrite, release=release)
-            index_page.refresh(out)
+        undrawn = _written(found, out, overwrite=overwrite, beside=beside)
         if undrawn:
-            complain(f"note: {undrawn}")
+            complain(f"note: {one_line(undrawn)}")
     if json:
         say_json(found.to_json())
     else:
@@ -102,6 +98,25 @@ def deliver(
         if out is not None:
             say(f"\n{besides}Report: {out / 'report.html'}")
     raise typer.Exit(found.exit_code if exit_code is None else exit_code)
+
+
+def _written(found: FindingsRecord, out: Path, *, overwrite: bool, beside: str) -> str:
+    """Write findings, page and figures; return why something of it is missing."""
+    from miaudit.report import index_page, kinds
+
+    try:
+        with progress("", meanwhile="page and figures"):
+            undrawn = kinds.write(found, out, overwrite=overwrite)
+            index_page.refresh(out)
+    except Exception as error:
+        if not beside:
+            raise
+        why = str(error) if isinstance(error, MiauditError) else f"{type(error).__name__}: {error}"
+        if not (out / kinds.FINDINGS).exists():
+            kinds.write_findings(found, out)
+        again = f"the page can be drawn later: {shlex.join(['miaudit', 'report', str(out)])}"
+        return f"{beside} is written, and its page is not ({why}); {again}"
+    return undrawn
 
 
 def write_evidence(collected: Collected, out: Path) -> None:

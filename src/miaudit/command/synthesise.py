@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import filecmp
 import shlex
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from miaudit.command.options import Json, Overwrite
 from miaudit.command.results import check_free, deliver, repeat
-from miaudit.command.terminal import progress, say
-from miaudit.errors import missing_modules, one_line, pip_line
+from miaudit.command.terminal import complain, progress, say
+from miaudit.errors import MiauditError, missing_modules, one_line, pip_line
 from miaudit.metrics.definition import at_most
 
 if TYPE_CHECKING:
     from miaudit.findings.release import SynthesisFindings
+    from miaudit.synthesis.generators.entered_release import EnteredRelease
+    from miaudit.synthesis.generators.publication import Publication
     from miaudit.synthesis.generators.recipe import Recipe
+    from miaudit.synthesis.generators.release import Release
+    from miaudit.synthesis.schema import Table
 
 _STEM = "synthetic"
 _CONFIG = "A YAML file, docs/synthesis.md has every key; or a table (.csv, .parquet) for which to draft one."
@@ -35,7 +43,11 @@ def synthesise(
     json: Json = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Check everything, say what would be claimed, train nothing, write nothing."),
+        typer.Option(
+            "--dry-run",
+            help="Check everything, try the judgement, say what would be claimed; train nothing, write nothing. Exit "
+            "code 4: the judgement would fail.",
+        ),
     ] = False,
 ) -> None:
     """Make a synthetic table from a private one along a causal graph, with a stated privacy guarantee.
@@ -51,11 +63,9 @@ def synthesise(
     least in part; 4: it is not, with what to change, or privacy is "none", and
     nothing answers what the table gives away.
     """
-    import numpy as np
-
     from miaudit.config import draft as drafts
     from miaudit.config import synthesise as synthesise_config
-    from miaudit.synthesis.generators import publication
+    from miaudit.synthesis.generators.entered_release import EnteredRelease
 
     if drafts.is_table(config):
         if json:
@@ -67,34 +77,163 @@ def synthesise(
     settings = synthesise_config.read(config)
     table, plan = settings.read(config.parent)
     if dry_run:
-        with progress("recipes", meanwhile="rehearsal") as told:
-            rng = np.random.default_rng(settings.seed)
-            recipe = plan.settled(table, rng=rng, progress=told)
-        private, _ = publication.set_aside(table, plan, rng)
-        ledger = publication.check(private, plan, recipe)
-        say(_forecast(recipe, len(private), recipe.mechanism(table.schema, plan.graph, len(private))))
-        if ledger is not None and plan.privacy is not None:
-            say(publication.share(ledger))
+        _rehearse(table, plan, settings.seed)
         return
     target = out if out is not None else config.parent / settings.output_dir
     file = target / f"{_STEM}.{settings.release.format}"
     settings.check_kept(config.parent, target)
-    check_free(target, overwrite=overwrite, released=True)
-    rng = np.random.default_rng(settings.seed)
-    seed = {} if plan.privacy else {"seed": "from the operating system" if settings.seed is None else settings.seed}
-    with progress("epochs", meanwhile="noise, sampling, findings") as told:
-        again = repeat(**seed)
-        release, findings = publication.publish(table, plan, rng=rng, file=file.name, repeat=again, progress=told)
-    besides = f"Release: {file} and {file.with_suffix('.json').name}\n"
-    deliver(
-        findings,
-        lambda: text(findings),
-        target,
-        overwrite=overwrite,
-        json=json,
-        besides=besides,
-        release=lambda folder: release.save(folder / file.name),
-    )
+    entered = None if plan.ledger is None else EnteredRelease.of(plan.ledger.path, plan.ledger.label)
+    with nullcontext() if entered is None else entered.held():
+        _Run(settings.seed, table, plan, file, entered, overwrite, json).end()
+
+
+def _rehearse(table: Table, plan: Publication, seed: int | None) -> None:
+    """Check a release, try the judgement of it, and say what would be claimed.
+
+    Raises
+    ------
+    typer.Exit
+        With code 4 where the judgement would fail.
+    """
+    import numpy as np
+
+    from miaudit.synthesis.generators import publication
+
+    rng = np.random.default_rng(seed)
+    with progress("recipes", meanwhile="rehearsal, trial of the judgement") as told:
+        recipe = plan.settled(table, rng=rng, progress=told)
+        private, _ = publication.set_aside(table, plan, rng)
+        ledger = publication.check(private, plan, recipe)
+        fails = publication.trial(table, plan, recipe, rng=rng)
+    say(_forecast(recipe, len(private), recipe.mechanism(table.schema, plan.graph, len(private))))
+    if ledger is not None and plan.privacy is not None:
+        say(publication.share(ledger))
+    if fails:
+        say(f"The release would not be judged: in a trial with made-up records {fails}.")
+        raise typer.Exit(4)
+
+
+@dataclass(eq=False)
+class _Run:
+    """A release on its way: made, entered, put into its folder, judged, and shown."""
+
+    seed: int | None
+    table: Table
+    plan: Publication
+    file: Path
+    entered: EnteredRelease | None
+    overwrite: bool
+    json: bool
+    placed: bool = False
+
+    def end(self) -> NoReturn:
+        """Make the release, or go on with one that is entered already; then whatever stops the rest is a note."""
+        try:
+            self._show(*(self._stopped() or self._new()))
+        except typer.Exit:
+            raise
+        except Exception as error:
+            why = one_line(str(error) if isinstance(error, MiauditError) else f"{type(error).__name__}: {error}")
+            if not self.placed:
+                self._refuse_entered(why, error)
+                raise
+            again = "" if self.entered is None or self._shown else "; run the same command again for its findings"
+            complain(f"note: {self._release} is written, and the rest failed ({why}){again}")
+            raise typer.Exit(4) from error
+
+    def _refuse_entered(self, why: str, error: Exception) -> None:
+        """Say of a release that is entered, and could not be put into its folder, where it is."""
+        left = None if self.entered is None else self.entered.table
+        if left is not None:
+            raise MiauditError(
+                f"{why} (the release is entered in the ledger, and kept whole as {left}; run the same command again, "
+                "with another --out if need be: nothing more is spent)"
+            ) from error
+
+    @property
+    def _release(self) -> str:
+        return f"the release {self.file} and {self.file.with_suffix('.json').name}"
+
+    @property
+    def _there(self) -> bool:
+        """Whether the table that is entered is in its folder."""
+        left = None if self.entered is None else self.entered.table
+        return left is not None and self.file.is_file() and filecmp.cmp(left, self.file, shallow=False)
+
+    @property
+    def _shown(self) -> bool:
+        from miaudit.report.kinds import FINDINGS
+
+        return (self.file.parent / FINDINGS).exists()
+
+    def _new(self) -> tuple[SynthesisFindings, str]:
+        """Make the release and judge it."""
+        import numpy as np
+
+        from miaudit.synthesis.generators import publication
+
+        check_free(self.file.parent, overwrite=self.overwrite, released=True)
+        rng = np.random.default_rng(self.seed)
+        shown = "from the operating system" if self.seed is None else self.seed
+        again = repeat(**({} if self.plan.privacy else {"seed": shown}))
+        options: dict[str, Any] = {"file": self.file.name, "repeat": again, "keep": self._keep}
+        with progress("epochs", meanwhile="noise, sampling, findings") as told:
+            return publication.publish(self.table, self.plan, rng=rng, progress=told, **options)[1], ""
+
+    def _keep(self, release: Release, enter: Callable[[], None]) -> None:
+        """Write the release beside the ledger, enter it, and put it into its folder."""
+        own = self.entered
+        if own is None:
+            self._place(lambda folder: release.save(folder / self.file.name), enter)
+            return
+        own.write(release, self.file.name)
+        try:
+            self._place(own.link_into, enter)
+        except Exception:
+            if not own.is_entered:
+                raise
+            self._place(own.link_into)  # once more, now that it is entered; else the next run does
+
+    def _place(self, fill: Callable[[Path], None], enter: Callable[[], None] | None = None) -> None:
+        """Put the release into its folder, where the very same one is no reason to refuse."""
+        from miaudit.report.kinds import place_release
+
+        place_release(fill, self.file.parent, overwrite=self.overwrite or self._there, enter=enter)
+        self.placed = True
+
+    def _stopped(self) -> tuple[SynthesisFindings, str] | None:
+        """Go on with a release that a stopped run entered; nothing more is spent."""
+        from miaudit.synthesis.generators import publication
+        from miaudit.synthesis.generators.release import Release
+
+        left = None if self.entered is None else self.entered.table
+        if left is None or self.entered is None:
+            return None
+        self.file = self.file.with_suffix(left.suffix)
+        if self._there and self._shown:
+            self.entered.remove()
+            return None  # nothing of it was missing
+        self._place(self.entered.link_into)
+        findings = publication.resumed(Release.load(left), self.plan, file=self.file.name, repeat=repeat())
+        return findings, "A stopped run had entered this release: its table was kept, and nothing more was spent.\n"
+
+    def _show(self, findings: SynthesisFindings, besides: str) -> NoReturn:
+        """Write findings and page beside the release, and say them."""
+        named = f"{besides}Release: {self.file} and {self.file.with_suffix('.json').name}\n"
+        out = self.file.parent
+        try:
+            deliver(
+                findings,
+                lambda: text(findings),
+                out,
+                overwrite=False,
+                json=self.json,
+                besides=named,
+                beside=self._release,
+            )
+        finally:
+            if self.entered is not None and self._shown:
+                self.entered.remove()
 
 
 def text(findings: SynthesisFindings) -> str:

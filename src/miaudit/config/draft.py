@@ -150,20 +150,36 @@ class Draft:
         return f"{{{MARK}: true" in self.graph
 
     def write(self, folder: Path, table: Path, *, overwrite: bool) -> None:
-        """Write both files into a folder, which is made if it is missing, for those who may read the table."""
+        """Write both files into a folder, which is made if it is missing, for those who may read the table.
+
+        Raises
+        ------
+        InputError
+            If there is another graph, and ``overwrite`` is false; one of a run that stopped before the second file is
+            the same.
+        """
         mode = table.stat().st_mode & 0o666 | 0o600
-        for name, text in ((GRAPH, self.graph), (CONFIG, self.config)):
-            write_text(folder / name, text, mode=mode, replace=overwrite)
+        if (folder / GRAPH).is_file() and not overwrite:
+            if (folder / GRAPH).read_bytes() != self.graph.encode():
+                raise _taken(folder, GRAPH)
+        else:
+            write_text(folder / GRAPH, self.graph, mode=mode, replace=overwrite)
+        write_text(folder / CONFIG, self.config, mode=mode, replace=overwrite)
 
 
 def check_free(folder: Path, *, overwrite: bool) -> None:
-    """Refuse a folder that has one of a draft's files already, which may hold what somebody decided."""
-    for name in (GRAPH, CONFIG):
-        if os.path.lexists(folder / name) and not overwrite:
-            hint = "name another --out, or add --overwrite, which starts again and loses what was changed in it"
-            if (folder / CONFIG).is_file():
-                hint = f"go on with it: miaudit synthesise {shlex.quote(str(folder / CONFIG))} --dry-run; or {hint}"
-            raise InputError("table", f"no draft in {folder} yet", f"its {name}", hint)
+    """Refuse a folder that has a draft already, which may hold what somebody decided."""
+    present = [name for name in (GRAPH, CONFIG) if os.path.lexists(folder / name)]
+    alone = present == [GRAPH] and (folder / GRAPH).is_file()  # of a run that stopped? It is compared
+    if present and not alone and not overwrite:
+        raise _taken(folder, present[0])
+
+
+def _taken(folder: Path, name: str) -> InputError:
+    hint = "name another --out, or add --overwrite, which starts again and loses what was changed in it"
+    if (folder / CONFIG).is_file():
+        hint = f"go on with it: miaudit synthesise {shlex.quote(str(folder / CONFIG))} --dry-run; or {hint}"
+    return InputError("table", f"no draft in {folder} yet", f"its {name}", hint)
 
 
 @dataclass(frozen=True)

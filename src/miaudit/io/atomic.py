@@ -197,6 +197,18 @@ def _temporary(path: Path) -> Iterator[Path]:
             os.close(held)
 
 
+@contextlib.contextmanager
+def scratch(prefix: str, folder: Path | None) -> Iterator[Path]:
+    """Make a folder for temporary files, locked while it exists, so that :func:`sweep` removes what a kill left."""
+    made, held = _held(lambda: tempfile.mkdtemp(prefix=prefix, dir=folder))
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+        if held is not None:
+            os.close(held)
+
+
 def _held(make: Callable[[], str]) -> tuple[Path, int | None]:
     """Make a temporary file or folder and lock it, where there are locks."""
     while True:

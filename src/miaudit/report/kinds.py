@@ -24,6 +24,7 @@ AUDIT = "audit"
 FINDINGS, PAGE, FIGURES = "findings.json", "report.html", "figures"
 RELEASE = ("synthetic.csv", "synthetic.parquet", "synthetic.json")
 Release = Callable[[Path], None]
+_RESULTS = (FINDINGS, PAGE, FIGURES)
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def read(path: str | Path) -> FindingsRecord:
 # -- the folder of results --------------------------------------------------------------------------------------------
 
 
-def write(findings: FindingsRecord, out: str | Path, *, overwrite: bool = False, release: Release | None = None) -> str:
+def write(findings: FindingsRecord, out: str | Path, *, overwrite: bool = False) -> str:
     """Write findings.json, report.html and figures/ (SVG and PNG) into a folder.
 
     All of it is made in a hidden folder first, and takes the place of an earlier audit whole: an error or a kill on the
@@ -116,9 +117,6 @@ def write(findings: FindingsRecord, out: str | Path, *, overwrite: bool = False,
     out : path of a folder, made if it is missing
     overwrite : bool
         Whether an earlier audit there may be replaced, its figures included.
-    release : optional
-        Writes a synthetic table, under the names of ``RELEASE``, into the folder that it is given: it belongs to the
-        findings, and an earlier one is replaced with them.
 
     Returns
     -------
@@ -130,10 +128,52 @@ def write(findings: FindingsRecord, out: str | Path, *, overwrite: bool = False,
     OutputError
         If there is an audit and ``overwrite`` is false, or nothing can be written there.
     """
-    released = release is not None
-    check_free(out, overwrite=overwrite, released=released)
-    names = (*(RELEASE if released else ()), FINDINGS, PAGE, FIGURES)
-    return _publish(findings, Path(out), lambda: _check(Path(out), names, overwrite), release)
+    check_free(out, overwrite=overwrite)
+    return _publish(findings, Path(out), lambda: _check(Path(out), _RESULTS, overwrite))
+
+
+def place_release(
+    fill: Release, out: str | Path, *, overwrite: bool = False, enter: Callable[[], None] | None = None
+) -> None:
+    """Put a synthetic table into a folder, before there are findings of it.
+
+    Parameters
+    ----------
+    fill : writes the table, under the names of ``RELEASE``, into the folder that it is given
+    out, overwrite : as in :func:`write`; an earlier table goes, and with it its findings, page and figures
+    enter : called when all is ready but the last step, which needs no room on the disk
+
+    Raises
+    ------
+    OutputError
+        As :func:`write`; what was there stays.
+    """
+    check_free(out, overwrite=overwrite, released=True)
+    place, owned = Path(out), (*_drawings(), PAGE, FINDINGS, *RELEASE)
+
+    def check() -> None:
+        _check(place, (*RELEASE, *_RESULTS), overwrite)
+        if enter is not None:
+            enter()
+
+    try:
+        atomic.replace_folder(place, owned, fill, check)
+    except OSError as error:
+        raise _unwritable(place, error) from error
+
+
+def write_findings(findings: FindingsRecord, out: str | Path) -> None:
+    """Write findings.json alone, where the page could not be written.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    try:
+        atomic.write_text(Path(out) / FINDINGS, findings.to_json(), replace=False)
+    except OSError as error:
+        raise _unwritable(Path(out), error) from error
 
 
 def rerender(findings: FindingsRecord, out: str | Path, *, overwrite: bool = False) -> None:
@@ -167,7 +207,7 @@ def check_free(out: str | Path, *, overwrite: bool = False, released: bool = Fal
     ``released`` says whether a synthetic table goes there too.
     """
     _recover(Path(out))
-    _check(Path(out), (*(RELEASE if released else ()), FINDINGS, PAGE, FIGURES), overwrite)
+    _check(Path(out), (*(RELEASE if released else ()), *_RESULTS), overwrite)
 
 
 def _recover(out: Path) -> None:
@@ -202,7 +242,7 @@ def _check(out: Path, names: Sequence[str], overwrite: bool) -> None:
     try:
         check_place(out, f"--out {out}", "choose another --out")
         present = [name for name in names if os.path.lexists(out / name)]
-        misplaced = [name for name in present if (out / name).is_dir() != (name == FIGURES)]
+        misplaced = [name for name in present if _is_other(out / name, folder=name == FIGURES)]
     except OSError as error:
         raise _unwritable(out, error) from error
     if present and not overwrite:
@@ -214,11 +254,15 @@ def _check(out: Path, names: Sequence[str], overwrite: bool) -> None:
         raise OutputError(one_line(f"--out {out}: {misplaced[0]} is in the way; move it, or choose another --out"))
 
 
+def _is_other(path: Path, *, folder: bool) -> bool:
+    """Whether something is no file, or no folder, of its own: links to folders are not followed."""
+    return path.is_dir() != folder or (folder and path.is_symlink())
+
+
 def _publish(
     findings: FindingsRecord,
     out: Path,
     check: Callable[[], None],
-    release: Release | None = None,
     *,
     insist: bool = False,
 ) -> str:
@@ -233,21 +277,18 @@ def _publish(
         undrawn = _make(findings, folder)
         if undrawn and insist:
             raise drawing.DrawingError(undrawn)
-        if release is not None:
-            release(folder)
 
     try:
-        atomic.replace_folder(out, _owned(release is not None), make, check)
+        atomic.replace_folder(out, (*_drawings(), PAGE, FINDINGS), make, check)
     except OSError as error:
         raise _unwritable(out, error) from error
     return undrawn
 
 
-def _owned(released: bool) -> tuple[str, ...]:
-    """The files that a set may have, of whatever kind the earlier one was; findings.json last."""
+def _drawings() -> tuple[str, ...]:
+    """The figures that a set may have, of whatever kind the earlier one was."""
     figures = dict.fromkeys(name for kind in KINDS.loaded().values() for name in kind.figures)
-    drawings = (f"{FIGURES}/{name}.{suffix}" for name in figures for suffix in ("svg", "png"))
-    return (*drawings, *(RELEASE if released else ()), PAGE, FINDINGS)
+    return tuple(f"{FIGURES}/{name}.{suffix}" for name in figures for suffix in ("svg", "png"))
 
 
 def _make(findings: FindingsRecord, folder: Path) -> str:

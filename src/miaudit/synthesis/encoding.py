@@ -60,7 +60,7 @@ class Features:
 
     def transform(self, values: FloatArray) -> FloatArray:
         """Return the features (n, p) of rows (n, d) of any table with this schema."""
-        parts = []
+        parts = [np.empty((len(values), 0))]
         for i, j in enumerate(self.columns):
             column, given = self.schema.columns[j], values[:, j]
             missing = np.isnan(given)

@@ -30,6 +30,8 @@ Category = str | int | float
 
 TABLE_SUFFIXES = (".csv", ".parquet")
 _KINDS = ("binary", "categorical", "ordinal", "continuous")
+_MOST_WHOLE = 2**63
+_NEAR = 1e-6  # of a step between rounded values, for ends of a range that floating point moved
 MARK = "unchecked"  # of a drafted column whose values were read off the private table; such a schema is refused
 _KEYS = ("name", "names", "kind", "categories", "low", "high", "missing", "decimals", MARK)
 
@@ -479,7 +481,7 @@ def _encoded(series: pl.Series, column: Column) -> FloatArray:
         if not isinstance(series.dtype, pl.String | pl.Categorical | pl.Enum) and not series.dtype.is_integer():
             allowed = "text, as its categories are"
             raise InputError(column.name, allowed, f"a column of type {series.dtype}", "read it as text")
-        given: list[Any] = series.cast(pl.String).to_list()
+        given: list[Any] = [value or None for value in series.cast(pl.String).to_list()]  # no category is empty
         known: dict[Any, int] = {category: i for i, category in enumerate(column.categories)}
     else:
         given = [None if math.isnan(value) else value for value in _numbers(series, column).tolist()]
@@ -502,6 +504,9 @@ def _numbers(series: pl.Series, column: Column) -> FloatArray:
 
     if series.dtype == pl.Null:
         return np.full(len(series), np.nan)
+    if series.dtype == pl.String:  # as numbers are where empty ones are quoted
+        numbers = series.replace("", None).cast(pl.Float64, strict=False)
+        series = numbers if numbers.null_count() == (series.is_null() | (series == "")).sum() else series
     if series.dtype == pl.String:  # of a private table: a message names none of its values
         received, step = cells.not_numbers(series.drop_nulls().to_numpy(), shown=False)
         raise InputError(column.name, "numbers", received, f"{step}; or declare categories")
@@ -519,8 +524,11 @@ def _decoded(values: FloatArray, column: Column) -> pl.Series:
 
     gone = np.isnan(values)
     if column.kind == "continuous":
-        digits = column.decimals
-        shown = values if digits is None else np.clip(np.round(values, digits), column.low, column.high)
+        shown = _rounded(values, column)
+        if column.decimals == 0 and np.array_equal(shown, np.round(shown), equal_nan=True):  # 79 and not 79.0
+            whole = [None if lost else int(value) for value, lost in zip(shown.tolist(), gone.tolist(), strict=True)]
+            if all(value is None or abs(value) < _MOST_WHOLE for value in whole):
+                return pl.Series(column.name, whole, dtype=pl.Int64)
         return pl.Series(column.name, shown.tolist(), dtype=pl.Float64).fill_nan(None)
     kind: Any = pl.Float64
     if isinstance(column.categories[0], str):
@@ -530,6 +538,23 @@ def _decoded(values: FloatArray, column: Column) -> pl.Series:
     codes = np.where(gone, 0, values).astype(np.int64).tolist()
     shown_ = [None if lost else column.categories[code] for code, lost in zip(codes, gone.tolist(), strict=True)]
     return pl.Series(column.name, shown_, dtype=kind)
+
+
+def _rounded(values: FloatArray, column: Column) -> FloatArray:
+    """Return numbers (n,) with the decimals of their column: of its range the nearest ones that have no more."""
+    digits = column.decimals
+    if digits is None:
+        return values
+    assert column.low is not None and column.high is not None  # noqa: S101 - by its check
+    scale = 10.0**digits
+    low, high = column.low, column.high
+    if max(abs(low), abs(high)) * scale < 2**53:
+        low = max(low, math.ceil(low * scale - _NEAR) / scale)
+        high = min(high, math.floor(high * scale + _NEAR) / scale)
+    if low > high:  # the range holds no number of so few decimals
+        low, high = column.low, column.high
+    fine = np.abs(values) < 2**53 / scale  # others have no digits beyond
+    return np.asarray(np.clip(np.where(fine, np.round(np.where(fine, values, 0.0), digits), values), low, high))
 
 
 def _is_number(value: object) -> bool:

@@ -116,10 +116,13 @@ class Benchmark:
         Raises
         ------
         InputError
-            For tables with different schemas, unknown names, or no attribute that qualifies.
+            For tables with different schemas, or of one column, unknown names, or no attribute that qualifies.
         """
         if train.schema != test.schema:
             raise InputError("test", "the schema of the training table", "another one", "read both with one schema")
+        if len(train.schema) < 2:
+            hint = "give a table of several columns: each target is predicted from the others"
+            raise InputError("targets", "an attribute and others to predict it from", "one column", hint)
         for name in classifiers:
             classifier(name, seed=0)
         cut_of = {name: _cut(train, name) for name in train.schema.names}

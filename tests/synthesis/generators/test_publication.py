@@ -229,14 +229,17 @@ def test_the_command_spends_one_budget_through_links(folder: Path, tmp_path_fact
     assert isinstance(gone.exception, InputError) and "ledger.lock remembers" in str(gone.exception)
 
 
-def test_a_killed_training_stays_paid_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_a_training_that_stops_shows_nothing_and_costs_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    def stops(*_: object, **__: object) -> None:
+        raise error
 
-    monkeypatch.setattr(publication.Recipe, "fit_many", killed)
-    with pytest.raises(KeyboardInterrupt):
+    monkeypatch.setattr(publication.Recipe, "fit_many", stops)
+    with pytest.raises(error):
         published(folder)
-    assert len(ledger.read(folder / "ledger.json").entries) == 1  # type: ignore[union-attr]
+    assert not (folder / "ledger.json").exists()
 
 
 @pytest.mark.long
@@ -312,6 +315,16 @@ def test_a_dry_run_says_and_writes_nothing(folder: Path, command: Any) -> None:
     assert sorted(folder.iterdir()) == before and "of the ledger's budget of" in result.output
     change(folder, privacy="none", ledger=None)
     assert "nothing would be claimed" in command(folder / "synthesise.yaml", "--dry-run").output
+
+
+def test_a_dry_run_tries_the_judgement(folder: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise ValueError("a value")
+
+    monkeypatch.setattr(publication.usefulness, "judged", fails)
+    result = command(folder / "synthesise.yaml", "--dry-run")
+    assert result.exit_code == 4 and "would not be judged: in a trial with made-up records the" in result.output
+    assert not (folder / "ledger.json").exists()
 
 
 def test_a_dry_run_refuses_what_the_run_would_refuse(folder: Path, command: Any) -> None:
@@ -445,21 +458,30 @@ def test_without_records_to_judge_by_nothing_is_judged_useful(folder: Path) -> N
         publication.publish(table.subset(np.arange(0)), free, rng=np.random.default_rng(0))
 
 
-def test_what_goes_wrong_after_the_ledger_says_that_it_is_paid_for(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("fidelity", "status"), [("public", "unjudged"), ("private", None)])
+def test_a_judgement_that_fails_is_a_note(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, fidelity: str, status: str | None
 ) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise ValueError("the value 63 of Mrs Smith")
+
+    change(folder, fidelity=fidelity)
+    monkeypatch.setattr(publication.usefulness, "judged", fails)
+    monkeypatch.setattr(publication.fidelity_of, "fidelity", fails)
+    kept = []
     table, plan = synthesise_config.read(folder / "synthesise.yaml").read(folder)
 
-    def fails(*_: object, **__: object) -> None:
-        raise MemoryError
+    def keep(release: Release, enter: Any) -> None:
+        assert not (folder / "ledger.json").exists()
+        enter()
+        kept.append(release)
 
-    monkeypatch.setattr(publication.Release, "of", fails)
-    with pytest.raises(
-        MiauditError, match=r"out of memory \(release 'first release' is entered in ledger.json and stays"
-    ):
-        publication.publish(table, plan, rng=np.random.default_rng(0))
-    with pytest.raises(InputError, match=r"received 'first release', entered 20.*paid for all the same"):
-        publication.publish(table, plan, rng=np.random.default_rng(0))
+    release, findings = publication.publish(table, plan, rng=np.random.default_rng(0), keep=keep)
+    assert kept == [release] and (findings.useful.status if findings.useful else None) == status
+    assert "was not measured: the judgement failed (ValueError)" in findings.notes[-1]
+    assert "Smith" not in findings.to_json() and "Judged by" not in " ".join(findings.notes)
+    assert synthesis_page.page(findings) and findings.guarantee is not None
+    assert findings.exit_code == (0 if status is None else 4)
 
 
 def test_a_release_of_too_many_numbers_is_refused_before_it_is_paid_for(folder: Path) -> None:

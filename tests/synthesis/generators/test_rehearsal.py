@@ -19,7 +19,7 @@ GRAPH = CausalGraph(SCHEMA, None, [("a", "b"), ("a", "c"), ("b", "c")])
 
 
 def test_a_world_follows_the_graph_and_has_effects() -> None:
-    world = rehearsal._world(GRAPH, np.random.default_rng(0))
+    world = rehearsal.simulated_world(GRAPH, np.random.default_rng(0))
     parents = {law.column: sorted(i for own in law.sets for i in own) for law in world.laws}
     assert parents == {0: [], 1: [0], 2: [0, 1]}
     rng = np.random.default_rng(0)
@@ -42,7 +42,7 @@ def test_a_network_is_rehearsed_as_long_as_noisy_and_as_large_as_it_will_be(
         return [None]
 
     monkeypatch.setattr(Recipe, "fit_many", watched)
-    world = rehearsal._world(GRAPH, np.random.default_rng(0))
+    world = rehearsal.simulated_world(GRAPH, np.random.default_rng(0))
     short = rehearsal._short(Recipe("vae", GeneratorConfig(), privacy), records)
     for recipe in (short[0], *rehearsal._longer(short[1], records), *rehearsal._around(short[2], records)[:1]):
         rng = np.random.default_rng(0)
@@ -128,7 +128,7 @@ def test_a_rehearsed_network_is_better_than_the_paper_s_rate() -> None:
     options: dict = {"methods": ("vae",), "records": 1_000, "rng": rng}
     found = rehearsal.rehearsed(world.graph, privacy, **options)
     table, errors = world.sample(1_000, rng=rng), []
-    inside = rehearsal._world(world.graph, rng)
+    inside = rehearsal.simulated_world(world.graph, rng)
     for recipe in (found, Recipe("vae", GeneratorConfig(epochs=50), privacy)):
         made = recipe.fit_many([table], world.graph, rng=rng, repeatable=True)[0]
         errors.append(rehearsal._distance(made.sample(4_000, rng=rng), world.sample(4_000, rng=rng), inside))

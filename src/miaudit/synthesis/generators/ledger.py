@@ -1,9 +1,9 @@
 """A ledger of what was released of one private table: each release adds to what all of them give away together.
 
-A file beside the private table, in JSON. A release is entered before its training looks at the table, so that a killed
-run stays paid for, and is refused if all releases together would exceed the budget that was fixed with the first. The
-composition holds however the trainings of later releases use earlier ones; their noise and epochs, though, must be
-planned and not chosen after a look at what earlier releases showed.
+A file beside the private table, in JSON. A release is refused if all releases together would exceed the budget that was
+fixed with the first. It is entered once it is made, and before anything of it is shown: a run that fails or is killed
+before shows nothing, and costs nothing. The composition holds however the trainings of later releases use earlier ones;
+their noise and epochs, though, must be planned and not chosen after a look at what earlier releases showed.
 
 Each entry holds the digest of what stands before it, the first that of table and budget, and the lock beside the ledger
 remembers the digest of the last. So a ledger that was edited, cut short, replaced by an older one or deleted is seen.
@@ -12,6 +12,7 @@ Who copies, or writes anew, both files is not.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -107,7 +108,7 @@ class Ledger:
         used = next((entry for entry in self.entries if entry.label == label), None)
         if used is not None:
             when = f", entered {used.entered}" if used.entered else ""
-            hint = "choose another; if that run was stopped, its release is paid for all the same"
+            hint = "choose another label; one label is one table"
             raise InputError("label", "a name of its own for each release", f"{label!r}{when}", hint)
         other = next((e for e in self.entries if e.mechanism is not None and e.neighbours != neighbours), None)
         if other is not None and mechanism is not None:
@@ -198,7 +199,7 @@ def spend(
     budget: Claim | None = None,
     neighbours: Neighbours = _USUAL,
 ) -> Ledger:
-    """Enter a release before its training starts, and return the ledger with it.
+    """Enter a release before anything of it is shown, and return the ledger with it.
 
     Parameters
     ----------
@@ -225,11 +226,12 @@ def spend(
                 left.unlink(missing_ok=True)
             ledger = place.read(lock) or Ledger(table, budget, ())
             more = _grown(ledger, table, label, mechanism, budget, neighbours)
-            # The ledger is written between the two: one that is an entry ahead of its lock comes of a crash before this
-            # function returned, so before any training, and is one entry more to pay for; one behind was cut short.
+            # The ledger is written between the two: one that is an entry ahead of its lock comes of a crash, or a full
+            # disk, and is one entry more to pay for; one behind was cut short.
             _remember(lock, ledger)
             write_json(place.ledger, more.to_mapping())
-            _remember(lock, more)
+            with contextlib.suppress(OSError):  # it is entered: on a full disk the next release is what remembers it
+                _remember(lock, more)
             return more
     except OSError as error:
         raise OutputError(one_line(f"ledger {path}: cannot be written ({error.strerror or error})")) from error

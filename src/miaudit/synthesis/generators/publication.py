@@ -1,9 +1,12 @@
-"""From a private table to a release and its findings: ledger first, then training, sampling, and what is said of it."""
+"""From a private table to a release and its findings: made, entered in the ledger, kept; and only then judged.
+
+What can fail before the table is written costs nothing, since nothing of it is shown. What can fail afterwards, such as
+the judgement, adds to a table that is there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -27,10 +30,11 @@ from miaudit.findings.release import (
 )
 from miaudit.metrics.definition import at_least, at_most
 from miaudit.synthesis import fidelity as fidelity_of
-from miaudit.synthesis.generators import fitting, usefulness
+from miaudit.synthesis.generators import fitting, rehearsal, usefulness
 from miaudit.synthesis.generators import ledger as ledgers
 from miaudit.synthesis.generators.generator import Generator, Method
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Neighbours, Privacy
+from miaudit.synthesis.generators.private_tables import over
 from miaudit.synthesis.generators.recipe import Config, Progress, Recipe
 from miaudit.synthesis.generators.release import Release
 from miaudit.synthesis.graph import CausalGraph
@@ -61,6 +65,8 @@ _SEED = (
     "The noise came from the operating system, apart from all random numbers that are published or could be repeated: "
     "no seed gives it again."
 )
+
+Keep = Callable[[Release, Callable[[], None]], None]
 
 
 @dataclass(frozen=True)
@@ -136,6 +142,7 @@ def publish(
     file: str = "synthetic.csv",
     repeat: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
+    keep: Keep | None = None,
 ) -> tuple[Release, SynthesisFindings]:
     """Make a generator, draw a release, and say what is claimed and proved of it, and whether it is any good.
 
@@ -147,6 +154,12 @@ def publish(
     file : what the synthetic table will be called
     repeat : what the findings say of how to repeat it
     progress : told (finished, all) epochs, or recipes of a rehearsal
+    keep : takes the release, and a function that enters it in the ledger; called before anything judges the release.
+        It writes the release where nobody takes it for one, enters it, and puts it in its place
+
+    Returns
+    -------
+    The release and its findings. A judgement that fails is a note of the findings.
 
     Raises
     ------
@@ -158,31 +171,109 @@ def publish(
     private, aside = set_aside(table, publication, split)
     advice = _on_epsilon(private, publication, recipe, check(private, publication, recipe))
     records = _released(private, publication, recipe)
-    entered = _entered(private, publication, recipe)  # after the check: what cannot be made costs nothing
-    with _paid(publication.ledger):
-        generator = recipe.fit_many(
-            [private], publication.graph, rng=learn, public=_watched(publication, recipe), progress=progress
-        )[0]
-        release = Release.of(generator, records, rng=draw)
+    generator = recipe.fit_many(
+        [private], publication.graph, rng=learn, public=_watched(publication, recipe), progress=progress
+    )[0]
+    release = Release.of(generator, records, rng=draw)
+    held: list[ledgers.Ledger | None] = []
+
+    def enter() -> None:
+        held.append(_entered(private, publication, recipe))
+
+    if keep is None:
+        enter()
+    else:
+        keep(release, enter)
+    try:
         useful, fidelity = _judged(release.table, generator, private, aside, publication, look, advice)
-    guarantee = None if recipe.privacy is None else _guarantee(release, recipe.privacy)
-    findings = SynthesisFindings(
-        text=_statement(guarantee, entered, release.neighbours),
+        notes = _notes(publication, recipe, len(aside))
+    except Exception as error:  # the release is there, whatever a judgement of it meets
+        fidelity, (useful, failed) = None, unjudged(publication, _failed(error))
+        notes = (*_notes(publication, recipe, 0), *failed)
+    return release, _findings(release, publication, held, useful, fidelity, file, notes, repeat)
+
+
+def resumed(
+    release: Release, publication: Publication, *, file: str, repeat: Mapping[str, Any] | None = None
+) -> SynthesisFindings:
+    """Return the findings of a release that is entered and written, and whose run stopped before it was judged.
+
+    It is not judged any more: which private records were set aside is not written down.
+    """
+    assert publication.ledger is not None  # noqa: S101 - what is entered has one
+    ledger = ledgers.read(publication.ledger.path)
+    assert ledger is not None  # noqa: S101 - by the caller
+    method: Method = "vae" if dict(release.parameters).get("method") == "vae" else "tables"
+    notes = _notes_on_privacy(publication, method if release.claim is not None else None)
+    useful, stopped = unjudged(publication, _STOPPED)
+    return _findings(release, publication, [ledger], useful, None, file, (*notes, *stopped), repeat)
+
+
+def _findings(
+    release: Release,
+    publication: Publication,
+    held: Sequence[ledgers.Ledger | None],
+    useful: Usefulness | None,
+    fidelity: Fidelity | None,
+    file: str,
+    notes: tuple[str, ...],
+    repeat: Mapping[str, Any] | None,
+) -> SynthesisFindings:
+    guarantee = _guarantee(release)
+    ledger = held[0] if held else None
+    spent = None if ledger is None else _spent(ledger, None if guarantee is None else guarantee.delta)
+    return SynthesisFindings(
+        text=_statement(guarantee, spent, release.neighbours),
         guarantee=guarantee,
-        spent=entered,
+        spent=spent,
         graph=None if publication.graph is None else _drawn(publication.graph),
-        release=Released(file, records),
-        columns=tuple({"name": column.name, "kind": column.kind} for column in table.schema.columns),
+        release=Released(file, len(release.table)),
+        columns=tuple({"name": column.name, "kind": column.kind} for column in release.schema.columns),
         generator=dict(release.parameters),
         fidelity=fidelity,
-        fidelity_of=None if publication.fidelity == "none" else publication.fidelity,
+        fidelity_of=None if publication.fidelity == "none" or fidelity is None else publication.fidelity,
         useful=useful,
         neighbours="replace-one" if release.neighbours == "replace-one" else None,
-        notes=_notes(publication, recipe, len(aside)),
+        notes=notes,
         source=publication.source,
         repeat=dict(repeat or {}),
     )
-    return release, findings
+
+
+_STOPPED = "the run stopped after the table was written"
+
+
+def unjudged(publication: Publication, why: str) -> tuple[Usefulness | None, tuple[str, ...]]:
+    """Say that a release was not judged and why, as its use and in a note; nothing where no judgement was due."""
+    if publication.fidelity == "none":
+        return None, ()
+    note = f"What the table keeps was not measured: {why}. The table is whole, and its guarantee holds."
+    if publication.fidelity == "private":  # there is no verdict on its use
+        return None, (note,)
+    on = _ASIDE if publication.fidelity == "held-out" else "public records"
+    advice = "compare the table with real records yourself: another release would be another entry in the ledger"
+    return Usefulness("unjudged", f"Not judged: {why}.", on, 0, 0.0, (), (advice,)), (note,)
+
+
+def _failed(error: Exception) -> str:
+    """Say what went wrong in a judgement; only texts of our own, since others may hold values of records."""
+    return f"the judgement failed ({error if isinstance(error, MiauditError) else type(error).__name__})"
+
+
+def trial(table: Table, publication: Publication, recipe: Recipe, *, rng: np.random.Generator) -> str:
+    """Try the judgement with records of a made-up law in the place of the release; return why it fails, or nothing.
+
+    Nothing is learned from the private records for that: the verdict on the made-up records is thrown away.
+    """
+    split, make, look = rng.spawn(3)
+    private, aside = set_aside(table, publication, split)
+    try:
+        world = rehearsal.simulated_world(over(table.schema, publication.graph), make)
+        synthetic = world.sample(min(_released(private, publication, recipe), _MOST_ASIDE), rng=make)
+        _judged(synthetic, world, private, aside, publication, look, {})
+    except Exception as error:  # whatever it is, the run would meet it
+        return _failed(error)
+    return ""
 
 
 def check(table: Table, publication: Publication, recipe: Recipe) -> ledgers.Ledger | None:
@@ -218,21 +309,6 @@ def _released(table: Table, publication: Publication, recipe: Recipe) -> int:
     return publication.records or (len(table) if recipe.privacy is None else recipe.privacy.records)
 
 
-@contextmanager
-def _paid(plan: LedgerPlan | None) -> Iterator[None]:
-    """Say of whatever goes wrong from here on that the release is paid for."""
-    try:
-        yield
-    except (MiauditError, MemoryError) as error:
-        if plan is None:
-            raise
-        problem = str(error) or "out of memory"
-        raise MiauditError(
-            f"{problem} (release {plan.label!r} is entered in {plan.path.name} and stays paid for, though nothing was "
-            "released: the private records may have been looked at)"
-        ) from error
-
-
 def set_aside(table: Table, publication: Publication, rng: np.random.Generator) -> tuple[Table, Table]:
     """Return the records that the release is made of, and those that are set aside to judge it by.
 
@@ -256,16 +332,20 @@ def _watched(publication: Publication, recipe: Recipe) -> Table | None:
     return publication.public if stops else None
 
 
-def _entered(table: Table, publication: Publication, recipe: Recipe) -> Spent | None:
-    """Enter the release in its ledger before the private records are counted or learned from."""
+def _entered(table: Table, publication: Publication, recipe: Recipe) -> ledgers.Ledger | None:
+    """Enter the release in its ledger before anything of it is shown."""
     plan, privacy = publication.ledger, recipe.privacy
     if plan is None:
         return None
     mechanism = recipe.mechanism(table.schema, publication.graph, len(table))
     related: Neighbours = "add-or-remove" if privacy is None else privacy.neighbours
     options: dict[str, Any] = {"mechanism": mechanism, "budget": plan.budget, "neighbours": related}
-    ledger = ledgers.spend(plan.path, table=plan.table, label=plan.label, **options)
-    delta = ledger.budget.delta if ledger.budget is not None else None if privacy is None else privacy.resolved_delta
+    return ledgers.spend(plan.path, table=plan.table, label=plan.label, **options)
+
+
+def _spent(ledger: ledgers.Ledger, delta: float | None) -> Spent:
+    """Say what a ledger holds, at the delta of its budget or else of its last release."""
+    delta = delta if ledger.budget is None else ledger.budget.delta
     total = None if delta is None else ledger.total(delta)
     return Spent(
         table=ledger.table,
@@ -376,9 +456,10 @@ def _halves(table: Table, rng: np.random.Generator) -> tuple[Table, Table]:
     return table.subset(order[:half]), table.subset(order[half:])
 
 
-def _guarantee(release: Release, privacy: Privacy) -> Guarantee:
+def _guarantee(release: Release) -> Guarantee | None:
     claim, bound, facts = release.claim, release.bound, dict(release.parameters)
-    assert claim is not None and bound is not None  # noqa: S101 - the training had privacy
+    if claim is None or bound is None:
+        return None
     limits = EpsilonDelta(claim.value, claim.delta)
     return Guarantee(
         epsilon=claim.value,
@@ -386,9 +467,9 @@ def _guarantee(release: Release, privacy: Privacy) -> Guarantee:
         proved=bound.value,
         accountant=bound.accountant,
         mechanism=str(release.mechanism),
-        records=privacy.records,
+        records=int(facts["records"]),
         noise=float(facts["noise"]),
-        clip=privacy.clip if "clip" in facts else None,
+        clip=float(facts["clip"]) if "clip" in facts else None,
         tpr_limits=tuple((fpr, float(limits.tpr_at_fpr(fpr))) for fpr in _FPR),
     )
 
@@ -421,15 +502,17 @@ def _statement(guarantee: Guarantee | None, spent: Spent | None, neighbours: Nei
     return tuple(lines)
 
 
+def _notes_on_privacy(publication: Publication, method: Method | None) -> tuple[str, ...]:
+    """What must be said with a guarantee of a method; nothing without a guarantee."""
+    if method is None:
+        return ()
+    graph = () if publication.graph is None else (_GRAPH,)
+    people = "The guarantee is for records: a person with several of them is protected less, by the number of records."
+    return (_WHOLE if method == "tables" else _FLOATING, _SEED, *graph, people)
+
+
 def _notes(publication: Publication, recipe: Recipe, aside: int) -> tuple[str, ...]:
-    notes = []
-    if recipe.privacy is not None:
-        notes += [_WHOLE if recipe.method == "tables" else _FLOATING, _SEED]
-        if publication.graph is not None:
-            notes.append(_GRAPH)
-        notes.append(
-            "The guarantee is for records: a person with several of them is protected less, by the number of records."
-        )
+    notes = list(_notes_on_privacy(publication, None if recipe.privacy is None else recipe.method))
     if isinstance(recipe.config, GeneratorConfig) and recipe.config.patience is not None:
         notes.append("Training stopped by public records; the guarantee pays for all epochs nevertheless.")
     if publication.fidelity == "private":

@@ -76,7 +76,7 @@ def rehearsed(
     progress : told (finished, all) recipes
     """
     first, second, judge = rng.spawn(3)
-    world = _world(graph, second)
+    world = simulated_world(graph, second)
     floor = _distance(world.sample(_JUDGED, rng=judge), world.sample(_JUDGED, rng=judge), world)
     told = _Told(progress, len(_RATES) + 1 + len(_CLIPS) + 1)
     tried: list[_Tried] = []
@@ -90,7 +90,7 @@ def rehearsed(
         left_out = "; networks were not tried, since they could gain no more than the difference"
     elif "vae" in methods:
         try:
-            network = _network(graph, _world(graph, first), privacy, records, rng, told, reach)
+            network = _network(graph, simulated_world(graph, first), privacy, records, rng, told, reach)
             tried.append(_Tried(network, _error(network, world, graph, records, judge)))
         except MiauditError as error:  # such as a table of more work than a rehearsal may take
             if len(methods) == 1:
@@ -114,7 +114,7 @@ def _foreseen(recipe: Recipe, graph: CausalGraph, records: int, rng: np.random.G
     if recipe.method != "tables" or len(graph.schema) < 2:
         return ""
     law = over(graph.schema, None) if graph.full and not graph.edges else graph
-    worlds = (_world(law, rng) for _ in range(2 if len(graph.schema) <= _NARROW else 1))
+    worlds = (simulated_world(law, rng) for _ in range(2 if len(graph.schema) <= _NARROW else 1))
     shares = [share for world in worlds if (share := _kept(recipe, world, graph, records, rng)) is not None]
     if not shares:
         return ""
@@ -268,7 +268,7 @@ class _Told:
 # -- worlds -----------------------------------------------------------------------------------------------------------
 
 
-def _world(graph: CausalGraph, rng: np.random.Generator) -> TablesGenerator:
+def simulated_world(graph: CausalGraph, rng: np.random.Generator) -> TablesGenerator:
     """Draw laws over a schema: along the graph, and within its groups along parents drawn at random."""
     plan = TablesPlan(graph, TablesConfig(bins=_BINS), None, _JUDGED)
     laws: list[Law] = []
