@@ -122,6 +122,9 @@ def write_evidence(collected: Collected, out: Path) -> None:
     say("\n".join([repr(collected.evidence), *leaks, *notes, f"\nEvidence: {out}"]))
 
 
+SYSTEM = "from the operating system"  # in the place of a seed
+
+
 @dataclass(frozen=True)
 class BundleWish:
     """What is asked of a bundle: its file, what it shares, whether labels are sealed."""
@@ -156,6 +159,13 @@ class BundleWish:
         return wish
 
     @property
+    def hides_members(self) -> bool:
+        """Whether memberships are kept, so that no seed may repeat their draw."""
+        from miaudit.bundle import sharing
+
+        return sharing.hides_members(sharing.check(self.share), seal=self.seal)
+
+    @property
     def keys(self) -> Path:
         """Where the owner's keys go."""
         from miaudit.bundle.contents import KEY_SUFFIX
@@ -182,6 +192,7 @@ def computed(
 
     chosen = plan if collected.headline is None else replace(plan, headline=collected.headline)
     own, coins = None, collected.coins
+    shown_seed = SYSTEM if bundle is not None and bundle.hides_members else seed
     stages = "metrics, bounds"
     if collected.evidence.design == "zero-run":
         stages = "propensity, overlap, corrected metrics, challenge, bounds"
@@ -195,7 +206,7 @@ def computed(
             "nuisance": own,
             "rng": rng,
             "notes": collected.notes,
-            "repeat": repeat(words, seed=seed, **({"model": model} if model else {})),
+            "repeat": repeat(words, seed=shown_seed, **({"model": model} if model else {})),
             "vulnerability": collected.vulnerability,
             "stability": collected.stability,
             "progress": told,
