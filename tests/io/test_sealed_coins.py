@@ -103,7 +103,7 @@ def test_coins_are_fair_and_independent_between_runs_and_records() -> None:
 
 def test_units_share_a_coin_whatever_they_are_called() -> None:
     unit = np.array(["z", "z", "b", "a", "b"])
-    made = drawn(coins=3, runs=1, about="v5")
+    made = drawn(coins=3, runs=1, about="v7")
     fallen = made.of_run(1)
     assert made.members(1, records=5, unit=unit).tolist() == fallen[[0, 0, 1, 2, 1]].tolist()
     renamed = np.array([{"z": "1", "b": "3", "a": "2"}[name] for name in unit])  # as pseudonyms are

@@ -32,6 +32,7 @@ from miaudit.io.agreed_plan import MOST_SCORES, AgreedPlan
 from miaudit.io.score_digests import in_order, of_scores, runs_of, scores_of_runs
 
 __all__ = [
+    "AgreedPlan",
     "Answer",
     "Coins",
     "Commitment",
