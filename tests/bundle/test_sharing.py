@@ -89,6 +89,9 @@ def test_no_curve_or_histogram_of_hashes_tells_who_has_the_scores(tmp_path):
     found = read(path).findings
     assert [(one.curve, one.distribution) for one in found.scores] == [(None, None)] * 2
     assert "curves and histograms" in read(path).withheld
+    path, examined, *_ = made(tmp_path, design="zero-run", share="hashes", name="zero.zip")
+    assert len(examined.findings.overlap.log_odds.members) > 1
+    assert read(path).findings.overlap.log_odds.members == (1.0,)
 
 
 def test_a_margin_for_each_record_is_no_hash():

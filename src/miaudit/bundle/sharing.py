@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Findings
+from miaudit.metrics.roc import Histogram
 
 Share = Literal["all", "scores", "hashes"]
 SHARES: tuple[Share, ...] = ("all", "scores", "hashes")
@@ -171,8 +172,13 @@ def _of_counts(found: Findings) -> Findings:
     A curve or a histogram says of the record at each score on which side it stands; a command line or a note may name
     the seed of the memberships.
     """
+    overlap = found.overlap
+    if overlap is not None:
+        edges = overlap.log_odds.edges
+        overlap = replace(overlap, log_odds=Histogram((edges[0], edges[-1]), (1.0,), (1.0,)))
     return replace(
         found,
+        overlap=overlap,
         notes=(),
         repeat={name: found.repeat[name] for name in _VERSIONS if name in found.repeat},
         scores=tuple(replace(one, curve=None, distribution=None) for one in found.scores),

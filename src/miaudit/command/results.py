@@ -122,9 +122,6 @@ def write_evidence(collected: Collected, out: Path) -> None:
     say("\n".join([repr(collected.evidence), *leaks, *notes, f"\nEvidence: {out}"]))
 
 
-SYSTEM = "from the operating system"  # in the place of a seed
-
-
 @dataclass(frozen=True)
 class BundleWish:
     """What is asked of a bundle: its file, what it shares, whether labels are sealed."""
@@ -192,7 +189,7 @@ def computed(
 
     chosen = plan if collected.headline is None else replace(plan, headline=collected.headline)
     own, coins = None, collected.coins
-    shown_seed = SYSTEM if bundle is not None and bundle.hides_members else seed
+    seeded = {} if bundle is not None and bundle.hides_members else {"seed": seed}
     stages = "metrics, bounds"
     if collected.evidence.design == "zero-run":
         stages = "propensity, overlap, corrected metrics, challenge, bounds"
@@ -206,7 +203,7 @@ def computed(
             "nuisance": own,
             "rng": rng,
             "notes": collected.notes,
-            "repeat": repeat(words, seed=shown_seed, **({"model": model} if model else {})),
+            "repeat": repeat(words, **seeded, **({"model": model} if model else {})),
             "vulnerability": collected.vulnerability,
             "stability": collected.stability,
             "progress": told,
