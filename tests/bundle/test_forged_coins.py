@@ -25,7 +25,8 @@ from miaudit.bundle import contents, read, record
 from miaudit.bundle.verify import verify
 from miaudit.errors import InputError
 from miaudit.findings.verification import VerificationFindings
-from miaudit.io.sealed_coins import Answer, Coins, Secret
+from miaudit.io.agreed_plan import AgreedPlan
+from miaudit.io.sealed_coins import Answer, Coins, Secret, of_scores
 from miaudit.report.bundle_page import page
 
 N, RUNS = 120, 2
@@ -116,6 +117,12 @@ def flipped(members: list[Any]) -> list[Any]:
     return [first, *members[1:]]
 
 
+def with_answer(coins: Coins, **terms: Any) -> Coins:
+    """The coins of another answer, by a drawer who answers itself, or with whom the auditor agrees afterwards."""
+    assert coins.answer is not None
+    return replace(coins, answer=replace(coins.answer, **terms))
+
+
 FORGED: dict[str, tuple[Callable[[list[Any]], list[Any]], Callable[[Coins], Coins | None], str]] = {
     "a flipped member": (flipped, lambda c: c, "1 of the 120 memberships of run 1 are not the coins .* row 7 "),
     "swapped runs": (lambda m: m[::-1], lambda c: c, "memberships of run 1 are not"),
@@ -129,6 +136,21 @@ FORGED: dict[str, tuple[Callable[[list[Any]], list[Any]], Callable[[Coins], Coin
     "fewer coins": (list, lambda c: replace(c, commitment=replace(c.commitment, coins=N - 1)), "120 .*, and 119 coins"),
     "fewer runs": (list, lambda c: replace(c, commitment=replace(c.commitment, runs=1)), "for 1 runs, and 2 are here"),
     "scores that came later": (list, lambda c: replace(c, scores=("0" * 64,)), "as the drawer signed"),
+    "another plan": (
+        list,
+        lambda c: with_answer(c, plan=AgreedPlan(limits={"auc": 0.6})),
+        "fixed the limits auc=0.6, not surest_members=0.9",
+    ),
+    "another confidence": (
+        list,
+        lambda c: with_answer(c, plan=AgreedPlan(confidence=0.9)),
+        "fixed the confidence 0.9, not 0.95",
+    ),
+    "more scores than the answer allows": (
+        list,
+        lambda c: replace(c, scores=("0" * 64, "1" * 64)),
+        "lists 2 scores, and the answer allows 1",
+    ),
     "coins of others": (list, lambda _: Secret.new(coins=N, runs=RUNS).coins(None), "memberships of run 1 are not"),
 }
 
@@ -168,6 +190,28 @@ def test_who_forged_everything_is_caught_by_what_was_published_and_by_nothing_el
     for digest in (honest.commitment.digest, honest.answer.digest):
         found = verify(path, commitment=digest)
         assert (found.exit_code, found.sealed_coins, "published was" in said(found)) == (3, None, True)
+
+
+def test_a_verification_counts_the_scores_that_were_signed(tmp_path: Path) -> None:
+    """The best of a thousand noise scores: its bundle verifies, says so, and is no concern."""
+    secret, noise = Secret.new(coins=N), np.random.default_rng(3).normal(size=(1000, N))
+    plan = AgreedPlan(limits={"auc": 0.5}, tries=1000)
+    coins = secret.coins(Answer.to(secret.commitment, plan=plan), [of_scores([z]) for z in noise])
+    member = coins.of_run(1)
+    best = max(noise, key=lambda z: float(np.mean(z[member]) - np.mean(z[~member])))
+    held = ma.Evidence(score=best, member=member, design="one-run")
+    statuses = []
+    for given in (coins, None):
+        made = record(held, plan=Plan(bounds=None, limits={"auc": 0.5}), rng=np.random.default_rng(1), coins=given)[1]
+        made.write(tmp_path / "b.zip", overwrite=True)
+        statuses.append(read(tmp_path / "b.zip").findings.verdict.status)
+        found = verify(tmp_path / "b.zip")
+        assert found.status == "verified"
+        assert (found.sealed_coins is not None) is (given is not None)
+        if found.sealed_coins is not None:
+            assert "signed for 1,000 scores, of which 1 is in this audit" in page(found)
+    assert statuses[0] != "flagged"
+    assert statuses[1] == "flagged"  # the control
 
 
 def test_a_single_party_verifies_and_is_said_to_prove_little(tmp_path: Path) -> None:

@@ -205,7 +205,7 @@ def test_a_bundle_of_the_first_format_is_refused_with_a_reason(tmp_path):
     archive.write(path, entries)
     said, _ = measured(path)
     assert "the version that wrote it (miaudit 0.1.0)" in said
-    assert "gives its labels away" in said
+    assert "gives its memberships away" in said
     assert Path(path).is_file()
 
 

@@ -3,6 +3,7 @@
 The control is the honest challenger, whom the owner signed for: the same scores win.
 """
 
+import hashlib
 import json
 from dataclasses import replace
 
@@ -21,9 +22,16 @@ AUC = Plan(headline=Declared("loss"), primary_metric="auc", bounds=None)
 
 
 @pytest.fixture(scope="module")
-def made():
+def recorded():
     _, bundle, keys = record(evidence(), plan=AUC, rng=np.random.default_rng(1), seal=True)
     return bundle, keys
+
+
+@pytest.fixture
+def made(recorded):
+    """The bundle, and keys that have signed nothing."""
+    bundle, keys = recorded
+    return bundle, replace(keys, use=signature.Use())
 
 
 def submission(bundle, scores):
@@ -79,14 +87,14 @@ def without_signature(opening, mine, bundle):
     return replace(opening, submissions=(mine,), signature=b"")
 
 
-def of_two_signatures(opening, mine, bundle):
-    """Secrets of another bit put where the signature has its hash."""
+def of_swapped_parts(opening, mine, bundle):
+    """Values of one place put where another's are asked for."""
     parts = bytearray(opening.signature)
-    parts[:32] = parts[32:64]
+    parts[16:32] = parts[32:48]
     return replace(opening, submissions=(mine,), signature=bytes(parts))
 
 
-FORGED = [forged_list, signed_by_the_cheat, without_signature, of_two_signatures]
+FORGED = [forged_list, signed_by_the_cheat, without_signature, of_swapped_parts]
 
 
 @pytest.mark.thorough
@@ -167,6 +175,62 @@ def test_what_is_no_digest_is_not_signed(made, digest):
         keys.opening(bundle.mark, [digest])
 
 
+def test_signatures_are_those_of_fips_205():
+    """SLH-DSA-SHA2-128f: a key of NIST's (ACVP keyGen, tcId 31), and what the package slh-dsa 0.2.5 signs."""
+    secret, public, root = (
+        bytes.fromhex(text)
+        for text in (
+            "c42bcb3b5a6f331f5cce899253c6d9e2",
+            "a868f1bd5debc12d4c9fad66aabd0a94",
+            "b546df247be4c457f3d467cdfcfabd39",
+        )
+    )
+    assert signature._Key(secret, bytes(16), public).public == public + root
+    for seed, key, signed in (
+        (
+            bytes(32),
+            "531718e336d2a4ebe0b208ae9feba3435d2d7a4c5568512763463253a993c952",
+            "3a599074b2687689f2d1c96d8cb2df5f46f82df288d5d83b5d282ab4b19e1428",
+        ),
+        (
+            b"\x01" * 32,
+            "cc70afa6e41ae2fd585f25a41cb8a009dda1278f68089537e9d99b69691e00af",
+            "61ea030735d3875209ac1532f8baac8cee99e5ac0fb0a35ed1c195a58d44cbb3",
+        ),
+    ):
+        made = signature.sign(seed, b"a message %d" % seed[0])
+        assert signature.public_of(seed).hex() == key
+        assert (len(made), hashlib.sha256(made).hexdigest()) == (signature.BYTES, signed)
+
+
+SECOND = [[], ["cd" * 32], ["ab" * 32, "cd" * 32]]
+
+
+@pytest.mark.parametrize("second", SECOND, ids=len)
+@pytest.mark.parametrize("place", ["memory", "written", "read", "link"])
+def test_a_key_file_opens_once(made, tmp_path, second, place):
+    """The same list may be signed again, as after a kill between the record and the opening; no other."""
+    bundle, keys = made
+    path, first = tmp_path / "k.json", ["ab" * 32]
+    again = keys
+    if place != "memory":
+        keys.write(path)
+        (tmp_path / "link.json").symlink_to(path)
+        again = Keys.read(tmp_path / "link.json") if place == "link" else Keys.read(path)
+    opening = keys.opening(bundle.mark, first)
+    if place == "read":
+        again = Keys.read(path)
+    with pytest.raises(InputError, match="a secret signs once"):
+        again.opening(bundle.mark, second)
+    with pytest.raises(InputError, match="signs once"):
+        again.opening(bytes(32), first)  # of another bundle
+    assert again.opening(bundle.mark, first).signature == opening.signature
+    if place != "memory":
+        assert json.loads(path.read_text())["signed"]["submissions"] == first
+        assert Keys.read(path).opens(bundle.sealed)
+        assert path.stat().st_mode & 0o777 == 0o600
+
+
 def test_signatures_against_every_flipped_bit_of_key_and_message():
     seed = bytes(range(32))
     public, signed = signature.public_of(seed), signature.sign(seed, b"a")
@@ -206,3 +270,32 @@ def test_propensities_that_an_owner_made_of_the_labels_stand_no_bet():
     submitted = challenge.by_propensity(bundle, right, rng=rng).submission
     found = challenge.by_propensity(bundle, right, keys=keys.opening(bundle.mark, [submitted]), rng=rng)
     assert (found.status, found.order) == ("won", challenge.COMMITTED)
+
+
+@pytest.mark.thorough
+@pytest.mark.long
+def test_the_best_of_many_submissions_does_not_win(made):
+    """Of 150 that know nothing new seven won, and each was said to be the first. The control is the best one alone."""
+    bundle, keys = made
+    rng = np.random.default_rng(4)
+    plain = evidence().scores["loss"][keys.order]
+    noisy = [plain + 0.8 * rng.normal(size=N) for _ in range(150)]
+    rows, member = keys.rows, keys.labels
+
+    def auc(z):
+        return np.mean(z[rows][member][:, None] > z[rows][~member][None, :])
+
+    best = max(noisy, key=auc)
+    digests = [submission(bundle, z) for z in noisy]
+    among = judged(bundle, best, keys.opening(bundle.mark, digests))
+    assert (among.status, among.order, among.listed) == ("stands", challenge.COMMITTED, 150)
+    assert "It is one of 150 submissions that the owner signed for, and pays for all of them" in among.text
+    assert "first challenge" not in among.text
+    alone = judged(bundle, best, replace(keys, use=signature.Use()).opening(bundle.mark, [submission(bundle, best)]))
+    assert alone.listed == 1
+    assert "the only submission" in alone.text
+    assert among.difference["low"] < alone.difference["low"]
+    assert ("Alone it would be ahead" in among.text) is (alone.difference["low"] > 0)
+    strong = attack(2.5)[keys.order]  # what is really stronger wins among them all the same
+    listed = replace(keys, use=signature.Use()).opening(bundle.mark, [*digests, submission(bundle, strong)])
+    assert judged(bundle, strong, listed).status == "won"

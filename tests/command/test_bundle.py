@@ -14,7 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
+import miaudit.bundle as bundles
 from miaudit.bundle import read
 from miaudit.bundle.sealing import Keys
 from miaudit.report import kinds
@@ -123,6 +125,55 @@ def test_who_submits_after_the_opening_wins_nothing(place: Path, run: Run) -> No
         assert out.startswith("Nothing is decided: order unknown.")
         assert kinds.read(place / "late" / "findings.json").order == "order unknown"
         assert "Submission: order unknown" in (place / "late" / "report.html").read_text()
+
+
+def test_a_key_file_is_used_once_and_the_same_opening_is_signed_again(place: Path, run: Run) -> None:
+    run(*QUICK, "--json", "--bundle", "b.zip", "--seal")
+    unseal = ("unseal", "b.zip", "--key", "b.key.json")
+    (place / "there.json").write_text("{}")
+    code, _, err = run(*unseal, "--submission", "b" * 64, "--out", "there.json")  # signs nothing
+    assert (code, "an opening is there already" in err) == (1, True)
+    assert run(*unseal, "--submission", "a" * 64)[0] == 0
+    for given in ((), ("--submission", "b" * 64), ("--submission", "a" * 64, "--submission", "b" * 64)):
+        code, out, err = run(*unseal, *given, "--out", "again.json")
+        assert (code, out, err.count("\n"), "a secret signs once" in err) == (1, "", 1, True)
+        assert not (place / "again.json").exists()
+    assert run(*unseal, "--submission", "a" * 64, "--out", "same.json")[0] == 0
+    assert (place / "same.json").read_bytes() == (place / "b.opening.json").read_bytes()
+
+
+HIDDEN = {
+    "target": {"kind": "sklearn", "estimator": "sklearn.tree:DecisionTreeClassifier"},
+    "data": {"path": "d.npz", "x": "x", "y": "y"},
+    "evaluation": {"seed": 7},
+    "privacy": {"bounds": False},
+}
+
+
+@pytest.mark.parametrize("share", ["scores", "hashes"])
+def test_memberships_of_a_run_that_shares_hashes_follow_from_no_seed(
+    share: str, place: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not from that of the configuration, which anybody may guess; the control shares them anyway."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 2))
+    np.savez(place / "d.npz", x=x, y=(x[:, 0] + rng.normal(size=300) > 0).astype(int))
+    (place / "c.yaml").write_text(yaml.safe_dump(HIDDEN))
+    assert run("collect", "c.yaml", "--out", "e.npz")[0] == 0
+    of_seed, kept = np.load(place / "e.npz")["member"], []
+    recorded = bundles.record
+
+    def record(evidence: object, **options: object) -> object:
+        kept.append(evidence)
+        return recorded(evidence, **options)
+
+    monkeypatch.setattr("miaudit.bundle.record", record)
+    code, out, _ = run("run", "c.yaml", "--json", "--bundle", "b.zip", "--share", share)
+    assert code in (0, 3, 4)
+    alike = int(np.count_nonzero(kept[0].member == of_seed))
+    assert (alike == 300) is (share == "scores")
+    assert alike == 300 or alike < 200
+    assert json.loads(out)["repeat"].get("seed") == (7 if share == "scores" else None)  # the operating system's
 
 
 @pytest.mark.long

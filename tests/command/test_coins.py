@@ -87,6 +87,72 @@ def test_from_the_commitment_to_a_stranger(place: Path, run: Run, monkeypatch: p
     assert (code, "published was 000000000000" in out) == (3, True)
 
 
+SECOND = {
+    "other scores": ("--answer", "coins.answer.json", "--scores", "b" * 64),
+    "more scores": ("--answer", "coins.answer.json", "--scores", "a" * 64, "--scores", "b" * 64),
+    "no scores": ("--answer", "coins.answer.json"),
+    "no answer": ("--scores", "a" * 64),
+    "another answer": ("--answer", "second.json", "--scores", "a" * 64),
+}
+
+
+@pytest.mark.parametrize("second", SECOND.values(), ids=SECOND)
+def test_a_second_reveal_is_refused_and_the_same_is_signed_again(
+    second: tuple[str, ...], place: Path, run: Run
+) -> None:
+    run("coins", "commit", "--coins", str(N))
+    for out in ("coins.answer.json", "second.json"):
+        assert run("coins", "answer", "coins.commitment.json", "--tries", "3", "--out", out)[0] == 0
+    first = ("coins", "reveal", "coins.secret.json", "--answer", "coins.answer.json", "--scores", "a" * 64)
+    assert run(*first)[0] == 0
+    code, out, err = run("coins", "reveal", "coins.secret.json", *second, "--out", "again.json")
+    assert (code, out, err.count("\n"), "a secret signs once" in err) == (1, "", 1, True)
+    assert not (place / "again.json").exists()
+    assert run(*first, "--out", "same.json")[0] == 0
+    assert (place / "same.json").read_bytes() == (place / "coins.reveal.json").read_bytes()
+    assert run("coins", "draw", "coins.secret.json", "--answer", "coins.answer.json")[0] == 0  # signs nothing
+
+
+def test_nothing_is_recorded_where_the_reveal_has_no_place(place: Path, run: Run) -> None:
+    drawn(run)
+    (place / "r.json").write_text("{}")
+    reveal = ("coins", "reveal", "coins.secret.json", "--answer", "coins.answer.json", "--scores")
+    code, _, err = run(*reveal, "a" * 64, "--out", "r.json")
+    assert (code, "is there already, and kept" in err) == (1, True)
+    assert run(*reveal, "b" * 64)[0] == 0
+
+
+def test_the_answer_fixes_limits_confidence_and_number_of_scores(place: Path, run: Run) -> None:
+    run("coins", "commit", "--coins", str(N))
+    answer = ("coins", "answer", "coins.commitment.json", "--limit", "auc=0.6", "--tries", "2", "--confidence", "0.9")
+    assert run(*answer)[0] == 0
+    plan = json.loads((place / "coins.answer.json").read_text())["plan"]
+    assert plan == {"limits": {"auc": 0.6}, "confidence": 0.9, "tries": 2}
+    run("coins", "draw", "coins.secret.json", "--answer", "coins.answer.json")
+    table = scores(place)
+    signed = [part for text in ("a", "b", "c") for part in ("--scores", text * 64)]
+    reveal = ("coins", "reveal", "coins.secret.json", "--answer", "coins.answer.json")
+    code, _, err = run(*reveal, *signed)
+    assert (code, "at most 2, as the answer says, received 3" in err) == (1, True)
+    assert run(*reveal, *signed[:4])[0] == 0
+    code, _, err = run("audit", table, *AUDIT, "--coins", "coins.reveal.json")
+    assert (code, "limits: expected auc=0.6, as the answer to the coins says" in err) == (1, True)
+    code, out, _ = run(
+        "audit", table, *AUDIT, "--coins", "coins.reveal.json", "--limit", "auc=0.6", "--confidence", "0.9"
+    )
+    found = json.loads(out)
+    assert (code, found["sealed_coins"]["tries"], found["sealed_coins"]["missing"]) == (3, 2, 2)
+    assert "corrected for 2 scores" in " ".join(found["corrections"])
+    for line, said in (
+        (("--limit", "auk=0.6"), "limits"),
+        (("--limit", "auc"), "limits"),
+        (("--tries", "0"), "tries: expected"),
+        (("--confidence", "95"), "confidence: expected"),
+    ):
+        code, _, err = run("coins", "answer", "coins.commitment.json", *line, "--out", "other.json")
+        assert (code, said in err, err.count("\n")) == (1, True, 1)
+
+
 @pytest.mark.thorough
 @pytest.mark.long
 def test_a_campaign_draws_its_memberships_from_sealed_coins(place: Path, run: Run) -> None:
@@ -112,6 +178,9 @@ def test_a_campaign_draws_its_memberships_from_sealed_coins(place: Path, run: Ru
     run("coins", "draw", "coins.secret.json", "--answer", "coins.answer.json")
     coins = np.loadtxt(place / "coins.csv", delimiter=",", skiprows=1, dtype=bool)
     assert np.array_equal(np.load(place / "e.npz")["member"], coins.T.ravel())
+    code, _, err = run("coins", "reveal", "coins.secret.json", "--answer", "coins.answer.json", "--scores", "a" * 64)
+    assert (code, "a secret signs once" in err) == (1, True)  # the bundle holds the reveal
+    assert run("coins", "reveal", "coins.secret.json", "--answer", "coins.answer.json")[0] == 0  # the same one
     for given in (("--seal",), ("--share", "hashes")):
         code, _, err = run("run", "c.yaml", "--json", "--overwrite", "--bundle", "other.zip", *given)
         assert (code, "none, beside memberships that are not shared" in err) == (1, True)

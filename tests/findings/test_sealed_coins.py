@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 import miaudit as ma
-from miaudit.auditing.plan import Plan
+from miaudit.auditing.plan import Declared, Plan
 from miaudit.errors import InputError
 from miaudit.findings.audit import Findings
 from miaudit.findings.sealed_coins import SealedCoins
-from miaudit.io.sealed_coins import Answer, Coins, Secret, scores_of_runs
+from miaudit.io.agreed_plan import AgreedPlan
+from miaudit.io.sealed_coins import Answer, Coins, Secret, of_scores, scores_of_runs
 
 N = 300
 
@@ -26,9 +28,16 @@ def evidence(coins: Coins, runs: int = 1, **fields: Any) -> ma.Evidence:
     return ma.Evidence.of_runs(made) if runs > 1 else made[0]
 
 
-def coins(*, answered: bool = True, scores: tuple[str, ...] = (), **terms: Any) -> Coins:
+def coins(
+    *,
+    answered: bool = True,
+    scores: Sequence[str] = (),
+    before: int = 2,
+    plan: AgreedPlan | None = None,
+    **terms: Any,
+) -> Coins:
     secret = Secret.new(**{"coins": N, "by": "Trainer", **terms})
-    answer = Answer.to(secret.commitment, by="Auditor", before=2) if answered else None
+    answer = Answer.to(secret.commitment, by="Auditor", before=before, plan=plan) if answered else None
     return secret.coins(answer, scores)
 
 
@@ -112,3 +121,88 @@ def test_coins_of_one_party_leave_the_design_declared() -> None:
     held = evidence(drawn)
     found = ma.audit(held, plan=Plan(bounds=None), rng=0, coins=SealedCoins.of(drawn, held))
     assert any("(declared, not checked)" in text and "at random" in text for text in found.assumptions)
+
+
+# -- how many scores were tried ---------------------------------------------------------------------------------------
+
+TIGHT: dict[str, float] = {"auc": 0.5}
+PLAN = Plan(bounds=None, limits=TIGHT)
+
+
+def strongest_of(noise: np.ndarray, drawn: Coins) -> ma.Evidence:
+    """Evidence of the one of these scores that names members best."""
+    member = drawn.of_run(1)
+    gaps = [np.mean(z[member]) - np.mean(z[~member]) for z in noise]
+    return ma.Evidence(score=noise[int(np.argmax(gaps))], member=member, design="one-run")
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_the_best_of_a_thousand_noise_scores_is_no_concern(answered: bool) -> None:
+    """The control: the same score, of which nobody knows that it is the best of a thousand."""
+    noise = np.random.default_rng(3).normal(size=(1000, N))
+    agreed = AgreedPlan(limits=TIGHT, tries=1000)
+    drawn = coins(answered=answered, before=0, plan=agreed, scores=[of_scores([z]) for z in noise])
+    held = strongest_of(noise, drawn)
+    assert ma.audit(held, plan=PLAN, rng=0).verdict.status == "flagged"
+    shown = SealedCoins.of(drawn, held)
+    found = ma.audit(held, plan=PLAN, rng=0, coins=shown)
+    assert found.verdict.status not in ("flagged", "clear")
+    assert (shown.tries, shown.missing) == (1000, 999)
+    assert "signed for 1,000 scores, of which 1 is in this audit" in shown.text
+    assert any("corrected for 1,000 scores" in text for text in found.corrections)
+    assert Findings.from_dict(found.to_dict()) == found
+
+
+def test_what_is_corrected_anyway_is_not_corrected_twice() -> None:
+    noise = np.random.default_rng(3).normal(size=(4, N))
+    drawn = coins(before=0, plan=AgreedPlan(limits=TIGHT, tries=4), scores=[of_scores([z]) for z in noise])
+    held = ma.Evidence(score={f"s{i}": z for i, z in enumerate(noise)}, member=drawn.of_run(1), design="one-run")
+    alone, together = (ma.audit(held, plan=PLAN, rng=0, coins=c) for c in (None, SealedCoins.of(drawn, held)))
+    assert alone.metrics == together.metrics
+    declared = Plan(bounds=None, limits=TIGHT, headline=Declared("s0"))  # of which nobody sees that it was beforehand
+    wide, narrow = (ma.audit(held, plan=declared, rng=0, coins=c) for c in (SealedCoins.of(drawn, held), None))
+    assert wide.metric("auc").low < narrow.metric("auc").low
+
+
+def test_earlier_draws_of_the_training_are_corrected_for() -> None:
+    for before, wider in ((0, False), (9, True)):
+        drawn = coins(before=before)
+        held = evidence(drawn)
+        found = ma.audit(held, plan=Plan(bounds=None), rng=0, coins=SealedCoins.of(drawn, held))
+        plain = ma.audit(held, plan=Plan(bounds=None), rng=0)
+        assert (found.metric("auc").low < plain.metric("auc").low) is wider
+        assert any("10 draws of this training" in text for text in found.corrections) is wider
+
+
+def test_nothing_is_within_the_limits_while_signed_scores_are_left_out() -> None:
+    plan = Plan(bounds=None, limits={"auc": 0.9})
+    for signed, status in ((["a" * 64], "not-testable"), ([], "clear")):
+        drawn = coins(before=0, plan=AgreedPlan(limits={"auc": 0.9}), scores=signed)
+        held = evidence(drawn).replace(score=np.random.default_rng(1).normal(size=N))
+        found = ma.audit(held, plan=plan, rng=0, coins=SealedCoins.of(drawn, held))
+        assert found.verdict.status == status
+        assert ("1 signed score is not in this audit" in found.verdict.text) is bool(signed)
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        (Plan(bounds=None), "limits: expected auc=0.5, as the answer to the coins says, received surest_members=0.9"),
+        (Plan(bounds=None, limits={"auc": 0.51}), "expected auc=0.5, .* received auc=0.51"),
+        (Plan(bounds=None, limits={"auc": 0.5, "advantage": 0.2}), "received advantage=0.2, auc=0.5"),
+        (Plan(bounds=None, primary_metric="auc", threshold_for_concern=0.4), "received auc=0.4"),
+        (Plan(bounds=None, limits=TIGHT, confidence=0.9), "confidence: expected 0.95, .* received 0.9"),
+    ],
+)
+def test_an_audit_by_another_plan_than_the_answer_fixed_is_refused(plan: Plan, said: str) -> None:
+    drawn = coins(plan=AgreedPlan(limits=TIGHT))
+    held = evidence(drawn)
+    with pytest.raises(InputError, match=said):
+        ma.audit(held, plan=plan, rng=0, coins=SealedCoins.of(drawn, held))
+
+
+def test_one_plan_said_in_two_ways_is_one() -> None:
+    drawn = coins(plan=AgreedPlan(limits=TIGHT))
+    held = evidence(drawn)
+    plan = Plan(bounds=None, primary_metric="auc", threshold_for_concern=0.5)
+    assert ma.audit(held, plan=plan, rng=0, coins=SealedCoins.of(drawn, held)).sealed_coins is not None

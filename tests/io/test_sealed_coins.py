@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 from miaudit.errors import InputError, MiauditError, OutputError
-from miaudit.io import sealed_coins, signature, tables
+from miaudit.io import sealed_coins, signature
+from miaudit.io.agreed_plan import AgreedPlan
 from miaudit.io.sealed_coins import Answer, Coins, Commitment, Secret
 
 SEED, SIGNING, RANDOM = (bytes([k]) * 32 for k in (1, 2, 3))
@@ -34,6 +35,9 @@ def secret(**terms: Any) -> Secret:
 def drawn(**terms: Any) -> Coins:
     kept = secret(**terms)
     return kept.coins(Answer.to(kept.commitment, by="A", random=RANDOM.hex()))
+
+
+MANY = AgreedPlan(tries=10)
 
 
 def of_hashlib(text: str, run: int) -> list[bool]:
@@ -68,13 +72,13 @@ def test_the_coins_are_those_that_hashlib_gives(tmp_path: Path, coins: int, answ
 def test_known_answers_stay() -> None:
     """What was committed to in 2026 is drawn the same for ever."""
     made = drawn()
-    assert made.commitment.digest == "23246eca2a685970910287652506e0ee61bfd05c022614f283bdd9c8e97fc546"
+    assert made.commitment.digest == "f7188e477606d0b91e869a16d9b623a13b6ff56c3682c6f7706ed68daa7f1f2b"
     assert made.answer is not None
-    assert made.answer.digest == "52bde1eb4b02501ddb6a52725ff660ed9b9bb0b9c03cb3aa56462c88795dd57b"
-    for run, first in ((1, "11101101101111110110010000110010"), (2, "00011101010010111000100110111000")):
+    assert made.answer.digest == "b7c04aa208c18cc0baa489f26c26d86810a9223e276c5098ce4fe9204ecd443c"
+    for run, first in ((1, "10111001110111101100100110110011"), (2, "01110101011011001110000110100110")):
         assert "".join("01"[int(bit)] for bit in made.of_run(run)[:32]) == first
-    assert "".join("01"[int(bit)] for bit in secret().coins(None).of_run(1)[:32]) == "01111000011100100010110101010110"
-    assert hashlib.sha256(made.signature.encode()).hexdigest()[:16] == "2e6bfa624b0cc6ea"
+    assert "".join("01"[int(bit)] for bit in secret().coins(None).of_run(1)[:32]) == "10010011101010110011001110010100"
+    assert hashlib.sha256(made.signature.encode()).hexdigest()[:16] == "8a76a2262b0e479a"
 
 
 def test_a_digest_is_the_sha256_of_the_file(tmp_path: Path) -> None:
@@ -99,7 +103,7 @@ def test_coins_are_fair_and_independent_between_runs_and_records() -> None:
 
 def test_units_share_a_coin_whatever_they_are_called() -> None:
     unit = np.array(["z", "z", "b", "a", "b"])
-    made = drawn(coins=3, runs=1, about="v5")
+    made = drawn(coins=3, runs=1, about="v7")
     fallen = made.of_run(1)
     assert made.members(1, records=5, unit=unit).tolist() == fallen[[0, 0, 1, 2, 1]].tolist()
     renamed = np.array([{"z": "1", "b": "3", "a": "2"}[name] for name in unit])  # as pseudonyms are
@@ -189,24 +193,166 @@ def test_nothing_that_is_public_before_the_reveal_tells_a_coin() -> None:
 def _best_alone(wanted: int, tries: int) -> tuple[Secret, int]:
     """Of many commitments the one whose coins make the most of the first records members."""
     drawn_alone = [Secret.new(coins=wanted, runs=1) for _ in range(tries)]
-    counts = [int(one.coins(None).of_run(1).sum()) for one in drawn_alone]
+    counts = [int(one.drawn(None).of_run(1).sum()) for one in drawn_alone]
     return drawn_alone[int(np.argmax(counts))], max(counts)
 
 
 def test_one_party_alone_chooses_its_coins_and_an_answer_takes_that_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """Grinding works (the control): an answer that came after the commitment gives fair coins again."""
     monkeypatch.setattr(signature, "public_of", lambda _: bytes(32))  # nobody reveals here, and keys take time
-    monkeypatch.setattr(signature, "sign", lambda *_: b"")
     wanted, tries = 400, 1500
     chosen, most = _best_alone(wanted, tries)
     assert most > wanted / 2 + 2.5 * math.sqrt(wanted) / 2
-    answered = [int(chosen.coins(Answer.to(chosen.commitment)).of_run(1).sum()) for _ in range(200)]
+    answered = [int(chosen.drawn(Answer.to(chosen.commitment)).of_run(1).sum()) for _ in range(200)]
     assert abs(np.mean(answered) - wanted / 2) < 5 * math.sqrt(wanted / 200) / 2
 
 
 def test_an_answer_is_to_one_commitment() -> None:
     with pytest.raises(InputError, match="an answer to this commitment"):
         secret().coins(Answer.to(secret(about="v2").commitment))
+
+
+SIGNED: dict[str, Callable[[Secret, Answer], Coins]] = {
+    "other scores": lambda kept, answer: kept.coins(answer, ["b" * 64]),
+    "more scores": lambda kept, answer: kept.coins(answer, ["a" * 64, "b" * 64]),
+    "no scores": lambda kept, answer: kept.coins(answer),
+    "no answer": lambda kept, answer: kept.coins(None, ["a" * 64]),
+    "another answer": lambda kept, answer: kept.coins(Answer.to(kept.commitment), ["a" * 64]),
+    "the reveal of a bundle": lambda kept, answer: kept.drawn(answer).revealed(),
+}
+
+
+@pytest.mark.parametrize("second", SIGNED)
+@pytest.mark.parametrize("place", ["memory", "written", "read", "read before", "link", "relative"])
+def test_a_secret_signs_one_reveal(second: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it lies; the same reveal is signed again, as after a kill between the record and the reveal."""
+    monkeypatch.chdir(tmp_path)
+    kept, path = Secret.new(coins=20), tmp_path / "s.json"
+    answer, again = Answer.to(kept.commitment, plan=MANY), kept
+    if place != "memory":
+        kept.write(path)
+        (tmp_path / "link.json").symlink_to(path)
+        again = Secret.read(path)
+        kept = Secret.read({"link": tmp_path / "link.json", "relative": Path("s.json")}.get(place, path))
+    first = kept.coins(answer, ["a" * 64])
+    if place == "read":
+        again = Secret.read(path)
+    if place == "memory":
+        again = kept
+    with pytest.raises(InputError, match="a secret signs once"):
+        SIGNED[second](again, answer)
+    assert again.coins(answer, ["a" * 64]) == first
+    if place != "memory":
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert json.loads(path.read_text())["signed"] == {"answer": answer.digest, "scores": ["a" * 64]}
+        assert sorted(part.name for part in tmp_path.iterdir()) == ["link.json", "s.json"]
+
+
+def test_more_scores_than_the_answer_allows_are_not_signed(tmp_path: Path) -> None:
+    """And nothing is recorded."""
+    Secret.new(coins=20).write(tmp_path / "s.json")
+    kept = Secret.read(tmp_path / "s.json")
+    with pytest.raises(InputError, match="at most 1, as the answer says, received 2"):
+        kept.coins(Answer.to(kept.commitment), ["a" * 64, "b" * 64])
+    assert json.loads((tmp_path / "s.json").read_text())["signed"] is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tries": 0},
+        {"tries": True},
+        {"tries": 1001},
+        {"confidence": 1.0},
+        {"confidence": "0.95"},
+        {"limits": {}},
+        {"limits": [["auc", 0.6]]},
+        {"limits": {"auc": True}},
+        {"limits": {"a\nb": 0.5}},
+        {"limits": {str(i): 0.5 for i in range(51)}},
+        {"other": 1},
+    ],
+)
+def test_odd_plans_of_a_stranger_are_refused(change: dict[str, Any], tmp_path: Path) -> None:
+    made = drawn()
+    assert made.answer is not None
+    content = made.answer._plain()
+    assert Answer.of(content) == made.answer
+    with pytest.raises(InputError):
+        Answer.of({**content, "plan": {**content["plan"], **change}})
+    for plan in (None, [], "auc"):
+        with pytest.raises(InputError):
+            Answer.of({**content, "plan": plan})
+
+
+def test_nothing_is_signed_where_the_use_cannot_be_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Secret.new(coins=20).write(tmp_path / "s.json")
+    kept = Secret.read(tmp_path / "s.json")
+    signed: list[bytes] = []
+    monkeypatch.setattr(signature, "sign", lambda *_: signed.append(b"") or b"")
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("miaudit.io.atomic.write_text", full)
+        with pytest.raises(OutputError, match="nothing was signed"):
+            kept.coins(None)
+    (tmp_path / "s.json").unlink()
+    with pytest.raises(OutputError, match="nothing was signed"):
+        kept.coins(None)
+    assert not signed
+
+
+def test_the_record_is_on_the_disk_before_the_signature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill in between: what was recorded can be signed later, and nothing else."""
+    Secret.new(coins=20).write(tmp_path / "s.json")
+
+    def killed(*_: Any) -> bytes:
+        assert json.loads((tmp_path / "s.json").read_text())["signed"]["scores"] == ["a" * 64]
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(signature, "sign", killed)
+        with pytest.raises(KeyboardInterrupt):
+            Secret.read(tmp_path / "s.json").coins(None, ["a" * 64])
+    with pytest.raises(InputError, match="signs once"):
+        Secret.read(tmp_path / "s.json").coins(None, ["b" * 64])
+    assert list(Secret.read(tmp_path / "s.json").coins(None, ["a" * 64]).misfits()) == []
+
+
+def test_drawing_signs_nothing_and_an_unsigned_reveal_is_refused(tmp_path: Path) -> None:
+    kept = Secret.new(coins=20)
+    kept.write(tmp_path / "s.json")
+    drawn_only = Secret.read(tmp_path / "s.json").drawn(None)
+    assert drawn_only.of_run(1).shape == (20,)
+    assert json.loads((tmp_path / "s.json").read_text())["signed"] is None
+    drawn_only.write(tmp_path / "r.json")
+    with pytest.raises(InputError, match="not as the drawer signed it"):
+        Coins.read(tmp_path / "r.json")
+
+
+def test_reveals_of_five_copies_of_a_secret_forge_no_sixth(tmp_path: Path) -> None:
+    """Copies know nothing of each other; with one-time signatures five of them gave a sixth in seconds.
+
+    The forger has every value that the five signatures show, under its place and under any, and puts them together as
+    another answer needs them.
+    """
+    Secret.new(coins=20).write(tmp_path / "s.json")
+    made = []
+    for i in range(5):
+        copy = tmp_path / f"copy{i}.json"
+        copy.write_bytes((tmp_path / "s.json").read_bytes())
+        made.append(Secret.read(copy).coins(None, [f"{i}" * 64]))
+    size, forged = 16, replace(made[0], scores=("f" * 64,))
+    parts = [[bytes.fromhex(one.signature)[i : i + size] for one in made] for i in range(0, signature.BYTES, size)]
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        mixed = b"".join(column[k] for column, k in zip(parts, rng.integers(0, 5, len(parts)), strict=True))
+        assert list(replace(forged, signature=mixed.hex()).misfits())
+    below = 1 + 33 * 7  # the secrets that sign a digest lie below; they are of a key that each message chooses anew
+    shown = [{column[k] for column in parts[1:below]} for k in range(5)]
+    assert all(not one & other for i, one in enumerate(shown) for other in shown[:i])
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
@@ -225,18 +371,6 @@ def test_the_secret_is_its_owners_alone_and_nothing_is_overwritten(tmp_path: Pat
     assert stat.S_IMODE((tmp_path / "Secret.json").stat().st_mode) == 0o600
     assert Secret.read(tmp_path / "Secret.json") == secret()
     assert SEED.hex() not in repr(secret()) + repr(made)
-
-
-def test_members_are_written_for_people_who_train_elsewhere(tmp_path: Path) -> None:
-    made = drawn(coins=20)
-    sealed_coins.write_members(tmp_path / "m.csv", made, mode=0o600)
-    sealed_coins.write_members(tmp_path / "m.npy", made)
-    table = np.loadtxt(tmp_path / "m.csv", delimiter=",", skiprows=1)
-    assert (tmp_path / "m.csv").read_text().startswith("run1,run2,run3\n")
-    assert np.array_equal(table.T, np.load(tmp_path / "m.npy"))
-    assert np.array_equal(table[:, 1], made.of_run(2))
-    with pytest.raises(InputError, match=r"csv or \.npy"):
-        sealed_coins.write_members(tmp_path / "m.txt", made)
 
 
 GARBAGE = {
@@ -309,15 +443,3 @@ def test_scores_are_told_apart_by_run_and_by_value() -> None:
     assert digest not in {sealed_coins.of_scores(runs) for runs in others}
     assert digest == sealed_coins.of_scores([one, two], [np.array(["x", "y"]), None])
     assert digest != sealed_coins.of_scores([one, two], [np.array(["x", "x"]), None])  # one coin for both: other coins
-
-
-def test_a_table_gets_its_members_after_the_reveal(tmp_path: Path) -> None:
-    made, table = drawn(coins=3, runs=1, about="v5"), tmp_path / "t.csv"
-    table.write_text("s,person\n0.5,b\n1.5,a\n2.5,b\n3.5,c\n")
-    sealed_coins.write_beside(tmp_path / "m.csv", table, made, unit="person")
-    held = tables.read_columns(tmp_path / "m.csv", ["s", "member"])
-    assert held["member"].astype(bool).tolist() == made.of_run(1)[[0, 1, 0, 2]].tolist()
-    assert held["s"].tolist() == [0.5, 1.5, 2.5, 3.5]
-    for path, of in ((tmp_path / "m.csv", table), (tmp_path / "n.csv", tmp_path / "m.csv")):
-        with pytest.raises(MiauditError, match=r"is there already|without a column member"):
-            sealed_coins.write_beside(path, of, made, unit="person")

@@ -15,6 +15,7 @@ from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
 from miaudit.findings.judge import Scored, p_value
 from miaudit.findings.policy import PARAMETERS
+from miaudit.findings.sealed_coins import SealedCoins
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Sample
 
@@ -42,6 +43,18 @@ class Case:
     def samples(self) -> dict[str, Sample]:
         """The audited records under each score."""
         return {name: Sample.of(self.audited.only(name)) for name in self.names}
+
+
+def paid(plan: Plan, evidence: Evidence, coins: SealedCoins | None) -> Plan:
+    """Return the plan at the confidence that pays for scores that were signed for, and for earlier draws.
+
+    A declared score pays for all that were signed: which of them was declared beforehand shows nowhere.
+    """
+    if coins is None:
+        return plan
+    own = len(evidence.scores) if isinstance(plan.headline, Bonferroni | Split) else 1
+    price = coins.price(own)
+    return plan if price == 1 else replace(plan, confidence=1 - (1 - plan.confidence) / price)
 
 
 def choose(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Case:

@@ -24,13 +24,14 @@ from miaudit.findings.audit import GroupFindings, Metric, ScoreFindings, foremos
 from miaudit.findings.judge import Scored
 from miaudit.findings.policy import SURE, SURE_LIST, Policy, written_limit
 from miaudit.findings.policy import label_of as metric_label
+from miaudit.findings.sealed_coins import SealedCoins
 from miaudit.findings.verdict import LimitResult, Measured, Verdict
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate
 from miaudit.metrics.definition import at_least
 from miaudit.metrics.surest_members import SurestMembers, surest_members
 
-__all__ = ["Judged", "all_the_same", "judged"]
+__all__ = ["Judged", "all_the_same", "judged", "with_all_scores"]
 
 Bounding = Callable[[Case], Sequence[LowerBound]]
 _STEPS = 14  # halvings of the logarithm of a level, for the p-value of a limit on epsilon or mu
@@ -155,6 +156,18 @@ def all_the_same(
     ]
     parts += [f"Lower bounds on privacy parameters: {', '.join(known)}."] if known else []
     return " ".join(parts), _not_excluded(found.verdict, scores)
+
+
+def with_all_scores(found: Judged, coins: SealedCoins | None) -> Judged:
+    """Let no verdict be within the limits while scores that were signed for are left out: they may be the stronger."""
+    verdict = found.verdict
+    if coins is None or not coins.missing or verdict.status != "clear":
+        return found
+    several = "score is" if coins.missing == 1 else "scores are"
+    text = f"{coins.missing:,} signed {several} not in this audit, which is within the limits without them. Add them."
+    about: dict[str, Any] = {"metric": verdict.metric, "threshold": verdict.threshold, "stated": verdict.stated}
+    none = verdicts.no_answer("not-testable", text, **about, confidence=verdict.confidence)
+    return replace(found, verdict=none)
 
 
 def _of_group(group: GroupFindings, policy: Policy) -> str:

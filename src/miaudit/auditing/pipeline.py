@@ -24,7 +24,7 @@ from miaudit.auditing import (
     zero_run,
 )
 from miaudit.auditing import seed as seeds
-from miaudit.auditing.case import Case, choose
+from miaudit.auditing.case import Case, choose, paid
 from miaudit.auditing.plan import Bootstrap, Plan
 from miaudit.auditing.zero_run import Correction
 from miaudit.causal import concentration, effects
@@ -46,7 +46,7 @@ from miaudit.findings.audit import (
     ScoreFindings,
     Vulnerability,
 )
-from miaudit.findings.sealed_coins import SealedCoins
+from miaudit.findings.sealed_coins import SealedCoins, check_agreed
 from miaudit.findings.several_runs import SeveralRuns
 from miaudit.metrics import bootstrap, classical, definition
 from miaudit.metrics.classical import Estimate, Sample
@@ -166,8 +166,10 @@ def examine(
     """
     plan = plan or Plan()
     _check(evidence, plan, nuisance, rng)
+    if coins is not None:
+        check_agreed(coins.agreed, plan.policy, plan.confidence)
     choose_rng, bootstrap_rng, correct_rng, bound_rng, judge_rng = rng.spawn(5)
-    case = choose(evidence, plan, rng=choose_rng)
+    case = choose(evidence, paid(plan, evidence, coins), rng=choose_rng)
     case = zero_run.sampled(case, nuisance, choose_rng) if evidence.design == "zero-run" else case
     correction, obstacle, causal_rng = _corrected(case, nuisance, correct_rng)
     tested, contradicted = _contradicted(case, correct_rng)
@@ -194,6 +196,7 @@ def examine(
         turn=turn,
         rng=judge_rng,
     )
+    judged = judgement.with_all_scores(judged, coins)
     best = judged.best
     shown = tuple(
         _score_findings(case, name, found[name] if shows_metrics else (), used, nonmembers[name])
@@ -217,7 +220,7 @@ def examine(
         claim=bounds.judge(claim, bounded, upper, no_bound),
         bounds=bounded,
         no_bound=no_bound,
-        corrections=(*case.corrections, *_corrections(used, plan, found)),
+        corrections=(*case.corrections, *_corrections(used, plan, found), *([] if coins is None else coins.paid_for)),
         assumptions=(
             *((several_runs.ASSUMED,) if evidence.run is not None else ()),
             _ASSUMED[_assumed(evidence, used, coins)],

@@ -6,6 +6,7 @@ have used the labels, and what that shows is not decided.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -59,7 +60,8 @@ def by_scores(
 
     The challenger wins if the TPR at the lowest FPR of the bundle's limits (the AUC, where none of them has a paired
     interval) is larger with the submitted scores, at a confidence of 95% that all challenges share: with k made before,
-    this one is held to 1 - 0.05 / (k + 1). Where labels were sealed, only those records decide.
+    this one is held to 1 - 0.05 / (k + 1). Where labels were sealed, only those records decide, and all submissions
+    that the owner signed for share the 95%: any of them may be the one that is shown.
 
     Parameters
     ----------
@@ -95,17 +97,22 @@ def by_scores(
     metric = _metric(bundle, (first, second), odds)
     fpr = definition.of(metric).fpr
     targets = () if fpr is None else (fpr,)
-    options: dict[str, Any] = {"odds": odds, "fpr_targets": targets, "rng": rng}
+    options: dict[str, Any] = {"odds": odds, "fpr_targets": targets}
+    tests, alone_rng = contest.tests(made_before), copy.deepcopy(rng)
     # Two-sided limits whose lower one is one-sided at the level.
-    options["confidence"] = 1 - 2 * LEVEL / (made_before + 1)
-    found = replicates.difference(first, second, progress=progress, **options)[metric]
-    ahead = found.low is not None and found.low > 0
+    options["confidence"] = 1 - 2 * LEVEL / tests
+    found = replicates.difference(first, second, progress=progress, rng=rng, **options)[metric]
+    ahead = _ahead(found)
     # An attack that knows nothing is stronger than one that is worse than nothing, and shows nothing.
-    won = ahead and (replicates.difference(first, nothing, **options)[metric].low or 0) > 0
+    won = ahead and _ahead(replicates.difference(first, nothing, rng=rng, **options)[metric])
+    hidden = False
+    if not ahead and contest.listed > 1:
+        options["confidence"] = 1 - 2 * LEVEL / (made_before + 1)
+        hidden = _ahead(replicates.difference(first, second, rng=alone_rng, **options)[metric])
     kept = () if bundle.plan.reference is None else bundle.plan.reference.names
     beside = {name: evidence.scores[name] for name in kept}
-    again = _audited(evidence.replace(score={CHALLENGER: submitted, **beside}), bundle, None, rng)
-    said = f"{_said_of_scores(metric, found, won, ahead, len(judged))} {_paid(made_before)}"
+    again = _audited(evidence.replace(score={CHALLENGER: submitted, **beside}), bundle, None, rng, tests)
+    said = f"{_said_of_scores(metric, found, won, ahead, len(judged))} {contest.paid(made_before, hidden=hidden)}"
     doubt = _refused(bundle) or ("" if won else _inverted(first, again, bundle.plan.confidence))
     return contest.outcome(
         "scores", won, said, made_before, doubt, metric=metric, difference=asdict(found), findings=again
@@ -160,10 +167,11 @@ def by_propensity(
         evidence.member[judged],
         gamma=gamma,
         level=LEVEL,
-        tests=made_before + 1,
+        tests=contest.tests(made_before),
     )
-    again = _audited(evidence, bundle, Nuisance(propensity=other), rng)
-    said = f"{_said_of_bet(bet)} {_paid(made_before)}"
+    again = _audited(evidence, bundle, Nuisance(propensity=other), rng, contest.tests(made_before))
+    hidden = not bet.refutes and contest.listed > 1 and bet.p_value <= LEVEL / (made_before + 1)
+    said = f"{_said_of_bet(bet)} {contest.paid(made_before, hidden=hidden)}"
     return replace(contest, judged=judged).outcome(
         "propensity", bet.refutes, said, made_before, bet=asdict(bet), findings=again
     )
@@ -173,7 +181,7 @@ def by_propensity(
 class _Contest:
     """Basis of a judgement: the bundle with its labels, the deciding records, and who knew them when.
 
-    ``order`` is None where no label was ever sealed.
+    ``order`` is None where no label was ever sealed; ``listed`` counts the submissions that the owner signed for.
     """
 
     bundle: Bundle
@@ -182,15 +190,18 @@ class _Contest:
     rng: np.random.Generator
     submission: str
     order: Order | None
+    listed: int = 0
 
     @classmethod
     def of(cls, bundle: Bundle, keys: Opening | None, submission: str, rng: np.random.Generator) -> _Contest:
         """Open sealed labels, whose records then decide."""
         order: Order | None = None
+        listed = 0
         judged, whole = np.arange(bundle.n), bundle
         if bundle.sealed is not None and keys is not None:
             whole = sealed_audits.opened(bundle, keys)
             order = COMMITTED if keys.lists(submission, bundle.mark, bundle.sealed) else UNKNOWN
+            listed = len(keys.submissions)
             judged, rng = bundle.sealed.rows, sealing.judge(keys, submission)
         evidence = whole.evidence()
         if evidence is None:
@@ -199,7 +210,24 @@ class _Contest:
             # Learned again: nobody saw those that the owner committed to, and made of labels they stand every bet.
             _, learned, rows = verify.repeated(whole, evidence)
             whole = replace(whole, propensity=learned, rows=rows)
-        return cls(whole, evidence, judged, rng, submission, order)
+        return cls(whole, evidence, judged, rng, submission, order, listed)
+
+    def tests(self, made_before: int) -> int:
+        """Return how many challenges share the level: those made before, or all that the owner signed for."""
+        return max(made_before + 1, self.listed)
+
+    def paid(self, made_before: int, *, hidden: bool) -> str:
+        """Say what a challenge pays for; ``hidden``: whether it would win if the others had not been listed."""
+        if self.listed <= made_before + 1:
+            only = "It is the only submission that the owner signed for." if self.listed == 1 else ""
+            return only if only and not made_before and self.order == COMMITTED else _paid(made_before)
+        one = "It is one of" if self.order == COMMITTED else "It is none of"
+        said = (
+            f"{one} {self.listed:,} submissions that the owner signed for, and pays for all of them (Bonferroni): any "
+            "of them may be the one that is shown."
+        )
+        alone = " Alone it would be ahead: ask the owner whose the others are." if hidden else ""
+        return f"{said}{alone}"
 
     def outcome(
         self, subject: Subject, ahead: bool, said: str, made_before: int, doubt: str = "", **found: Any
@@ -218,6 +246,7 @@ class _Contest:
             digest=self.bundle.digest or "",
             labels_visible=self.order != COMMITTED,
             made_before=made_before,
+            listed=self.listed,
             judged=len(self.judged),
             submission=self.submission,
             order=self.order,
@@ -236,12 +265,12 @@ def submitted(path: str | Path, column: str | None, argument: str) -> FloatArray
 
 
 def _audited(
-    evidence: Evidence, bundle: Bundle, nuisance: Nuisance | None, rng: np.random.Generator
+    evidence: Evidence, bundle: Bundle, nuisance: Nuisance | None, rng: np.random.Generator, tests: int
 ) -> Findings | None:
-    """Repeat the whole audit under the bundle's plan; None if covariates are withheld."""
+    """Repeat the audit under the bundle's plan, at the level of so many tests; None if covariates are withheld."""
     if evidence.design == "zero-run" and evidence.covariates is None and evidence.text is None:
         return None
-    plan: Plan = bundle.plan
+    plan: Plan = replace(bundle.plan, confidence=1 - (1 - bundle.plan.confidence) / tests)
     if CHALLENGER in evidence.scores and isinstance(plan.headline, Declared):
         plan = replace(plan, headline=Declared(CHALLENGER))
     with verify.refusing():
@@ -342,6 +371,10 @@ def _said_of_scores(metric: str, found: Estimate, won: bool, ahead: bool, judged
     head = "The challenger's attack is stronger" if won else "The bundle's attack stands"
     chance = "" if won or not ahead else " It is not shown to be better than chance."
     return f"{head}: {limits}.{chance}"
+
+
+def _ahead(found: Estimate) -> bool:
+    return found.low is not None and found.low > 0
 
 
 def _inverted(submitted: Evidence, audited: Findings | None, confidence: float) -> str:

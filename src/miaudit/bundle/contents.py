@@ -29,7 +29,7 @@ from miaudit.evidence import Evidence
 from miaudit.findings.audit import Findings, SealedCoins, Vulnerability
 from miaudit.io.sealed_coins import Coins
 
-FORMAT = 2
+FORMAT = 3
 KEY_SUFFIX = ".key.json"
 OPENING_SUFFIX = ".opening.json"
 GIVEN = "propensity, given"
@@ -50,7 +50,7 @@ class Bundle:
     findings : of the audit; where labels are sealed, of the open records alone, as are
         propensity, rows, notes and programs
     plan : Plan
-    random : where the generator stood when the audit began
+    random : where the generator stood when the audit began; empty where nothing can be recomputed
     notes : what the collector of the evidence had to say
     propensity : of the audited rows, or None
     rows : indices of the audited rows, or None for all
@@ -166,14 +166,15 @@ def record(
     ----------
     share : "all", "scores" or "hashes"
         With ``"scores"`` covariates and texts are left out and units carry pseudonyms; with ``"hashes"`` a record is a
-        hash under a key that its owner keeps.
+        hash under a key that its owner keeps, and the operating system seeds the audit in place of ``rng``, whose
+        state stays out of the bundle: it may have drawn the memberships.
     seal : bool
         Keep the labels of a random half of the units sealed, so that a challenger cannot win by submitting the labels.
         The bundle then holds the audit of the open records, and a commitment to that of all; what was handed in beside
         the evidence (notes, repeat, vulnerability, propensities) stays out of it. Records are shuffled, ``Keys.order``
         says where each stood, and the operating system seeds the audit in place of ``rng``.
     coins : Coins, optional
-        Sealed coins that membership came from; they are checked, and revealed by the bundle.
+        Sealed coins that membership came from; they are checked, and revealed by the bundle: their secret signs.
     evidence, plan, nuisance, rng, notes, repeat, vulnerability, stability, progress : as in :func:`miaudit.audit`
 
     Returns
@@ -199,12 +200,16 @@ def record(
     level = sharing.check(share)
     sharing.check_sealing(level, seal=seal)
     plan, shown = plan or Plan(), _checked(coins, evidence, level, seal=seal)
+    coins = None if coins is None else coins.revealed()
     # What is said of equal rows counts labels, and covariates that may be withheld.
     notes = (*notes, *remarks.beforehand(evidence, plan, stability, rows=not seal))
     order = None
+    if sharing.hides_members(level, seal=seal):
+        sealing.check_margin(plan)
+        rng = sealing.generator()
     if seal:
-        sealing.check(evidence, plan)
-        order, rng = sealing.shuffled(evidence.n), sealing.generator()
+        sealing.check(evidence)
+        order = sealing.shuffled(evidence.n)
         evidence, nuisance = evidence.take(order), None if nuisance is None else nuisance.of_rows(order)
     keys = Keys.new(evidence.member, seal=seal, unit=evidence.unit_codes, order=order)
     audited = sharing.prepared(evidence, level, keys.pseudonyms)
@@ -220,6 +225,8 @@ def record(
     found, gone = sharing.findings_of(whole, level, columns)
     propensity = None if level == "hashes" else learned
     parts: Parts = (found, tuple(notes), _programs(nuisance), propensity, audited_rows)
+    if level == "hashes":
+        state, parts = {}, (found, (), _programs(nuisance), None, None)
     sealed = None
     if published is not None:
         keys = replace(keys, audit=_written(*parts))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from miaudit.arrays import IntArray
+from miaudit.auditing.plan import Plan
 from miaudit.bundle import archive, arrays, plain_json, sealed_audits, sealing, sharing, written_plan
 from miaudit.bundle.contents import (
     AUDIT,
@@ -32,6 +33,7 @@ from miaudit.bundle.sharing import Columns, Share
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError, one_line
 from miaudit.findings.audit import Findings
+from miaudit.findings.sealed_coins import departure
 from miaudit.io.sealed_coins import LARGEST_FILE, Coins
 
 _LARGEST_MANIFEST = 1_000_000
@@ -78,15 +80,16 @@ def read(path: str | Path) -> Bundle:
         audited = n if sealed is None else n - len(sealed.rows)
         propensity, rows = _propensity(held.get(PROPENSITY), about, audited)
         coins = _coins(held.get(COINS))
+        plan = written_plan.plan_of(about.get("plan"))
         if coins is not None:
-            tampered += _forged(coins, columns, sealed)
+            tampered += [*_forged(coins, columns, sealed), *_of_another_plan(coins, plan)]
         return Bundle(
             share,
             tuple(str(text)[:200] for text in plain_json.listed(manifest, "withheld")),
             columns,
             sealed,
             findings,
-            written_plan.plan_of(about.get("plan")),
+            plan,
             plain_json.mapping(about, "random"),
             tuple(str(note) for note in plain_json.listed(about, "notes")),
             propensity,
@@ -104,7 +107,8 @@ def _manifest(path: Path) -> dict[str, Any]:
     if manifest.get("format") != FORMAT:
         by = one_line(str(manifest.get("made_by", "nobody says")))[:40]
         found = f"{manifest.get('format')!r}"[:20]
-        more = "; a sealed one of format 1 gives its labels away: ask for a new one" if found == "1" else ""
+        earlier = {"1": "a sealed one of format 1", "2": "one of format 2 that shares hashes"}.get(found)
+        more = f"; {earlier} gives its memberships away: ask for a new one" if earlier else ""
         raise InputError("bundle", f"format {FORMAT}", found, f"use the version that wrote it ({by}){more}")
     return manifest
 
@@ -218,6 +222,12 @@ def _forged(coins: Coins, columns: Columns, sealed: Sealed | None) -> list[str]:
         return [f"Coins are of a one-run audit, and the design of this one is {declared}."]
     member = columns["member"].astype(np.bool_)
     return list(coins.misfits(member, unit=columns.get("unit"), run=columns.get("run")))
+
+
+def _of_another_plan(coins: Coins, plan: Plan) -> list[str]:
+    """Say where the plan is not the one that the answer to the coins fixed."""
+    found = departure(None if coins.answer is None else coins.answer.plan, plan.policy, plan.confidence)
+    return [] if found is None else [f"The answer to the coins fixed the {found[0]} {found[1]}, not {found[2]}."]
 
 
 def _propensity(path: Path | None, about: Mapping[str, Any], n: int) -> tuple[Propensity | None, IntArray | None]:

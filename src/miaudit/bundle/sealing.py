@@ -15,7 +15,7 @@ import json
 import re
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from miaudit.io import atomic, signature
 
 SEALED = -1
 COMMITMENT_BYTES = 32
-_FORMAT = 2
+_FORMAT = 3
 _SALT = 16
 _LARGEST_FILE = 1_000_000_000
 _MOST_SUBMISSIONS = 10_000
@@ -124,11 +124,13 @@ class Keys(Opening):
     pseudonyms : 32 random bytes
     signing : 32 random bytes, the seed of the signature
     order : array (n,), the place in the owner's evidence of each record of the bundle; None where it was not shuffled
+    use : the submissions of the opening that was signed, which the key file records too
     """
 
     pseudonyms: bytes = b""
     signing: bytes = b""
     order: IntArray | None = None
+    use: signature.Use = field(default_factory=signature.Use, repr=False)
 
     @classmethod
     def new(
@@ -163,14 +165,18 @@ class Keys(Opening):
     def opening(self, mark: bytes, submissions: Iterable[str]) -> Opening:
         """Return the opening of the bundle with this mark, signed for the submissions received.
 
-        **Once**: whoever submits after it has the labels, and a second signature would weaken the first.
+        **Once**, since whoever submits after it has the labels. What is signed is recorded first, in the key file too
+        that the keys were read from, or written to; the same may be signed again.
 
         Raises
         ------
         InputError
-            For what is no SHA-256 of a submission, or too many.
+            For what is no SHA-256 of a submission, or too many, and where others were signed before.
+        OutputError
+            If it cannot be recorded.
         """
         found = tuple(sorted(set(_checked_digests(submissions))))
+        self.use.record({"bundle": mark.hex(), "submissions": list(found)})
         signed = signature.sign(self.signing, _message(mark, found))
         return Opening(self.rows, self.labels, self.salts, self.audit, self.audit_salt, found, signed)
 
@@ -178,7 +184,8 @@ class Keys(Opening):
         """Write the key file as :meth:`Opening.write` writes an opening, readable by its owner only."""
         order = None if self.order is None else self.order.tolist()
         more = {"pseudonyms": self.pseudonyms.hex(), "signing": self.signing.hex(), "order": order}
-        _write_new(path, {"kind": "keys", **self._plain(), **more}, 0o600)
+        _write_new(path, {"kind": "keys", **self._plain(), **more, "signed": self.use.signed}, 0o600)
+        self.use.path = path
 
     @classmethod
     def read(cls, path: str | Path) -> Keys:
@@ -217,19 +224,20 @@ def read(path: str | Path) -> Opening:
             return Opening(*common, listed, bytes.fromhex(content["signature"]))
         order = None if content.get("order") is None else np.asarray(content["order"], dtype=np.int64)
         pseudonyms, signing = (bytes.fromhex(content[name]) for name in ("pseudonyms", "signing"))
-        return Keys(*common, pseudonyms=pseudonyms, signing=signing, order=order)
+        use = signature.Use(path, content["signed"])
+        return Keys(*common, pseudonyms=pseudonyms, signing=signing, order=order, use=use)
     except (InputError, ValueError, KeyError, TypeError, AttributeError, OverflowError, OSError) as error:
         received = f"{path.name} ({one_line(str(error))[:60]})"
         raise InputError("key", "the key file or opening that miaudit wrote", received, "ask its owner") from error
 
 
-def check(evidence: Evidence, plan: Any) -> None:
+def check(evidence: Evidence) -> None:
     """Refuse to seal labels if published values were computed from them.
 
     Raises
     ------
     InputError
-        For a score that learned from labels, several runs, and an option of the plan with a number for each record.
+        For a score that learned from labels, and several runs.
     """
     if evidence.run is not None:
         hint = "seal each run's own bundle, or publish the runs without a seal"
@@ -241,9 +249,19 @@ def check(evidence: Evidence, plan: Any) -> None:
             f"{_LEARNED}, whose statistics are those of members and non-members",
             "audit the loss instead; or rename a score whose statistics are of other records",
         )
+
+
+def check_margin(plan: Any) -> None:
+    """Refuse an option of the plan with a number for each record, where memberships are kept.
+
+    Raises
+    ------
+    InputError
+        For a margin for each record: it may come from a model that saw the labels.
+    """
     width = getattr(getattr(getattr(plan, "bounds", None), "correction", None), "half_width", None)
     if isinstance(width, np.ndarray) and width.ndim:
-        raise InputError("seal", "one margin for all records", "one for each", "give the largest, or do not seal")
+        raise InputError("margin", "one margin for all records", "one for each", "give the largest, or share scores")
 
 
 def shuffled(n: int) -> IntArray:
@@ -252,7 +270,7 @@ def shuffled(n: int) -> IntArray:
 
 
 def generator() -> np.random.Generator:
-    """Return a generator seeded by the operating system."""
+    """Return a generator seeded by the operating system, which no seed repeats."""
     return np.random.default_rng(secrets.randbits(128))
 
 

@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Findings
+from miaudit.metrics.roc import Histogram
 
 Share = Literal["all", "scores", "hashes"]
 SHARES: tuple[Share, ...] = ("all", "scores", "hashes")
 KEY_BYTES = 32
+_VERSIONS = ("python", "numpy")
 _BLOCK = 1000  # records at a time
 Columns = dict[str, NDArray[Any]]
 
@@ -37,9 +39,14 @@ def check_sealing(share: Share, *, seal: bool) -> None:
         raise InputError("seal", "share all or scores with it", "share hashes", "hashes hold no labels: leave it out")
 
 
+def hides_members(share: Share, *, seal: bool) -> bool:
+    """Return whether memberships are kept: then nothing published may follow from the generator that drew them."""
+    return seal or share == "hashes"
+
+
 def check_coins(share: Share, *, seal: bool) -> None:
     """Refuse to reveal coins beside memberships that are withheld or sealed: they are the memberships."""
-    if seal or share == "hashes":
+    if hides_members(share, seal=seal):
         received = "sealed labels" if seal else "share hashes"
         hint = "leave the seal out: scores that were in before the reveal are named in it" if seal else "share scores"
         raise InputError("coins", "none, beside memberships that are not shared", received, hint)
@@ -137,14 +144,17 @@ def findings_of(found: Findings, share: Share, columns: Mapping[str, NDArray[Any
         gone.append("the AUC of the covariates alone")
     if found.rows:
         gone.append("the most exposed records by row")
-    if share == "hashes" and found.groups:
-        gone.append("findings by group")
+    if share == "hashes":
+        gone += ["findings by group"] if found.groups else []
+        gone += ["curves and histograms", "notes, and how to repeat the audit"]
     if vulnerability and share == "hashes":
         vulnerability = None
         gone.append("which records leak, over shadow models")
     elif vulnerability and vulnerability.named:
         vulnerability = replace(vulnerability, named=())
         gone.append("names of the most vulnerable records")
+    if share == "hashes":
+        found = _of_counts(found)
     kept = replace(
         found,
         evidence={**found.evidence, "digest": digest_of(columns)},
@@ -154,6 +164,25 @@ def findings_of(found: Findings, share: Share, columns: Mapping[str, NDArray[Any
         vulnerability=vulnerability,
     )
     return kept, tuple(gone)
+
+
+def _of_counts(found: Findings) -> Findings:
+    """Return findings without what tells memberships to whoever has the scores, or a seed that drew them.
+
+    A curve or a histogram says of the record at each score on which side it stands; a command line or a note may name
+    the seed of the memberships.
+    """
+    overlap = found.overlap
+    if overlap is not None:
+        edges = overlap.log_odds.edges
+        overlap = replace(overlap, log_odds=Histogram((edges[0], edges[-1]), (1.0,), (1.0,)))
+    return replace(
+        found,
+        overlap=overlap,
+        notes=(),
+        repeat={name: found.repeat[name] for name in _VERSIONS if name in found.repeat},
+        scores=tuple(replace(one, curve=None, distribution=None) for one in found.scores),
+    )
 
 
 def digest_of(columns: Mapping[str, NDArray[Any]]) -> str:

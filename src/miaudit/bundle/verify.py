@@ -14,7 +14,7 @@ import numpy as np
 
 from miaudit.arrays import IndexArray
 from miaudit.auditing import pipeline
-from miaudit.auditing.case import choose
+from miaudit.auditing.case import choose, paid
 from miaudit.auditing.plan import Split
 from miaudit.bundle import contents, reading, sealed_audits, sharing, written_plan
 from miaudit.bundle.contents import Bundle
@@ -281,7 +281,8 @@ def _in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, Any, Any
 
 def _metrics_in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, Any, Any, str]]:
     """Yield the raw metrics of every score, and Hajek metrics from stored propensities."""
-    confidence = choose(evidence, bundle.plan, rng=np.random.default_rng(0)).confidence
+    plan = paid(bundle.plan, evidence, _sealed_coins(bundle, evidence))
+    confidence = choose(evidence, plan, rng=np.random.default_rng(0)).confidence
     for i, stated in enumerate(bundle.findings.scores):
         audited = evidence if bundle.rows is None else evidence.take(bundle.rows)
         one = audited.only(stated.score)

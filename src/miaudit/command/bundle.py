@@ -122,12 +122,15 @@ def unseal(
 ) -> None:
     """Open the sealed labels of your bundle, once, and sign which submissions were in before.
 
+    The key file records what is signed, and then signs nothing else; the same may be signed again. Every submission
+    that is listed pays for all of them.
     Hand out the file that is written, never the key file. Whoever submits afterwards could have used the labels: of
     such a challenge the order is unknown, and it is not won.
     """
     from miaudit.bundle import read
     from miaudit.bundle.contents import OPENING_SUFFIX
     from miaudit.bundle.sealing import Keys
+    from miaudit.errors import OutputError
 
     held, keys = read(bundle), Keys.read(key)
     if held.sealed is None:
@@ -138,6 +141,8 @@ def unseal(
         raise InputError("bundle", "one that fits its manifest", held.tampered[0], "run miaudit verify on it")
     held.labels(keys)  # refuses keys of another bundle
     target = out or bundle.with_suffix(OPENING_SUFFIX)
+    if target.exists():  # before anything is signed
+        raise OutputError(one_line(f"{target}: an opening is there already, and kept; name another file"))
     opening = keys.opening(held.mark, submission or ())
     opening.write(target)
     count = len(opening.submissions)

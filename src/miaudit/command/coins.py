@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -86,19 +86,37 @@ def answer(
             "default: of this machine's operating system.",
         ),
     ] = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--limit",
+            metavar="<name=value>",
+            help="A limit of the audit, repeatable: auc=0.6. Default: the default limits.",
+            show_default=False,
+        ),
+    ] = None,
+    confidence: Annotated[float, typer.Option("--confidence", help="Of the audit, in (0.5, 1).")] = 0.95,
+    tries: Annotated[
+        int,
+        typer.Option("--tries", help="Scores that may be handed in before the reveal; the audit corrects for them."),
+    ] = 1,
     out: Annotated[Path, typer.Option("--out", help="File for the answer.", rich_help_panel=OUTPUT)] = Path(
         "coins.answer.json"
     ),
 ) -> None:
     """Answer a commitment, once, with random bytes of your own: step 2, of whoever does not trust the one who trains.
 
+    The answer also fixes limits, confidence and number of scores: an audit by others is refused.
     Send the file back, and publish its SHA-256: it holds that of the commitment, so it shows the order.
     You cannot tell the coins from it, and the other side can no longer choose them.
     """
+    from miaudit.findings.policy import checked
     from miaudit.io import sealed_coins
+    from miaudit.io.agreed_plan import AgreedPlan
 
     read = sealed_coins.Commitment.read(commitment)
-    made = sealed_coins.Answer.to(read, by=by, before=before, random=random)
+    plan = AgreedPlan(None if limit is None else dict(checked(limit)), confidence, tries)
+    made = sealed_coins.Answer.to(read, by=by, before=before, random=random, plan=plan)
     made.write(out)
     several = f"{read.coins:,} coins" + (f" in each of {read.runs:,} runs" if read.runs > 1 else "")
     whose = f" of {read.by}" if read.by else ""
@@ -134,18 +152,18 @@ def draw(
     A column run1, run2, ... for each run, a row of 0 or 1 for each record, or unit, in their order.
     A configuration with coins: {secret: ..., answer: ...} needs no such file.
     """
-    from miaudit.io import sealed_coins
+    from miaudit.io import drawn_members
 
     coins, known = _coins(source, answer)
     if beside is not None:
         if not known:
             raise InputError("--beside", "the reveal", "the secret file", "scores are fixed before the coins are told")
-        sealed_coins.write_beside(out, beside, coins, run=run, unit=unit)
+        drawn_members.write_beside(out, beside, coins, run=run, unit=unit)
         say(f"{beside} with who was a member of run {run}: {out}")
         return
     if run != 1 or unit is not None:
         raise typer.BadParameter("--run and --unit go with --beside")
-    sealed_coins.write_members(out, coins, mode=None if known else 0o600)
+    drawn_members.write_members(out, coins, mode=None if known else 0o600)
     counts = [int(coins.of_run(k).sum()) for k in range(1, min(coins.commitment.runs, 8) + 1)]
     more = ", ..." if coins.commitment.runs > len(counts) else ""
     say(f"Members: {', '.join(f'{count:,}' for count in counts)}{more} of {coins.commitment.coins:,}: {out}")
@@ -201,13 +219,20 @@ def reveal(
 ) -> None:
     """Reveal the coins, once, signed with the answer and the scores that are in: step 5, of whoever trains.
 
+    The secret file records what is signed, and then signs nothing else; the same may be signed again.
     Anybody checks it against the commitment, and audits with it: miaudit audit SCORES --coins FILE.
     """
-    coins, public = _coins(secret, answer, scores or ())
-    if public:
+    from miaudit.errors import OutputError, one_line
+    from miaudit.io.sealed_coins import checked_digest
+
+    drawn, public = _coins(secret, answer)
+    if public or drawn.drawer is None:
         raise InputError(
             "SECRET", "the secret file", f"{secret}, which is a reveal already", "there is nothing to reveal"
         )
+    if out.exists():  # before anything is signed
+        raise OutputError(one_line(f"{out}: is there already, and kept; name another file"))
+    coins = drawn.drawer.coins(drawn.answer, [checked_digest(text, "scores") for text in scores or ()])
     coins.write(out)
     listed = len(coins.scores)
     say(f"Reveal: {out}, signed for {listed} {'score that was' if listed == 1 else 'scores that were'} in")
@@ -215,8 +240,8 @@ def reveal(
         complain("note: nobody answered the commitment: such coins are one party's choice; give --answer")
 
 
-def _coins(source: Path, answer: Path | None, scores: Iterable[str] = ()) -> tuple[Coins, bool]:
-    """Coins of a secret and the answer to it, or of a reveal, and whether they are public."""
+def _coins(source: Path, answer: Path | None) -> tuple[Coins, bool]:
+    """Coins of a secret and the answer to it, not revealed, or of a reveal; and whether they are public."""
     from miaudit.io.sealed_coins import Answer, Coins, Secret, kind_of
 
     if kind_of(source) == "reveal":
@@ -224,7 +249,7 @@ def _coins(source: Path, answer: Path | None, scores: Iterable[str] = ()) -> tup
             raise InputError("--answer", "none, beside a reveal", str(answer), "leave it out: the reveal holds it")
         return Coins.read(source), True
     given = None if answer is None else Answer.read(answer)
-    return Secret.read(source).coins(given, scores), False
+    return Secret.read(source).drawn(given), False
 
 
 app = typer.Typer(

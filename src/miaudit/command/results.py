@@ -171,6 +171,13 @@ class BundleWish:
         return wish
 
     @property
+    def hides_members(self) -> bool:
+        """Whether memberships are kept, so that no seed may repeat their draw."""
+        from miaudit.bundle import sharing
+
+        return sharing.hides_members(sharing.check(self.share), seal=self.seal)
+
+    @property
     def keys(self) -> Path:
         """Where the owner's keys go."""
         from miaudit.bundle.contents import KEY_SUFFIX
@@ -197,6 +204,7 @@ def computed(
 
     chosen = plan if collected.headline is None else replace(plan, headline=collected.headline)
     own, coins = None, collected.coins
+    seeded = {} if bundle is not None and bundle.hides_members else {"seed": seed}
     stages = "metrics, bounds"
     if collected.evidence.design == "zero-run":
         stages = "propensity, overlap, corrected metrics, challenge, bounds"
@@ -210,7 +218,7 @@ def computed(
             "nuisance": own,
             "rng": rng,
             "notes": collected.notes,
-            "repeat": repeat(words, seed=seed, **({"model": model} if model else {})),
+            "repeat": repeat(words, **seeded, **({"model": model} if model else {})),
             "vulnerability": collected.vulnerability,
             "stability": collected.stability,
             "progress": told,

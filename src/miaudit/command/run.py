@@ -54,6 +54,8 @@ def run(
     import numpy as np
 
     from miaudit.config import audit as configuration
+    from miaudit.config.sealed_coins import coins_of
+    from miaudit.findings.sealed_coins import check_agreed
 
     right_command.check(config, "run")
     settings = configuration.read(config, limit or ())
@@ -68,10 +70,15 @@ def run(
         audit_table(settings, config.parent, target, settings.seed, overwrite=overwrite, json=json)
     check_free(target, overwrite=overwrite)
     wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite, coins=bool(settings.coins))
-    # The bundle says where this generator stands: sealed memberships and models must not follow from it.
-    sealed = wish is not None and wish.seal and isinstance(settings, configuration.CampaignConfig)
-    drawing = np.random.default_rng() if sealed else rng
-    collected = _collected(settings, config, drawing, goes_on=not sealed)
+    if (drawn := coins_of(settings.coins, config.parent)) is not None:  # before the training, not after it
+        plan = settings.plan()
+        check_agreed(None if drawn.answer is None else drawn.answer.plan, plan.policy, plan.confidence)
+        if wish is not None:
+            drawn.check_revealable()
+    # Memberships that are kept, and models, must follow from no seed that anybody sees, or guesses.
+    hidden = wish is not None and wish.hides_members and isinstance(settings, configuration.CampaignConfig)
+    drawing = np.random.default_rng() if hidden else rng
+    collected = _collected(settings, config, drawing, goes_on=not hidden)
     collected, model = settings.with_sample(collected, config.parent), settings.model
     findings = computed(collected, settings.plan(), rng, settings.seed, model=model, bundle=wish)
     findings = replace(findings, about=settings.stated)

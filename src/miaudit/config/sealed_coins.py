@@ -38,7 +38,7 @@ COINS = Keys(
 def coins_of(section: Mapped, base: Path, records: str | None = None) -> Coins | None:
     """Read the coins that a section names, with paths relative to ``base``; None where it names none.
 
-    Those of a secret are signed as if no scores were in before the reveal.
+    Those of a secret are drawn and not revealed: ``Coins.revealed`` signs.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def coins_of(section: Mapped, base: Path, records: str | None = None) -> Coins |
         found = Coins.read(base / section["reveal"])
     elif "secret" in section:
         answer = Answer.read(base / section["answer"]) if "answer" in section else None
-        found = Secret.read(base / section["secret"]).coins(answer)
+        found = Secret.read(base / section["secret"]).drawn(answer)
     else:
         return None
     listed = found.commitment.records

@@ -76,6 +76,7 @@ class ChallengeFindings(FindingsRecord):
     labels_visible : whether the challenger could see the labels of the records that decided
     order : of submission and opening, where labels were sealed and are open now; else None
     made_before : challenges to this bundle before this one, which this one pays for
+    listed : submissions that the owner of sealed labels signed for, which this one pays for too
     judged : number of records that decided
     submission : SHA-256 of what was submitted and of the bundle that it is about: the commitment that the owner signs
     metric : the metric that decided, and ``difference``: challenger less bundle, with its interval; None where none
@@ -94,6 +95,7 @@ class ChallengeFindings(FindingsRecord):
     labels_visible: bool
     order: Literal["committed before the opening", "order unknown"] | None = None
     made_before: Count
+    listed: Count = 0
     judged: Count
     submission: str
     metric: str | None = None

@@ -5,6 +5,7 @@
 3. Seed and answer together give the **coins**. The drawer was bound before it saw the answer, and the other party does
    not know the seed: neither can choose, and nobody but the drawer can tell the coins.
 4. After the audit's scores are fixed the drawer **reveals** the seed, signed together with the answer and the scores.
+   It signs one reveal: the secret's file records which, before it is signed (:class:`miaudit.io.signature.Use`).
 
 Digests are SHA-256 of the file as it is written here: one line of JSON with sorted keys and a line feed at its end, so
 ``sha256sum`` gives them too. Coin i of run k is bit i % 8, the lowest first, of byte i // 8 of SHAKE-256 of a tag, the
@@ -18,17 +19,20 @@ import json
 import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit.errors import InputError, OutputError, one_line
+from miaudit.errors import InputError, one_line
 from miaudit.io import atomic, signature, tables
+from miaudit.io.agreed_plan import MOST_SCORES, AgreedPlan
+from miaudit.io.score_digests import in_order, of_scores, runs_of, scores_of_runs
 
 __all__ = [
+    "AgreedPlan",
     "Answer",
     "Coins",
     "Commitment",
@@ -37,16 +41,15 @@ __all__ = [
     "of_file",
     "of_scores",
     "published",
-    "write_beside",
-    "write_members",
+    "scores_of_runs",
 ]
 
 BYTES = 32
 LARGEST_FILE = 1_000_000
-_MOST_COINS, _MOST_RUNS, _MOST_SCORES, _LONGEST = 10**9, 10_000, 1000, 200
+_MOST_COINS, _MOST_RUNS, _LONGEST = 10**9, 10_000, 200
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _SEED, _ANSWERED, _ALONE = (f"miaudit coins {what}\x00".encode() for what in ("seed", "answered", "alone"))
-_SIGNED, _SCORES = b"miaudit coins reveal\x00", b"miaudit coins scores\x00"
+_SIGNED = b"miaudit coins reveal\x00"
 _FIT = "reveal the seed, the answer and the scores that belong to the commitment"
 
 
@@ -86,7 +89,7 @@ class Commitment(_Published):
     Attributes
     ----------
     seal : SHA-256 of the secret seed
-    signer : public key of the drawer's one reveal (:mod:`miaudit.io.signature`)
+    signer : public key under which the drawer signs its reveal (:mod:`miaudit.io.signature`)
     coins : number of records, or of units, of each run; coin i is of the i-th in the order of the records
     runs : number of trainings, each with coins of its own
     records : SHA-256 of the list of records whose order the coins follow, or None
@@ -124,6 +127,7 @@ class Answer(_Published):
     random : 32 random bytes in hexadecimal, drawn after the commitment came; or a public random value of a later time
     by : who answers
     before : how many commitments to draws of the same training it answered before this one
+    plan : what it fixes of the audit: limits, confidence, and how many scores may be handed in
     """
 
     KIND = "answer"
@@ -132,6 +136,7 @@ class Answer(_Published):
     random: str
     by: str = ""
     before: int = 0
+    plan: AgreedPlan = field(default_factory=AgreedPlan)
 
     def __post_init__(self) -> None:
         checked_digest(self.commitment, "commitment")
@@ -140,9 +145,27 @@ class Answer(_Published):
         _whole("before", self.before, 0, 10**6)
 
     @classmethod
-    def to(cls, commitment: Commitment, *, by: str = "", before: int = 0, random: str | None = None) -> Self:
+    def to(
+        cls,
+        commitment: Commitment,
+        *,
+        by: str = "",
+        before: int = 0,
+        random: str | None = None,
+        plan: AgreedPlan | None = None,
+    ) -> Self:
         """Answer a commitment, **once**, with random bytes of the operating system or with those that are given."""
-        return cls(commitment.digest, secrets.token_bytes(BYTES).hex() if random is None else random, by, before)
+        drawn = secrets.token_bytes(BYTES).hex() if random is None else random
+        return cls(commitment.digest, drawn, by, before, plan or AgreedPlan())
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> Self:
+        """Make it of plain values."""
+        found = _fields(content, cls.KIND, [one.name for one in fields(cls)])
+        return cls(**{**found, "plan": AgreedPlan.of(found["plan"])})
+
+    def _plain(self) -> dict[str, Any]:
+        return {**super()._plain(), "plan": self.plan.plain()}
 
 
 @dataclass(frozen=True)
@@ -155,7 +178,8 @@ class Coins:
     answer : Answer, or None where nobody answered
     seed : 32 bytes in hexadecimal
     scores : digests (:func:`of_scores`) of scores that the drawer had before the reveal
-    signature : the drawer's, of all of this
+    signature : the drawer's, of all of this; empty while the coins are only drawn, and not revealed
+    drawer : the secret of coins that are not revealed yet; None of others
     """
 
     commitment: Commitment
@@ -163,11 +187,12 @@ class Coins:
     seed: str = field(repr=False)
     scores: tuple[str, ...] = ()
     signature: str = field(default="", repr=False)
+    drawer: Secret | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         checked_digest(self.seed, "seed", "32 bytes as 64 digits from 0 to f")
-        if len(self.scores) > _MOST_SCORES:
-            raise InputError("scores", f"at most {_MOST_SCORES:,} digests", f"{len(self.scores):,}", "list fewer")
+        if len(self.scores) > MOST_SCORES:
+            raise InputError("scores", f"at most {MOST_SCORES:,} digests", f"{len(self.scores):,}", "list fewer")
         for text in self.scores:
             checked_digest(text, "scores")
 
@@ -233,11 +258,13 @@ class Coins:
             yield "The coins that were revealed do not fit their commitment: the seed is another one."
         if self.answer is not None and self.answer.commitment != committed.digest:
             yield "The answer to the coins' commitment is to another commitment."
-        if not self._is_signed():
+        if self.answer is not None and len(self.scores) > self.answer.plan.tries:
+            yield f"The reveal lists {len(self.scores):,} scores, and the answer allows {self.answer.plan.tries:,}."
+        if self.drawer is None and not self._is_signed():
             yield "The reveal of the coins is not as the drawer signed it: seed, answer or scores were changed."
         if member is None:
             return
-        parts = list(_runs(run, len(member)))
+        parts = list(runs_of(run, len(member)))
         if len(parts) != committed.runs:
             yield f"Coins were committed to for {committed.runs:,} runs, and {len(parts):,} are here: all must be."
             return
@@ -263,6 +290,21 @@ class Coins:
         for said in self.misfits():
             raise InputError(name, "coins that fit their commitment", said.rstrip("."), _FIT)
         return self
+
+    def revealed(self) -> Coins:
+        """Return the signed reveal: of coins that are only drawn, as if no scores were in before.
+
+        Raises
+        ------
+        InputError
+            If their secret signed another reveal.
+        """
+        return self if self.drawer is None else self.drawer.coins(self.answer)
+
+    def check_revealable(self) -> None:
+        """Refuse coins whose secret signed another reveal than :meth:`revealed` would; nothing is signed."""
+        if self.drawer is not None:
+            self.drawer.use.check(_use(self.answer, ()))
 
     def write(self, path: Path) -> None:
         """Write the reveal; an earlier file is kept, and refused."""
@@ -315,18 +357,22 @@ class Coins:
 class Secret:
     """What the drawer keeps: the commitment, the seed, and the key that signs one reveal.
 
+    ``use`` is what it signed, which its file records too.
+
     Examples
     --------
     >>> secret = Secret.new(coins=1_000, by="the trainer")
     >>> answer = Answer.to(secret.commitment, by="the auditor")
-    >>> coins = secret.coins(answer)
-    >>> coins.of_run(1).shape, list(coins.misfits(coins.of_run(1)))
+    >>> member = secret.drawn(answer).of_run(1)  # to train on; signs nothing
+    >>> coins = secret.coins(answer)  # the reveal
+    >>> member.shape, list(coins.misfits(member))
     ((1000,), [])
     """
 
     commitment: Commitment
     seed: str = field(repr=False)
     signing: str = field(repr=False)
+    use: signature.Use = field(default_factory=signature.Use, repr=False, compare=False)
 
     @classmethod
     def new(cls, *, coins: int, runs: int = 1, records: str | None = None, by: str = "", about: str = "") -> Self:
@@ -335,14 +381,12 @@ class Secret:
         signer = signature.public_of(bytes.fromhex(signing)).hex()
         return cls(Commitment(_sealed(seed), signer, coins, runs, records, by, about), seed, signing)
 
-    def coins(self, answer: Answer | None, scores: Iterable[str] = ()) -> Coins:
-        """Return the coins that this and the answer give, signed as the reveal.
+    def drawn(self, answer: Answer | None) -> Coins:
+        """Return the coins that this and the answer give, to train on: nothing is signed, and nothing revealed.
 
         Parameters
         ----------
         answer : Answer, or None where nobody answered: then the coins are the drawer's choice
-        scores : digests of scores that are in before the reveal. **Sign one list**: a second one, under the same key,
-            gives away parts of the key
 
         Raises
         ------
@@ -352,15 +396,40 @@ class Secret:
         if answer is not None and answer.commitment != self.commitment.digest:
             received = f"one to {answer.commitment[:12]}..., and this is {self.commitment.digest[:12]}..."
             raise InputError("answer", "an answer to this commitment", received, "ask for an answer to this one")
-        listed = tuple(sorted(set(scores)))
-        unsigned = Coins(self.commitment, answer, self.seed, listed)
-        signed = signature.sign(bytes.fromhex(self.signing), unsigned.message).hex()
-        return Coins(self.commitment, answer, self.seed, listed, signed)
+        return Coins(self.commitment, answer, self.seed, drawer=self)
+
+    def coins(self, answer: Answer | None, scores: Iterable[str] = ()) -> Coins:
+        """Return the coins that this and the answer give, signed as the reveal: **one**, which may be signed again.
+
+        What is signed is recorded first, in the file too that the secret was read from, or written to.
+
+        Parameters
+        ----------
+        answer : as of :meth:`drawn`
+        scores : digests of scores that are in before the reveal
+
+        Raises
+        ------
+        InputError
+            For an answer to another commitment, for more scores than the answer allows, and where another answer or
+            other scores were signed before.
+        OutputError
+            If it cannot be recorded.
+        """
+        unsigned = replace(self.drawn(answer), scores=tuple(sorted(set(scores))), drawer=None)
+        if answer is not None and len(unsigned.scores) > answer.plan.tries:
+            allowed, received = f"at most {answer.plan.tries:,}, as the answer says", f"{len(unsigned.scores):,}"
+            raise InputError(
+                "scores", allowed, received, "sign those that were agreed on (miaudit coins answer --tries)"
+            )
+        self.use.record(_use(answer, unsigned.scores))
+        return replace(unsigned, signature=signature.sign(bytes.fromhex(self.signing), unsigned.message).hex())
 
     def write(self, path: Path) -> None:
         """Write the secret, readable by its owner only; an earlier file is kept, and refused."""
         plain = {"commitment": self.commitment._plain(), "seed": self.seed, "signing": self.signing}
-        _write_new(path, {**_head("secret"), **plain}, mode=0o600)
+        _write_new(path, {**_head("secret"), **plain, "signed": self.use.signed}, mode=0o600)
+        self.use.path = path
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -371,110 +440,15 @@ class Secret:
         InputError
             Also if seed or key are not those that were committed to.
         """
-        found = _fields(_read(path, "secret"), "secret", ("commitment", "seed", "signing"))
+        found = _fields(_read(path, "secret"), "secret", ("commitment", "seed", "signing", "signed"))
         for name in ("seed", "signing"):
             checked_digest(found[name], name, "32 bytes as 64 digits from 0 to f")
-        secret = cls(Commitment.of(found["commitment"]), found["seed"], found["signing"])
-        secret.coins(None).fitting(Path(path).name)
+        use = signature.Use(Path(path), found["signed"])
+        secret = cls(Commitment.of(found["commitment"]), found["seed"], found["signing"], use)
+        secret.drawn(None).fitting(Path(path).name)
+        if signature.public_of(bytes.fromhex(secret.signing)).hex() != secret.commitment.signer:
+            raise InputError(Path(path).name, "the signing key of its commitment", "another", "use the file as it was")
         return secret
-
-
-def write_members(path: Path, coins: Coins, *, mode: int | None = None) -> None:
-    """Write the coins to a .csv, a column of 0 and 1 for each run, or to a .npy (coins,), (runs, coins) of several.
-
-    Raises
-    ------
-    InputError
-        For another ending.
-    OutputError
-        If the file is there already or cannot be written.
-    """
-    suffix = tables.require_suffix(path, "--out", (".csv", ".npy")).suffix.lower()
-    runs = range(1, coins.commitment.runs + 1)
-    drawn = np.stack([coins.of_run(k) for k in runs])
-
-    def write(target: Path) -> None:
-        if suffix == ".npy":
-            with target.open("wb") as handle:
-                np.save(handle, drawn if len(drawn) > 1 else drawn[0], allow_pickle=False)
-        else:
-            head = ",".join(f"run{k}" for k in runs)
-            np.savetxt(target, drawn.T.astype(np.int8), fmt="%d", delimiter=",", header=head, comments="")
-
-    atomic.write_once(path, write, mode=mode)
-
-
-def write_beside(path: Path, table: Path, coins: Coins, *, run: int = 1, unit: str | None = None) -> None:
-    """Write a table again with a column ``member``, the coins of a run; rows stand in the order of the coins.
-
-    Parameters
-    ----------
-    path, table : .npz, .parquet or .csv
-    unit : column of units that have one coin each
-
-    Raises
-    ------
-    InputError
-        For a table that has memberships already, or other numbers of records or units than coins.
-    OutputError
-        If the file is there already.
-    """
-    names = tables.column_names(table)
-    if "member" in names:
-        raise InputError("--beside", "a table without a column member", f"{table}", "audit it as it is, with --coins")
-    if path.exists():
-        raise OutputError(one_line(f"{path}: is there already, and kept; name another file"))
-    wanted, text = list(dict.fromkeys([*names, *([unit] if unit else [])])), names if table.suffix == ".csv" else ()
-    columns = tables.read_columns(table, wanted, "--beside", as_text=text, gaps=text)  # as they are written
-    records = len(next(iter(columns.values())))
-    member = coins.members(run, records=records, unit=None if unit is None else columns[unit])
-    tables.write_columns(path, {**columns, "member": member})
-
-
-def in_order(unit: NDArray[Any] | None, records: int) -> NDArray[np.int64]:
-    """Return which coin each record (n,) has: units are numbered as they first appear.
-
-    Pseudonyms for units keep that order, sorted names do not.
-
-    Examples
-    --------
-    >>> in_order(np.array(["b", "a", "b"]), 3).tolist()
-    [0, 1, 0]
-    """
-    if unit is None:
-        return np.arange(records, dtype=np.int64)
-    _, first, codes = np.unique(unit, return_index=True, return_inverse=True)
-    place = np.empty(len(first), dtype=np.int64)
-    place[np.argsort(first)] = np.arange(len(first))
-    return place[codes]
-
-
-def of_scores(runs: Sequence[NDArray[np.float64]], units: Sequence[NDArray[Any] | None] | None = None) -> str:
-    """Return the digest of the scores (n,) of each run, in the order of the runs: what says which ones were in.
-
-    It covers which records share a coin: who could say so afterwards would choose the coin of each score.
-
-    Parameters
-    ----------
-    units : whose each record is, of each run; None where each is its own
-
-    Examples
-    --------
-    >>> of_scores([np.array([0.5, 1.0])])[:12]
-    'ae984e7700ff'
-    """
-    state = hashlib.sha256(_SCORES + len(runs).to_bytes(8, "little"))
-    for values, unit in zip(runs, units or [None] * len(runs), strict=True):
-        plain = np.asarray(values, dtype="<f8") + 0.0  # -0.0 is 0.0, as in digests of evidence
-        state.update(len(plain).to_bytes(8, "little") + plain.astype("<f8").tobytes())
-        state.update(in_order(unit, len(plain)).astype("<i8").tobytes())
-    return state.hexdigest()
-
-
-def scores_of_runs(values: NDArray[np.float64], run: NDArray[Any] | None, unit: NDArray[Any] | None) -> str:
-    """Return the digest of scores (n,), whose runs the labels (n,) tell apart, as :func:`of_scores` does."""
-    parts = list(_runs(run, len(values)))
-    return of_scores([values[rows] for rows in parts], [None if unit is None else unit[rows] for rows in parts])
 
 
 def of_file(path: Path) -> str:
@@ -516,14 +490,9 @@ def checked_digest(value: Any, name: str, allowed: str = "a SHA-256 (64 digits f
 # -- parts ------------------------------------------------------------------------------------------------------------
 
 
-def _runs(run: NDArray[Any] | None, records: int) -> Iterator[NDArray[np.int64]]:
-    """Yield the rows of each run, in the order in which runs first appear, as of ``Evidence.runs``."""
-    if run is None:
-        yield np.arange(records, dtype=np.int64)
-        return
-    codes = in_order(run, records)
-    rows, ends = np.argsort(codes, kind="stable").astype(np.int64), np.bincount(codes).cumsum()
-    yield from np.split(rows, ends[:-1])
+def _use(answer: Answer | None, scores: Sequence[str]) -> dict[str, Any]:
+    """Return what a secret signs, as its file records it."""
+    return {"answer": None if answer is None else answer.digest, "scores": list(scores)}
 
 
 def _sealed(seed: str) -> str:
@@ -531,7 +500,7 @@ def _sealed(seed: str) -> str:
 
 
 def _head(kind: str) -> dict[str, Any]:
-    return {"kind": f"miaudit coins {kind}", "format": 1}
+    return {"kind": f"miaudit coins {kind}", "format": 2}
 
 
 def _text(content: Mapping[str, Any]) -> str:
