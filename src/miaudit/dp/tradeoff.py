@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 _ROOT_TWO = math.sqrt(2)
-_LARGEST_MU = 1e6  # beyond it nothing is left to protect, and squares are still far from overflow
+LARGEST_MU = 1e6  # beyond it nothing is left to protect, and squares are still far from overflow
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _FINEST_DELTA = 1e-12
 _TOLERANCE = 1e-9  # of a user's function: rounding and quadrature, not a wrong shape
@@ -506,7 +506,7 @@ def check_epsilon(epsilon: object) -> float:
 
 def check_mu(mu: object) -> float:
     """Return a mu, or refuse one outside 0 to a million."""
-    return _at_least_zero("mu", mu, _LARGEST_MU)
+    return _at_least_zero("mu", mu, LARGEST_MU)
 
 
 def _compose_two(one: TradeOff, other: TradeOff) -> TradeOff:
