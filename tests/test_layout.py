@@ -32,6 +32,7 @@ THROUGH = (
         "report/test_table_page.py",
         "findings/table findings/fidelity",
     ),
+    ("what an accountant adds up", "dp/test_accounting.py", "dp/loss_distribution dp/sampling_bounds"),
     ("the steps of zero-run bounds", "dp/zero_run/test_bounds.py", "dp/zero_run/audit"),
     ("the interval of an average over records", "disclosure/test_groups.py", "disclosure/intervals"),
     ("the command shows what it makes", "command/test_demo.py", "collect/demo"),

@@ -135,7 +135,7 @@ EXTRAS = {
     "dp": ("dp_accounting",),
     "torch": ("torch", "safetensors"),
     "text": ("torch", "safetensors", "transformers"),
-    "synthesis": ("torch", "safetensors", "networkx", "dp_accounting", "opendp"),
+    "synthesis": ("torch", "safetensors", "networkx", "opendp"),
     "onnx": ("onnxruntime",),
     "mlflow": ("mlflow",),
     "ray": ("ray",),

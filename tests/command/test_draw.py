@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -514,3 +515,43 @@ def test_copies_of_records_are_refused_before_anything_runs(place: Path, miaudit
     text = (place / "a.yaml").read_text(encoding="utf-8").replace("y: y,", "y: y, copies: copies.npy,")
     (place / "a.yaml").write_text(text, encoding="utf-8")
     assert "data.copies: expected none, for a command" in miaudit(place, "collect", "a.yaml", code=1)
+
+
+SECRET = "hunter2 'quoted' $(touch fits/called) end"
+
+
+def test_values_of_the_environment_reach_the_script_and_stand_in_one_file_of_its_owner_only(
+    place: Path, miaudit: Call
+) -> None:
+    text = (place / "a.yaml").read_text(encoding="utf-8")
+    (place / "a.yaml").write_text(text.replace("env: {", f"env: {{TOKEN: {json.dumps(SECRET)}, "), encoding="utf-8")
+    spy = "(pathlib.Path(a.out).parent / 'token').write_text(os.environ['TOKEN'])\n"
+    (place / "train.py").write_text(TRAIN + spy, encoding="utf-8")
+    printed = miaudit(place, "draw", "a.yaml", "--out", "fits")
+    kept = place / "fits" / "environment.sh"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    line = (place / "fits" / "commands.txt").read_text(encoding="utf-8").splitlines()[0]
+    subprocess.run(["sh", "-c", line], check=True)
+    assert next(place.glob("fits/fits/*/token")).read_text(encoding="utf-8") == SECRET
+    assert not (place / "fits" / "called").exists()
+    for path in place.rglob("*"):
+        if path.is_file() and path.name not in ("a.yaml", "token", "environment.sh"):
+            assert b"hunter2" not in path.read_bytes(), path
+    assert "hunter2" not in printed
+    kept.unlink()  # control: without it the script does not start
+    assert subprocess.run(["sh", "-c", line], check=False).returncode
+    miaudit(place, "draw", "a.yaml", "--out", "fits", "--overwrite")
+    assert kept.is_file()
+    configured(place)
+    (place / "a.yaml").write_text(re.sub(" *env: .*\n", "", (place / "a.yaml").read_text()), encoding="utf-8")
+    miaudit(place, "draw", "a.yaml", "--out", "fits", "--overwrite")
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize("env", ["{TOKEN: 31337}", "{TOKEN: [hunter31337]}", "hunter31337", "{'a-31337 b': x}"])
+def test_what_the_environment_was_given_instead_of_a_text_is_not_shown(place: Path, miaudit: Call, env: str) -> None:
+    text = (place / "a.yaml").read_text(encoding="utf-8")
+    (place / "a.yaml").write_text(re.sub("env: .*", f"env: {env}", text), encoding="utf-8")
+    printed = miaudit(place, "draw", "a.yaml", "--out", "fits", code=1)
+    assert "target.env" in printed
+    assert "31337" not in printed or "a-31337" in env

@@ -35,7 +35,7 @@ def test_true_is_no_number_and_a_number_is_not_true(where: str, key: str, value:
 
 
 def test_a_file_names_all_extras_that_it_needs_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    absent = ("torch", "dp_accounting", "ray")
+    absent = ("torch", "ray")
     there = errors.find_spec
     monkeypatch.setattr(errors, "find_spec", lambda name: None if name in absent else there(name))
     np.savez(tmp_path / "a.npz", x=np.zeros((4, 2)), y=np.arange(4) % 2)
@@ -45,7 +45,7 @@ def test_a_file_names_all_extras_that_it_needs_in_one_line(monkeypatch: pytest.M
         "shadow": {"models": 2, "executor": "ray"},
         "privacy": {"mechanism": {"kind": "dp-sgd", "records": 100, "batch": 10, "noise": 1.0, "epochs": 2}},
     }
-    with pytest.raises(errors.InputError, match=r"without dp_accounting, ray, torch; pip install '.*\[dp,ray,torch\]'"):
+    with pytest.raises(errors.InputError, match=r"without ray, torch; pip install '.*\[ray,torch\]'"):
         section.validated(content, CampaignConfig, tmp_path / "run.yaml")
     content["privacy"] = {"mechanism": {"kind": "gaussian", "noise": 1.0}}  # a closed form needs no accountant
     del content["shadow"]["executor"]

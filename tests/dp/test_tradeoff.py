@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from miaudit.dp import tradeoff
-from miaudit.dp.tradeoff import Custom, EpsilonDelta, Gaussian, TradeOff, compose
+from miaudit.dp.composition import compose
+from miaudit.dp.tradeoff import Custom, EpsilonDelta, Gaussian, TradeOff
 from miaudit.errors import InputError
 
 GRID = np.unique(np.concatenate([np.linspace(0, 1, 501), np.logspace(-15, -1, 57), 1 - np.logspace(-12, -1, 45)]))

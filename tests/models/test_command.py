@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ import pytest
 from miaudit.errors import InputError, MiauditError
 from miaudit.jobs.resumable import JobsFailedError
 from miaudit.models import shadow
-from miaudit.models.command import CommandLine, CommandTarget, read_outputs
+from miaudit.models.command import CommandLine, CommandTarget, last_words, read_outputs
 from miaudit.models.inclusion import inclusion
 
 N = 12
@@ -389,3 +390,38 @@ def test_a_command_dies_with_the_audit(tmp_path: Path, number: int, workers: int
 def test_reading_needs_no_command(tmp_path: Path) -> None:
     np.save(tmp_path / "outputs.npy", np.arange(12, dtype=np.float16))
     assert read_outputs(tmp_path, "losses", np.zeros(N), None).dtype == np.float32
+
+
+def giant(path: Path, size: int = 20_000_000_000) -> None:
+    with path.open("ab") as handle:
+        handle.truncate(size)
+
+
+def sparse_array(path: Path, shape: tuple[int, ...], dtype: str) -> None:
+    np.lib.format.open_memmap(path, mode="w+", dtype=np.dtype(dtype), shape=shape)
+
+
+@pytest.mark.parametrize(
+    ("name", "left", "said"),
+    [
+        ("outputs.npy", os.mkfifo, "a device, pipe or folder"),
+        ("outputs.npy", Path.mkdir, "a device, pipe or folder"),
+        ("outputs.npy", lambda path: sparse_array(path, (6, 500_000_000), "<f4"), "at most 100,000 columns"),
+        ("ids.txt", os.mkfifo, "a device, pipe or folder"),
+        ("ids.txt", giant, "ids.txt: expected at most 1,.* bytes, received 20,000,000,000"),
+        ("ids.npy", giant, "ids.npy: expected at most 1,.* bytes, received 20,000,000,000"),
+        ("ids.npy", lambda path: sparse_array(path, (6,), "<U100000000"), "ids.npy: expected at most"),
+    ],
+)
+def test_what_a_script_leaves_is_a_plain_file_of_its_size(tmp_path: Path, name: str, left: Any, said: str) -> None:
+    np.save(tmp_path / "outputs.npy", np.zeros((6, 2)))
+    if name == "outputs.npy":
+        (tmp_path / name).unlink()
+    left(tmp_path / name)
+    with pytest.raises(InputError, match=said):
+        read_outputs(tmp_path, "logits", np.arange(6) % 2, None)
+
+
+def test_a_log_that_is_a_pipe_has_no_last_words(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log.txt")
+    assert last_words(tmp_path / "log.txt") == ""

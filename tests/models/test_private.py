@@ -513,7 +513,6 @@ def test_with_little_noise_and_a_wide_clip_it_learns_and_with_much_noise_it_does
 
 @pytest.mark.long
 def test_the_guarantee_is_the_accountants_for_the_steps_that_are_taken() -> None:
-    pytest.importorskip("dp_accounting")
     from miaudit.dp import accounting
 
     options = Private(noise=3.0, clip=1.0, delta=0.01, records=2000)

@@ -13,7 +13,6 @@ from miaudit.causal.classifiers import CLASSIFIERS
 from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-from miaudit.io import cells
 
 
 def given(name: str, values: NDArray[np.generic], evidence: Evidence) -> FloatArray:
@@ -30,10 +29,8 @@ def given(name: str, values: NDArray[np.generic], evidence: Evidence) -> FloatAr
         For text, for what is missing or not strictly between 0 and 1, and for another number of records.
     """
     if values.dtype.kind not in "biuf":
-        received, step = f"values of type {values.dtype}", "convert the column to numbers"
-        if values.dtype.kind in "US":
-            received, step = cells.not_numbers(values.astype(np.str_))
-        raise InputError(name, "probabilities strictly between 0 and 1", received, step)
+        received = f"values of type {values.dtype}"
+        raise InputError(name, "probabilities strictly between 0 and 1", received, "convert the column to numbers")
     values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
     if values.ndim != 1 or len(values) != evidence.n:
         received = f"{len(values):,}" if values.ndim == 1 else f"an array of shape {values.shape}"

@@ -2,7 +2,9 @@
 
 A folder of fits holds ``fits/NUMBER-DIGEST/`` with ``rows.npy`` and the folder ``out`` for each, ``commands.txt`` with
 one line for each, an example for SLURM, and ``manifest.json``: what was drawn, with the digests of all that decides it.
-The manifest is what a folder of ours is recognised by. While a draw is being written it says so.
+The manifest is what a folder of ours is recognised by. While a draw is being written it says so. What the
+configuration sets in the environment may be secret. It is in ``environment.sh`` only, which no other user can read;
+each line reads it before it starts the script.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from miaudit.collect.campaign import Campaign
 from miaudit.collect.draws import Draws
 from miaudit.collect.outputs import Collected
 from miaudit.errors import InputError, MiauditError, OutputError, one_line
-from miaudit.io import atomic
+from miaudit.io import atomic, plain_files
 from miaudit.jobs import executor as execution
 from miaudit.models.command import (
     ROWS_FILE,
@@ -46,14 +48,16 @@ from miaudit.models.shadow import Fits
 
 __all__ = ["Drawn", "draw", "gather", "read"]
 
-MANIFEST, COMMANDS, SLURM, FITS = "manifest.json", "commands.txt", "slurm.sh", "fits"
+MANIFEST, COMMANDS, SLURM, FITS, ENVIRONMENT = "manifest.json", "commands.txt", "slurm.sh", "fits", "environment.sh"
 LOG, FAILED = "log.txt", "failed.txt"
 _FORMAT = "miaudit draw 1"
-_OWN = {MANIFEST, COMMANDS, SLURM, FITS}
+_OWN = {MANIFEST, COMMANDS, SLURM, FITS, ENVIRONMENT}
 _SCRATCH = ".gather-"
-_LEFT = rf"\.({MANIFEST}|{COMMANDS}|{SLURM}|{ROWS_FILE})\.{atomic.RANDOM}\.part"  # by a process that was killed
+_PARTS = "|".join((MANIFEST, COMMANDS, SLURM, ENVIRONMENT, ROWS_FILE))
+_LEFT = rf"\.({_PARTS})\.{atomic.RANDOM}\.part"  # by a process that was killed
 _FOLDER = re.compile("([a-z_]+-)?[0-9]{5,}-[0-9a-f]{8}")  # of a fit
 _NAMED = 10  # fits spelt out in a message
+_LARGEST_MANIFEST = 1_000_000_000
 _HOURS = 24
 _FOR = {"stability": "the stability of training", "without_canaries": "what canaries cost"}
 _TASKS = 1000  # of an array job: clusters allow 1,001 unless they say otherwise
@@ -177,6 +181,9 @@ def _write(drawn: Drawn, place: Path, lines: Sequence[str], config: Path) -> Non
     for old in _fits_in(place):
         if old.name not in wanted:
             shutil.rmtree(old)
+    (place / ENVIRONMENT).unlink(missing_ok=True)
+    if drawn.target.env:
+        atomic.write_text(place / ENVIRONMENT, _environment(drawn.target.env), mode=0o600)
     atomic.write_text(place / COMMANDS, "".join(f"{line}\n" for line in lines))
     atomic.write_text(place / SLURM, _slurm(drawn, place))
     atomic.write_text(place / MANIFEST, json.dumps(_manifest(drawn, place, config), indent=1) + "\n")
@@ -241,12 +248,20 @@ def _line(target: CommandTarget, fit: Fit, place: Path) -> str:
     """One line for a shell: in the configuration's folder, with the environment of a fit, its words kept in a log."""
     folder = place / FITS / fit.folder
     words = target.line.filled(rows=str(folder / ROWS_FILE), seed=fit.seed, out=str(folder / "out"))
-    variables = [f"{name}={value}" for name, value in target.variables(dealt_here=False).items()]
+    own = target.env  # never in the line: a file of commands, and the list of processes, can be read by all
+    variables = [f"{k}={v}" for k, v in target.variables(dealt_here=False).items() if k not in own]
     if "\n" in (line := f"{target.folder}{place}{''.join(variables)}") or "\r" in line:
-        raise InputError("--out", "paths and variables of one line", "a line break in one", "rename it")
+        raise InputError("--out", "a path of one line", "a line break in it", "rename it")
     failed, log = shlex.quote(str(folder / FAILED)), shlex.quote(str(folder / LOG))
-    call = f"rm -f {failed}; env {shlex.join([*variables, *words])} > {log} 2>&1"
+    secret = shlex.quote(str(place / ENVIRONMENT))
+    sourced = f"test -r {secret} && . {secret} && " if own else ""
+    call = f"rm -f {failed}; {{ {sourced}env {shlex.join([*variables, *words])}; }} > {log} 2>&1"
     return f"cd {shlex.quote(str(target.folder))} && ({call} || {{ code=$?; echo $code > {failed}; exit $code; }})"
+
+
+def _environment(variables: Mapping[str, str]) -> str:
+    """Return lines for a shell that set variables."""
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
 
 
 def _slurm(drawn: Drawn, place: Path) -> str:
@@ -342,7 +357,7 @@ def read(place: Path) -> Manifest:
     """
     path = place / MANIFEST
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(plain_files.read_text(path, MANIFEST, _LARGEST_MANIFEST))
         if content["format"] != _FORMAT:
             raise ValueError(f"format {content['format']!r:.40}")
         if content.get("unfinished") is True:
@@ -467,14 +482,17 @@ def finished(drawn: Drawn, fit: Fit, place: Path) -> Path:
     """
     folder = place / FITS / fit.folder
     if (folder / FAILED).exists():
-        code = one_line((folder / FAILED).read_text(encoding="utf-8", errors="replace"))[:20]
+        code = one_line(
+            plain_files.checked(folder / FAILED, FAILED, 1000).read_text(encoding="utf-8", errors="replace")
+        )[:20]
         raise MiauditError(f"failed: its command ended with exit code {code}{last_words(folder / LOG)}")
     if not _left(drawn, fit, place).exists():
         raise MiauditError(f"is missing{_begun(drawn, folder)}")
     try:
-        rows = np.load(folder / ROWS_FILE, allow_pickle=False)
+        file = plain_files.checked(folder / ROWS_FILE, ROWS_FILE, 8 * len(fit.rows) + 1000)
+        rows = np.load(file, allow_pickle=False)
         same = rows.dtype == np.int64 and np.array_equal(rows, fit.rows)
-    except (OSError, ValueError, EOFError):
+    except (OSError, ValueError, EOFError, InputError):
         same = False
     if not same:
         raise MiauditError(f"is stale: its {ROWS_FILE} is not the one that was drawn")

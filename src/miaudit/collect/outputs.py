@@ -21,7 +21,7 @@ from miaudit.collect.stability import Stability
 from miaudit.errors import InputError, Option, check_generator, nearest
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Vulnerability
-from miaudit.io import declared_kind, roles, sides, tables, token_files, token_records
+from miaudit.io import cells, declared_kind, roles, sides, tables, token_files, token_records
 from miaudit.io.sealed_coins import Coins
 from miaudit.models.inclusion import coins
 
@@ -83,6 +83,7 @@ class Collected:
     def beside(self, given: Mapping[str, NDArray[Any]]) -> Collected:
         """Return the collection with propensities, by the name of their column, or without where there are none."""
         for name, values in given.items():
+            cells.refuse_text(values, name, "probabilities strictly between 0 and 1")
             return replace(self, propensity=propensities.given(name, values, self.evidence))
         return self
 

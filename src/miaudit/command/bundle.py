@@ -25,6 +25,16 @@ Key = Annotated[
     typer.Option("--key", help="What opens sealed labels: the owner's opening, or key file.", rich_help_panel=INPUT),
 ]
 
+Longest = Annotated[
+    float,
+    typer.Option(
+        help="Most seconds of processor time that the bundle may take. A longer audit is refused before it starts, or "
+        "stopped. 0 is no limit.",
+        min=0,
+        rich_help_panel=INPUT,
+    ),
+]
+
 
 def verify(
     bundle: BundleFile,
@@ -37,6 +47,7 @@ def verify(
             rich_help_panel=INPUT,
         ),
     ] = None,
+    longest: Longest = 60.0,
     out: Out = None,
     overwrite: Overwrite = False,
     json: Json = False,
@@ -46,14 +57,15 @@ def verify(
     Counts and words must come out exactly, numbers to 1e-9, memberships by sealed coins bit by bit.
     What withheld data prevents is listed.
     """
-    from miaudit.bundle import read
+    from miaudit.bundle import read, workload
     from miaudit.bundle.verify import verify as check
     from miaudit.io import sealed_coins
 
     check_free(out, overwrite=overwrite)
     published = None if commitment is None else sealed_coins.published(commitment)
-    with progress("bootstrap", meanwhile="recomputing the findings") as told:
+    with progress("bootstrap", meanwhile="recomputing the findings") as told, workload.at_most(longest):
         held = read(bundle)
+        workload.require_short(held, longest)
         found = check(held, keys=_keys(key), commitment=published, progress=told)
     content = replace(found, repeat=repeat())
     said = lambda: "\n".join([_lines(content), *_said(bundle, held.findings, content)])  # noqa: E731
@@ -78,6 +90,7 @@ def challenge(
     made_before: Annotated[
         int, typer.Option("--made-before", min=0, help="Challenges to this bundle before this one.")
     ] = 0,
+    longest: Longest = 60.0,
     out: Out = None,
     overwrite: Overwrite = False,
     json: Json = False,
@@ -91,19 +104,20 @@ def challenge(
     import numpy as np
 
     from miaudit.bundle import challenge as contest
-    from miaudit.bundle import read
+    from miaudit.bundle import read, workload
 
     if (scores is None) == (propensity is None):
         raise typer.BadParameter("give either --scores or --propensity")
     check_free(out, overwrite=overwrite)
     held, rng = read(bundle), np.random.default_rng(seed)
+    workload.require_short(held, longest)
     if scores is not None:
         values = contest.submitted(scores, column, "scores")
-        with progress("bootstrap", meanwhile="audit") as told:
+        with progress("bootstrap", meanwhile="audit") as told, workload.at_most(longest):
             outcome = contest.by_scores(held, values, keys=_keys(key), made_before=made_before, rng=rng, progress=told)
     else:
         values = contest.submitted(propensity or Path(), column, "propensity")
-        with progress("", meanwhile="audit"):
+        with progress("", meanwhile="audit"), workload.at_most(longest):
             outcome = contest.by_propensity(held, values, keys=_keys(key), made_before=made_before, rng=rng)
     content = replace(outcome, repeat=repeat())
     deliver(content, lambda: _contested(content, held.findings), out, overwrite=overwrite, json=json)

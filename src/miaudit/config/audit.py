@@ -35,7 +35,6 @@ from miaudit.config.section import (
 )
 from miaudit.config.target import STABILITY, DataSection, ShadowSection, TargetSection
 from miaudit.config.unread import Source, unread
-from miaudit.dp.accounting import needs_accountant
 from miaudit.dp.mechanism import Mechanism, from_mapping
 from miaudit.errors import InputError, Option, nearest, options_of
 from miaudit.evidence import DESIGNS, Design
@@ -259,12 +258,6 @@ class Options(File):
         wanted = self.privacy.get("bounds", True)
         for key, why, place in unread(self.given, self.source, signal=self.signal, design=self.design, bounds=wanted):
             yield f"{key}: expected none, {why}, received one; {place}"
-
-    def extras(self) -> Iterator[str]:
-        """Name the accountant's, where a mechanism is described that has no closed form."""
-        asked = self.bounds()
-        if asked is not None and asked.mechanism is not None and needs_accountant(asked.mechanism):
-            yield "dp"
 
     def missing_files(self, base: Path) -> Iterator[str]:
         """Say which files are not there, a line for each."""

@@ -325,7 +325,9 @@ def problems(error: ValidationError, file: type[BaseModel]) -> Iterator[str]:
     for item in found:
         place = _Place.of(item["loc"], file)
         where = place.name
-        if item["type"] == "extra_forbidden":
+        if "env" in item["loc"] and item["type"] != "value_error":  # what it received may be a secret
+            yield f"{where}: expected a text for each name, received something else, not shown; put it into quotes"
+        elif item["type"] == "extra_forbidden":
             yield _of_unknown_key(place)
         elif item["type"] == "missing" and place.kind:
             beside = [one for one in found if one["type"] != "missing" and one["loc"][:-1] == item["loc"][:-1]]

@@ -260,8 +260,8 @@ class LanguageModelSection(AskedSection):
     @model_validator(mode="after")
     def _one_model(self) -> Self:
         if (self.folder is None) == (self.small_gpt2 is None):
-            received = "neither" if self.folder is None else "both"
-            raise ValueError(f"expected folder (a model as it is) or small_gpt2 (trained here), received {received}")
+            both = "neither" if self.folder is None else "both"
+            raise ValueError(f"expected folder (a model as it is) or small_gpt2 (trained here), received {both}")
         if self.reference is not None and self.folder is None:
             raise ValueError("expected folder beside reference, received none; a reference belongs to a model as it is")
         odd = next((name for name in self.asked() if self.folder is None), None)
@@ -595,7 +595,6 @@ def _estimator(where: str, options: dict[str, Any]) -> Any:
 
 def _require(kind: str, *extras: str) -> None:
     """Refuse a kind whose extras are not installed."""
-    absent = missing_modules(extras)
-    if absent:
+    if absent := missing_modules(extras):
         received = f"an installation without {', '.join(absent)}"
         raise InputError("target.kind", f"what {kind} needs", received, pip_line(*extras))

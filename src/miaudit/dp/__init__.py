@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from miaudit.dp import (
         accounting,
         ceiling,
+        composition,
         linear_program,
         mechanism,
         multi_run,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "accounting",
     "ceiling",
+    "composition",
     "linear_program",
     "mechanism",
     "multi_run",

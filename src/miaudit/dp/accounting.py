@@ -1,19 +1,22 @@
-"""Upper bounds on a described mechanism, by closed forms or an existing accountant.
+"""Upper bounds on a described mechanism: the smallest of several that all hold.
 
 Neighbouring data sets differ in one record, added or removed. Closed forms serve where they are exact (Gaussian noise,
-pure epsilon); everything else goes to the privacy-loss distributions of ``dp-accounting`` (extra ``dp``), which
-round pessimistically, so that its epsilon is an upper bound too.
+pure epsilon). Else the distribution of privacy losses (:mod:`miaudit.dp.loss_distribution`) gives a bound that is
+nearly exact, and the closed forms of :mod:`miaudit.dp.sampling_bounds` take over where its grid ends. Every one of them
+answers in seconds and falls as noise grows, so their minimum does, too, whichever method it comes from.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from miaudit.dp import loss_distribution, sampling_bounds
+from miaudit.dp.loss_distribution import Released, amplified
 from miaudit.dp.mechanism import (
     Composed,
     GaussianNoise,
@@ -27,19 +30,20 @@ from miaudit.dp.mechanism import (
     from_mapping,
 )
 from miaudit.dp.privacy_profile import PrivacyProfile
-from miaudit.dp.tradeoff import Gaussian, TradeOff
+from miaudit.dp.tradeoff import LARGEST_MU, Gaussian, TradeOff, mu_of_pure
 from miaudit.dp.verdict import Parameter, UpperBound
-from miaudit.errors import InputError, MiauditError, check_delta, pip_line
+from miaudit.errors import InputError, check_delta
 
 __all__ = ["calibrate_noise", "dp_sgd", "from_mapping", "tradeoff", "upper_bound"]
 
 _CLOSED_FORM = "the closed form of Gaussian DP"
 _MOST_NOISE = 1e6
 _LEAST_NOISE = 1e-3
-_LOSS_STEP = 1e-4  # the accountant's default
-_MOST_LOSSES = 1e6  # on the grid of one use
+_MOST_USES = 10**12
+_NOISE_COUNTED = 1e-6  # with less, squares of losses would be lost
+_MOST_PARTS = 100  # of different noise or rate
+_GRID_PARTS = 16  # that the distribution of losses takes
 _PAIRS = 129  # of epsilon and delta that draw a trade-off function
-_COARSER = 10.0  # grid of losses for it: ten times as fast, and no delta larger by more than 1e-4 in 1,000 steps
 _FINEST_DELTA = 1e-12  # where the drawing ends
 _LARGEST_EPSILON = 512.0
 _BELOW_ONE = 1 - 1e-15
@@ -61,8 +65,6 @@ def upper_bound(
     ------
     InputError
         For a mechanism that cannot be accounted for, or that has no mu.
-    MiauditError
-        If the mechanism needs ``dp-accounting`` and it is not installed.
 
     Examples
     --------
@@ -74,7 +76,7 @@ def upper_bound(
     >>> upper_bound(Repeated(GaussianNoise(10.0), 25), parameter="mu").value
     0.5
     """
-    found = described(mechanism)
+    found = _countable(described(mechanism))
     words = f"{found}; one record added or removed"
     if parameter == "mu":
         return UpperBound("mu", _exact_mu(found), 0.0, words, _CLOSED_FORM)
@@ -89,8 +91,8 @@ def upper_bound(
 def tradeoff(mechanism: Mechanism | Mapping[str, Any]) -> TradeOff:
     """Return what a mechanism promises at every false-positive rate: its trade-off function, or one just below it.
 
-    Exact for Gaussian noise, repeated and composed; for all else the lines that ``dp-accounting``'s pairs of epsilon
-    and delta draw, which lie below the mechanism's own function by what the accountant rounds.
+    Exact for Gaussian noise, repeated and composed; for all else the lines that pairs of epsilon and delta draw, which
+    lie below the mechanism's own function by what the distribution of its losses rounds.
 
     Parameters
     ----------
@@ -104,20 +106,24 @@ def tradeoff(mechanism: Mechanism | Mapping[str, Any]) -> TradeOff:
     >>> round(sampled(0.05), 2), round(Gaussian(10.0)(0.05), 2)
     (0.66, 0.0)
     """
-    found = described(mechanism)
+    found = _countable(described(mechanism))
     mu = _mu(found)
     return _profile(found) if mu is None else Gaussian(mu)
 
 
 @lru_cache(maxsize=64)
 def _profile(mechanism: Mechanism) -> PrivacyProfile:
-    deltas_at = _accountant(mechanism, coarser=_COARSER).get_delta
-    last = 1.0
-    while deltas_at(last) > _FINEST_DELTA and last < _LARGEST_EPSILON:
-        last *= 2
-    pairs = [(float(eps), float(deltas_at(eps))) for eps in np.linspace(0.0, last, _PAIRS)]
-    falling = np.minimum.accumulate([min(delta, _BELOW_ONE) for _, delta in pairs])
-    return PrivacyProfile(tuple(eps for eps, _ in pairs), tuple(falling.tolist()))
+    parts = _released(mechanism)
+    spread = _epsilon(mechanism, _FINEST_DELTA)[0]
+    epsilons = np.linspace(0.0, min(max(spread, 1e-6), _LARGEST_EPSILON), _PAIRS)
+    found = loss_distribution.deltas(parts, epsilons, spread=spread) if len(parts) <= _GRID_PARTS else None
+    known = np.full(_PAIRS, _BELOW_ONE) if found is None else np.minimum(found, _BELOW_ONE)
+    squared = sum(
+        part.times * (mu_of_pure(1 / part.noise) if part.kind == "laplace" else 1 / part.noise) ** 2 for part in parts
+    )
+    if squared <= LARGEST_MU**2:  # all records in all samples
+        known = np.minimum(known, [Gaussian(math.sqrt(squared)).delta_at(eps) for eps in epsilons])
+    return PrivacyProfile(tuple(epsilons.tolist()), tuple(np.minimum.accumulate(known).tolist()))
 
 
 def calibrate_noise(
@@ -172,12 +178,74 @@ def calibrate_noise(
 
 def _epsilon(mechanism: Mechanism, delta: float) -> tuple[float, str]:
     """Return the smallest upper bound of epsilon at delta, and its method."""
-    mu, pure = _mu(mechanism), _pure_epsilon(mechanism)
-    if mu is not None and (value := Gaussian(mu).epsilon_at(delta)) <= pure:
-        return value, _CLOSED_FORM
-    if mu is None and delta > 0 and (value := _by_accountant(mechanism, delta)) < pure:
-        return value, "dp-accounting's privacy-loss distributions"
-    return pure, "the sum of pure epsilons"
+    pure = _pure_epsilon(mechanism)
+    if delta == 0:
+        return pure, "the sum of pure epsilons" if pure < math.inf else "Gaussian noise, which has no pure epsilon"
+    mu = _mu(mechanism)
+    found = {_CLOSED_FORM: sampling_bounds.gaussian(mu, delta)} if mu is not None else _by_losses(mechanism, delta)
+    method = min(found, key=lambda name: found[name])
+    return (found[method], method) if found[method] <= pure else (pure, "the sum of pure epsilons")
+
+
+@lru_cache(maxsize=256)
+def _by_losses(mechanism: Mechanism, delta: float) -> dict[str, float]:
+    """Return upper bounds of epsilon at a delta in (0, 1), by method."""
+    parts = _released(mechanism)
+    found = {
+        "Renyi divergences": sampling_bounds.by_moments(parts, delta),
+        "the number of times that a record is sampled": sampling_bounds.by_samplings(parts, delta),
+    }
+    if len(parts) <= _GRID_PARTS:
+        spread = min(*found.values(), _pure_epsilon(mechanism))
+        found["the distribution of privacy losses"] = loss_distribution.epsilon(parts, delta, spread=spread)
+    return found
+
+
+def _released(mechanism: Mechanism) -> tuple[Released, ...]:
+    """Return what a mechanism releases, equal parts together and all Gaussian noise without samples as one.
+
+    Raises
+    ------
+    InputError
+        For more different parts than can be accounted for in seconds.
+    """
+    uses, squared = dict[tuple[Any, float, float], int](), 0.0
+    for one, times in _uses(mechanism, 1):
+        inner, rate = (one.mechanism, one.rate) if isinstance(one, PoissonSubsampled) else (one, 1.0)
+        if rate == 1 and not isinstance(inner, LaplaceNoise):
+            squared += times * (inner.mu if isinstance(inner, Selection) else 1 / inner.noise) ** 2
+        else:
+            key = ("laplace" if isinstance(inner, LaplaceNoise) else "gaussian", inner.noise, rate)
+            uses[key] = uses.get(key, 0) + times
+        if len(uses) > _MOST_PARTS:
+            allowed = f"at most {_MOST_PARTS} parts of different noise or sampling rate"
+            raise InputError("mechanism", allowed, "more", "describe steps of equal noise and rate as one, repeated")
+    plain = [Released("gaussian", 1 / math.sqrt(squared), 1.0, 1)] if squared else []
+    return (*plain, *(Released(*key, times=times) for key, times in uses.items()))
+
+
+def _countable(mechanism: Mechanism) -> Mechanism:
+    """Return a mechanism whose losses are numbers that can be added; refuse others."""
+    for one, times in _uses(mechanism, 1):
+        if times > _MOST_USES:
+            received = "more" if times > 10**30 else f"{times:,}"
+            raise InputError("times", f"at most {_MOST_USES:,} altogether", received, "check the number of steps")
+        inner = one.mechanism if isinstance(one, PoissonSubsampled) else one
+        if not isinstance(inner, Selection) and inner.noise < _NOISE_COUNTED:
+            hint = "nothing is private at such a noise"
+            raise InputError("noise", f"at least {_NOISE_COUNTED:g} sensitivities", f"{inner.noise:g}", hint)
+    return mechanism
+
+
+def _uses(mechanism: Mechanism, times: int) -> Iterator[tuple[Any, int]]:
+    match mechanism:
+        case Repeated():
+            yield from _uses(mechanism.mechanism, times * mechanism.times)
+        case Composed():
+            for part in mechanism.parts:
+                yield from _uses(part, times)
+        case _:
+            yield mechanism, times
 
 
 def _exact_mu(mechanism: Mechanism) -> float:
@@ -191,11 +259,6 @@ def _exact_mu(mechanism: Mechanism) -> float:
 def _refuse_target(epsilon: float, delta: float, received: str, hint: str) -> None:
     allowed = f"a mechanism that some noise brings to epsilon {epsilon:g} at delta {delta:g}"
     raise InputError("family", allowed, f"one whose target is {received}", hint)
-
-
-def needs_accountant(mechanism: Mechanism) -> bool:
-    """Tell whether a guarantee at a positive delta has no closed form here: it takes the extra ``dp``."""
-    return _mu(mechanism) is None
 
 
 def _mu(mechanism: Mechanism) -> float | None:
@@ -225,72 +288,8 @@ def _pure_epsilon(mechanism: Mechanism) -> float:
             return mechanism.epsilon
         case PoissonSubsampled():
             inner = _pure_epsilon(mechanism.mechanism)
-            # log(1 + rate (e^inner - 1)), without overflow
-            return inner if math.isinf(inner) else inner + math.log(mechanism.rate + (1 - mechanism.rate) / _exp(inner))
+            return inner if math.isinf(inner) else amplified(inner, mechanism.rate)
         case Repeated():
             return mechanism.times * _pure_epsilon(mechanism.mechanism)
         case Composed():
             return math.fsum(_pure_epsilon(part) for part in mechanism.parts)
-
-
-def _exp(x: float) -> float:
-    return math.exp(min(x, 700.0))
-
-
-@lru_cache(maxsize=64)
-def _by_accountant(mechanism: Mechanism, delta: float) -> float:
-    """Return epsilon at delta from ``dp-accounting``'s privacy-loss distributions."""
-    return float(_accountant(mechanism).get_epsilon(delta))
-
-
-def _accountant(mechanism: Mechanism, *, coarser: float = 1.0) -> Any:
-    """Return ``dp-accounting``'s accountant with the mechanism's privacy-loss distributions."""
-    try:
-        from dp_accounting import (  # type: ignore[import-untyped,import-not-found,unused-ignore]  # noqa: PLC0415
-            dp_event,
-            pld,
-        )
-    except ImportError:
-        raise MiauditError(
-            f"this mechanism needs the accountant dp-accounting, which is not installed; run: {pip_line('dp')}"
-        ) from None
-    accountant = pld.PLDAccountant(value_discretization_interval=coarser * _loss_step(mechanism))
-    accountant.compose(_event(mechanism, dp_event))
-    return accountant
-
-
-def _loss_step(mechanism: Mechanism) -> float:
-    """Return the step of the grid of privacy losses: the accountant's own, wider where little noise spreads them far.
-
-    Losses are rounded up to the grid, so a wide one is an upper bound too, and dearer by at most a step for each use.
-    """
-    noise = _least_noise(mechanism)
-    return max(_LOSS_STEP, (1 / noise**2 + 18 / noise) / _MOST_LOSSES)
-
-
-def _least_noise(mechanism: Mechanism) -> float:
-    match mechanism:
-        case GaussianNoise() | LaplaceNoise():
-            return mechanism.noise
-        case Selection():
-            return 1 / mechanism.mu
-        case Composed():
-            return min(map(_least_noise, mechanism.parts))
-    return _least_noise(mechanism.mechanism)
-
-
-def _event(mechanism: Mechanism, dp_event: Any) -> Any:
-    """Translate a mechanism into an event of ``dp-accounting``."""
-    match mechanism:
-        case GaussianNoise():
-            return dp_event.GaussianDpEvent(mechanism.noise)
-        case LaplaceNoise():
-            return dp_event.LaplaceDpEvent(mechanism.noise)
-        case Selection():
-            return dp_event.GaussianDpEvent(1 / mechanism.mu)  # which gives away no less
-        case PoissonSubsampled():
-            return dp_event.PoissonSampledDpEvent(mechanism.rate, _event(mechanism.mechanism, dp_event))
-        case Repeated():
-            return dp_event.SelfComposedDpEvent(_event(mechanism.mechanism, dp_event), mechanism.times)
-        case Composed():
-            return dp_event.ComposedDpEvent([_event(part, dp_event) for part in mechanism.parts])

@@ -75,9 +75,9 @@ class Selection:
         Losses within epsilon of each other are at worst those of two answers, t and t - epsilon; the worst t is
         epsilon / 2, a randomised response of epsilon / 2.
         """
-        from scipy.special import expit, ndtri  # noqa: PLC0415 - loads when a selection is accounted for
+        from scipy.special import log_expit, ndtri_exp  # noqa: PLC0415 - loads when a selection is accounted for
 
-        return float(2 * ndtri(expit(self.epsilon / 2)))
+        return float(-2 * ndtri_exp(log_expit(-self.epsilon / 2)))  # by the lower tail, which keeps its digits
 
     @classmethod
     def of_mu(cls, mu: float) -> Selection:

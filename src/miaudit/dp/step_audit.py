@@ -163,8 +163,6 @@ def audit(
     InputError
         For runs that are not independent or differ in size or number of steps, steps in other number than claimed, and
         sampling that contradicts the claim.
-    MiauditError
-        If the mechanism needs ``dp-accounting`` and it is not installed.
 
     Notes
     -----

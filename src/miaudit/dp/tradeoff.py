@@ -28,7 +28,6 @@ __all__ = [
     "Failing",
     "Gaussian",
     "TradeOff",
-    "compose",
     "epsilon_of_bayes_risk",
     "epsilon_of_point",
     "mu_of_bayes_risk",
@@ -39,7 +38,7 @@ __all__ = [
 ]
 
 _ROOT_TWO = math.sqrt(2)
-_LARGEST_MU = 1e6  # beyond it nothing is left to protect, and squares are still far from overflow
+LARGEST_MU = 1e6  # beyond it nothing is left to protect, and squares are still far from overflow
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _FINEST_DELTA = 1e-12
 _TOLERANCE = 1e-9  # of a user's function: rounding and quadrature, not a wrong shape
@@ -253,7 +252,7 @@ class Failing(TradeOff):
     """A claim that may fail altogether with probability ``rate``: f composed with (0, rate)-DP.
 
     (1 - rate) f(alpha / (1 - rate)) below 1 - rate, 0 above it (Dong, Roth and Su, section 3; zero-run, Eq. (5)).
-    Made by :func:`compose`.
+    Made by :func:`miaudit.dp.composition.compose`.
     """
 
     tradeoff: TradeOff
@@ -390,31 +389,6 @@ class Custom(TradeOff):
         return np.where(self._values(np.zeros_like(fnr)) <= fnr, 0.0, high)
 
 
-def compose(first: TradeOff, *others: TradeOff) -> TradeOff:
-    """Compose claims about one data set, exactly.
-
-    Gaussians compose to the root of the sum of their squares (Dong, Roth and Su, Corollary 3.3; **not** the sum of mu
-    that the text after zero-run's Corollary 1 prints, erratum B1). (0, delta) composes with anything.
-
-    Raises
-    ------
-    InputError
-        For other pairs, whose composition is no member of these families: see ``accounting.upper_bound``.
-
-    Examples
-    --------
-    >>> compose(Gaussian(3.0), Gaussian(4.0))
-    Gaussian(mu=5.0)
-    >>> weak = compose(Gaussian(1.0), EpsilonDelta(0.0, 0.1))
-    >>> weak(0.0), weak(0.9), weak.epsilon_at(0.05)
-    (0.9, 0.0, inf)
-    """
-    total = first
-    for other in others:
-        total = _compose_two(total, other)
-    return total
-
-
 def roc_limit(tradeoff: TradeOff, fpr: ArrayLike) -> FloatArray:
     """Return the largest TPR (k,) that a claim permits at each FPR (k,): a ROC curve above it refutes the claim.
 
@@ -506,39 +480,7 @@ def check_epsilon(epsilon: object) -> float:
 
 def check_mu(mu: object) -> float:
     """Return a mu, or refuse one outside 0 to a million."""
-    return _at_least_zero("mu", mu, _LARGEST_MU)
-
-
-def _compose_two(one: TradeOff, other: TradeOff) -> TradeOff:
-    match one, other:
-        case Gaussian(), Gaussian():
-            return Gaussian(math.hypot(one.mu, other.mu))
-        case EpsilonDelta(epsilon=0.0), EpsilonDelta():
-            return EpsilonDelta(other.epsilon, _either(one.delta, other.delta))
-        case EpsilonDelta(), EpsilonDelta(epsilon=0.0):
-            return EpsilonDelta(one.epsilon, _either(one.delta, other.delta))
-        case (EpsilonDelta(epsilon=0.0, delta=rate), kept) | (kept, EpsilonDelta(epsilon=0.0, delta=rate)):
-            return kept if rate == 0 else _failing(kept, rate)
-        case (Failing(), _):
-            return _failing(_compose_two(one.tradeoff, other), one.rate)
-        case (_, Failing()):
-            return _failing(_compose_two(one, other.tradeoff), other.rate)
-    allowed = "Gaussian with Gaussian, or (0, delta) with anything"
-    received = f"{type(one).__name__} with {type(other).__name__}"
-    raise InputError("tradeoff", allowed, received, "describe the mechanism and use accounting.upper_bound")
-
-
-def _failing(tradeoff: TradeOff, rate: float) -> TradeOff:
-    if isinstance(tradeoff, Failing):
-        return Failing(tradeoff.tradeoff, _either(tradeoff.rate, rate))
-    if isinstance(tradeoff, EpsilonDelta):
-        return EpsilonDelta(tradeoff.epsilon, _either(tradeoff.delta, rate))
-    return Failing(tradeoff, rate)
-
-
-def _either(one: float, other: float) -> float:
-    """Return the probability that one of two independent events happens, without rounding small ones away."""
-    return one + other - one * other
+    return _at_least_zero("mu", mu, LARGEST_MU)
 
 
 def _check_shape(grid: FloatArray, values: FloatArray) -> None:

@@ -174,6 +174,13 @@ def not_numbers(values: NDArray[Any], *, shown: bool = True) -> tuple[str, str]:
     return f"text ({told})", step or "convert the column to numbers, or choose another"
 
 
+def refuse_text(values: NDArray[Any], name: str, allowed: str = "numbers") -> None:
+    """Refuse an array of texts where numbers are meant, with the first cell that is none."""
+    if values.dtype.kind in "US":
+        received, step = not_numbers(values)
+        raise InputError(name, allowed, received, step)
+
+
 def mostly_numbers(texts: Iterable[str | None]) -> bool:
     """Whether texts are numbers as a rule, as of a column in which a few cells, or the way of writing, are wrong.
 

@@ -145,11 +145,9 @@ def finite(values: ArrayLike, name: str, ndim: int, *, gaps: bool = False) -> ND
     if array.ndim and len(array) == 0:
         raise InputError(name, "at least one member and one non-member", "no rows", "check the input")
     if array.dtype.kind not in "biuf":
+        cells.refuse_text(array, name)
         step = "convert the column to numbers, or choose another"
-        received = f"values of type {array.dtype}"
-        if array.dtype.kind in "US":
-            received, step = cells.not_numbers(array.astype(np.str_))
-        raise InputError(name, "numbers", received, step)
+        raise InputError(name, "numbers", f"values of type {array.dtype}", step)
     if ndim == 1 and array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != ndim:

@@ -81,9 +81,8 @@ def existing_file(path: str | Path, argument: str, suffixes: Collection[str]) ->
     if path.is_dir():
         raise InputError(argument, f"a file ({', '.join(suffixes)})", f"the directory {path}", "name a file inside it")
     if not path.is_file():
-        raise InputError(
-            argument, "an existing file", f"{path}, which does not exist", "check the spelling and the folder"
-        )
+        what = "is no plain file" if path.exists() else "does not exist"
+        raise InputError(argument, "an existing file", f"{path}, which {what}", "check the spelling and the folder")
     require_suffix(path, argument, suffixes)
     content.refuse_other(path, argument)
     return path

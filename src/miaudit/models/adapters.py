@@ -15,6 +15,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from miaudit.errors import InputError, one_line, pip_line
+from miaudit.io import plain_files
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 TASKS = {"CAUSAL_LM": "a causal language model", "SEQ_CLS": "a classifier of texts"}
@@ -64,7 +65,7 @@ def base_of(
 def read_object(path: Path) -> dict[str, Any]:
     """Read a JSON object of a model's folder; an empty one if the file is not there."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        content = json.loads(plain_files.read_text(path, "model")) if path.exists() else {}
     except (OSError, ValueError, RecursionError) as error:
         received = f"{path.name}: {why(error)}"
         raise InputError("model", "a readable folder", received, "save again") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import string
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from miaudit.arrays import Float32Array, IndexArray, IntArray
 from miaudit.errors import InputError, MiauditError, check_choice, nearest, one_line
-from miaudit.io import atomic
+from miaudit.io import atomic, plain_files
 from miaudit.jobs import program
 from miaudit.jobs.resources import LIBRARIES, VARIABLE, dealt, visible
 from miaudit.jobs.resumable import digest
@@ -36,6 +37,8 @@ CommandOutputs = Literal["losses", "logits", "probabilities", "language-model"]
 PLACEHOLDERS = ("rows", "seed", "out")
 NEEDED = ("rows", "out")
 ROWS_FILE, OUTPUTS_FILE, IDS_FILES = "rows.npy", "outputs.npy", ("ids.npy", "ids.txt")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_MOST_COLUMNS = 100_000
 _SEEDS = 2**31  # R and Java take no larger ones
 _LAST_LINES, _LAST_CHARACTERS, _TAIL_BYTES = 3, 300, 1 << 14
 
@@ -131,7 +134,7 @@ class CommandTarget(Traits):
     retries : how often a fit that failed is tried again, with the same seed
     threads : of the libraries for linear algebra, in the environment (OMP_NUM_THREADS and others)
     gpus : how many GPUs each fit is given, in the environment (CUDA_VISIBLE_DEVICES); None leaves it as it is
-    env : further variables of the environment
+    env : further variables of the environment; their values are shown nowhere
     called : optional name
     ids : array (n,) of ids of the records, optional; what the script leaves in ids.npy or ids.txt must equal them
         Without them row numbers, from 0.
@@ -149,7 +152,7 @@ class CommandTarget(Traits):
     retries: int = 0
     threads: int = 1
     gpus: int | None = None  # type: ignore[assignment, mutable-override, unused-ignore]
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
     called: str = ""
     ids: NDArray[Any] | None = None
     labels: int = 0
@@ -167,6 +170,10 @@ class CommandTarget(Traits):
                 raise InputError(f"target.{name}", f"a whole number from {least}", repr(value), hint)
         if self.gpus is not None and (isinstance(self.gpus, bool) or not isinstance(self.gpus, int) or self.gpus < 0):
             raise InputError("target.gpus", "a whole number from 0", repr(self.gpus), "1 is one for each fit")
+        for name, text in self.env.items():
+            if not _VARIABLE.fullmatch(name) or "\0" in text:
+                hint = "write NAME: value; the value is a text without NUL"
+                raise InputError("target.env", "names of letters, digits and _", repr(name)[:60], hint)
         if self.timeout is not None and not 0 < self.timeout < float("inf"):
             raise InputError("target.timeout", "seconds above 0", str(self.timeout), "leave it out for no limit")
         line, folder = CommandLine.of(self.command), Path(self.folder).absolute()
@@ -398,7 +405,7 @@ def read_outputs(
     shape = f"({n},)" if given == "losses" else f"({n}, classes)"
     allowed = f"{given} of shape {shape}, a row for each record of the data"
     try:
-        values = np.load(path, mmap_mode="r", allow_pickle=False)
+        values = np.load(plain_files.checked(path, OUTPUTS_FILE), mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         left = sorted(one.name for one in out.iterdir())[:5] if out.is_dir() else []
         received = f"no such file in {{out}}{', but ' + ', '.join(left) if left else ', which is empty'}"
@@ -412,6 +419,9 @@ def read_outputs(
         raise InputError.of_array(OUTPUTS_FILE, allowed, values, "give outputs of all records, learned or not")
     if values.ndim != (1 if given == "losses" else 2):
         raise InputError.of_array(OUTPUTS_FILE, allowed, values, "target.outputs says what they are")
+    if values.ndim == 2 and values.shape[1] > _MOST_COLUMNS:  # of a sparse file they would fill the memory
+        allowed = f"{given} with at most {_MOST_COLUMNS:,} columns"
+        raise InputError(OUTPUTS_FILE, allowed, f"{values.shape[1]:,}", "write one for each label")
     _check_ids(out, ids if ids is not None else np.arange(n), own=ids is None)
     if given == "losses":
         values = -values.astype(np.float64)
@@ -430,9 +440,13 @@ def read_outputs(
 
 def _check_ids(out: Path, ids: NDArray[Any], *, own: bool) -> None:
     """Refuse outputs in another order than the data, where the command says which record each row is."""
-    path = next((out / name for name in IDS_FILES if (out / name).is_file()), None)
+    path = next((out / name for name in IDS_FILES if (out / name).exists()), None)
     if path is None:
         return
+    known = [str(one) for one in ids.tolist()]
+    # in an array of texts each takes four times the longest
+    largest = 1000 + 20 * len(known) + 4 * max(map(len, known), default=0) * len(known)
+    plain_files.checked(path, path.name, largest)
     try:
         if path.suffix == ".npy":
             told: Sequence[Any] = np.load(path, allow_pickle=False).ravel().tolist()
@@ -441,7 +455,7 @@ def _check_ids(out: Path, ids: NDArray[Any], *, own: bool) -> None:
     except (OSError, ValueError, EOFError) as error:
         received = f"a file that cannot be read ({one_line(str(error))[:80]})"
         raise InputError(path.name, "one id for each record", received, "save texts or whole numbers") from error
-    known, said = [str(one) for one in ids.tolist()], [str(one).strip() for one in told]
+    said = [str(one).strip() for one in told]
     what = "row numbers from 0, as data.ids names no column," if own else "the ids of the data"
     allowed = f"{what} in their order"
     if len(said) != len(known):
@@ -455,10 +469,10 @@ def _check_ids(out: Path, ids: NDArray[Any], *, own: bool) -> None:
 def last_words(log: Path) -> str:
     """Return the last lines of a log, in one, after a colon; nothing where there are none."""
     try:
-        with log.open("rb") as handle:
+        with plain_files.checked(log, "log").open("rb") as handle:
             handle.seek(max(0, log.stat().st_size - _TAIL_BYTES))
             text = handle.read().decode("utf-8", errors="replace")
-    except OSError:
+    except (OSError, InputError):
         return ""
     lines = [one_line(line) for line in text.splitlines() if line.strip() and not line.startswith("$ ")]
     said = " | ".join(lines[-_LAST_LINES:])

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import GenerationConfig
 
 from miaudit.arrays import IntArray
 from miaudit.errors import InputError
 from miaudit.models.devices import products
+from miaudit.models.offline import transformers
 from miaudit.models.text import LanguageModel
 
 __all__ = ["continuations"]
 
 _NOTHING = -1  # in the place of tokens after the end
-_settings: Any = GenerationConfig
+_settings: Any = transformers.GenerationConfig
 
 
 @torch.inference_mode()

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-import transformers
 from numpy.typing import NDArray
 
 from miaudit.arrays import Float32Array, IndexArray
@@ -21,6 +20,7 @@ from miaudit.models import text
 from miaudit.models.adapters import base_of
 from miaudit.models.devices import fixed_threads, said
 from miaudit.models.model_folder import Precision, vocabulary
+from miaudit.models.offline import transformers
 from miaudit.models.outputs import checked_outputs
 from miaudit.models.protocol import Kind, Traits
 from miaudit.models.train_config import SmallGPT2

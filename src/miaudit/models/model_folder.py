@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
-import transformers
 
 from miaudit.errors import InputError, check_choice, is_whole
-from miaudit.models import adapters
+from miaudit.models import adapters, offline
 from miaudit.models.adapters import read_object, why
 from miaudit.models.devices import device_of
+from miaudit.models.offline import transformers
 
 Precision = Literal["float32", "saved", "bfloat16", "float16"]
 Task = Literal["CAUSAL_LM", "SEQ_CLS"]
@@ -27,6 +27,10 @@ _AUTO: dict[str, Any] = {
     "SEQ_CLS": transformers.AutoModelForSequenceClassification,
 }
 _SAFE: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
+_CONFIGURATIONS = (  # that transformers reads of a folder
+    *("config.json", "tokenizer_config.json", "generation_config.json", "special_tokens_map.json"),
+    *("processor_config.json", "preprocessor_config.json", "added_tokens.json", adapters.CONFIG),
+)
 _ODD = ("missing_keys", "unexpected_keys", "mismatched_keys")
 _NO_LIMIT = 10**9  # tokenizers without a longest text say 10^30
 
@@ -65,7 +69,8 @@ class ModelFolder(NamedTuple):
         model = _weights(root, task, adapter, precision)
         if adapter is not None:
             _check_code(folder)
-            model = adapter.on(model)
+            with offline.no_network():
+                model = adapter.on(model)
         own = any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json"))
         tokenizer = _tokenizer(folder if own else root, root, task)
         if adapter is not None and own:
@@ -121,7 +126,8 @@ def quiet() -> Iterator[None]:
     log.set_verbosity(logging.CRITICAL)
     log.disable_progress_bar()
     try:
-        yield
+        with offline.no_network():
+            yield
     finally:
         log.set_verbosity(level)
         if bars:
@@ -199,7 +205,5 @@ def _check_folder(folder: Path) -> None:
 
 
 def _check_code(folder: Path) -> None:
-    for path in (folder / "config.json", folder / "tokenizer_config.json"):
-        if "auto_map" in read_object(path):
-            received = f"{path.name} with auto_map, code of its own"
-            raise InputError("model", "an architecture of transformers", received, "code of a folder is never run")
+    for name in _CONFIGURATIONS:
+        offline.refuse_code(read_object(folder / name), name)

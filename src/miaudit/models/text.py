@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
@@ -20,6 +19,7 @@ from miaudit.errors import InputError
 from miaudit.models import model_folder
 from miaudit.models.devices import products
 from miaudit.models.model_folder import ModelFolder, Precision, quiet
+from miaudit.models.offline import transformers
 from miaudit.models.train_config import SmallGPT2
 
 __all__ = ["LanguageModel", "SmallGPT2", "TokenOutputs", "load", "save", "token_log_probabilities", "train"]

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import transformers
 
 from miaudit.arrays import Float32Array
 from miaudit.errors import InputError
@@ -22,6 +21,7 @@ from miaudit.models import model_folder
 from miaudit.models.adapters import base_of
 from miaudit.models.devices import products, said
 from miaudit.models.model_folder import ModelFolder, Precision
+from miaudit.models.offline import transformers
 from miaudit.models.outputs import check_label_columns, checked_outputs, label_count
 from miaudit.models.protocol import Kind, Traits
 

@@ -18,8 +18,9 @@ from numpy.typing import ArrayLike
 
 from miaudit.arrays import FloatArray
 from miaudit.dp import one_run
+from miaudit.dp.composition import compose
 from miaudit.dp.selection import GUESSES_FIRST
-from miaudit.dp.tradeoff import EpsilonDelta, Gaussian, TradeOff, compose, mu_of_pure
+from miaudit.dp.tradeoff import EpsilonDelta, Gaussian, TradeOff, mu_of_pure
 from miaudit.dp.verdict import LowerBound
 from miaudit.errors import InputError
 from miaudit.metrics.definition import at_most

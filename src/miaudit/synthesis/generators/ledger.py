@@ -36,7 +36,7 @@ from miaudit.dp.mechanism import (
 )
 from miaudit.dp.verdict import Claim, UpperBound
 from miaudit.errors import InputError, OutputError, check_choice, one_line
-from miaudit.io import atomic
+from miaudit.io import atomic, plain_files
 from miaudit.io.tables import require_suffix
 from miaudit.metrics.definition import at_most
 from miaudit.synthesis.generators.generator_config import Neighbours, proved
@@ -359,7 +359,7 @@ class _Place:
         remembered = None if lock is None else _remembered(lock, self.lock.name)
         try:
             links = self.ledger.stat().st_nlink
-            given = json.loads(self.ledger.read_text(encoding="utf-8"))
+            given = json.loads(plain_files.read_text(self.ledger, "ledger"))
             found = _from_mapping(given)
         except FileNotFoundError as error:
             if remembered is None or remembered[0] == 0:

@@ -13,6 +13,7 @@ from miaudit import __version__
 from miaudit.dp.mechanism import Mechanism, from_mapping
 from miaudit.dp.verdict import Claim, ClaimVerdict, LowerBound, UpperBound, judge
 from miaudit.errors import InputError, OutputError, one_line
+from miaudit.io import plain_files
 from miaudit.io.tables import existing_file, require_suffix, write_atomically, writer
 from miaudit.metrics.definition import at_most
 from miaudit.synthesis.generators.generator_config import Neighbours
@@ -152,7 +153,7 @@ class Release:
         path = existing_file(path, "release", TABLE_SUFFIXES)
         beside = existing_file(path.with_suffix(".json"), "release", (".json",))
         try:
-            found = json.loads(beside.read_text(encoding="utf-8"))
+            found = json.loads(plain_files.read_text(beside, "release"))
             if found["format"] != _FORMAT:
                 raise ValueError(f"format {found['format']!r}")
             schema = Schema.from_mapping(found["columns"])
