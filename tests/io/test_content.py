@@ -47,12 +47,13 @@ def test_what_only_stands_for_a_file_is_named(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (gzip.compress(b"a,b\n1,2\n"), "a gzip archive; unpack it"),
+        (gzip.compress(b"a,b\n1,2\n", mtime=0), "a gzip archive; unpack it"),
         (b"PK\x03\x04" + b"\0" * 60, "an Excel workbook"),
         (b"PAR1" + b"\0" * 60, "a .parquet file; rename it"),
         ("a,b\n1,2\n".encode("utf-16"), "text in UTF-16; save it as UTF-8"),
         (b"\x93NUMPY\x01\x00", "an array; rename it to .npy"),
     ],
+    ids=["gzip", "Excel", "parquet", "UTF-16", "an array"],
 )
 def test_another_format_under_the_name_of_a_table_is_named(content: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(content)
