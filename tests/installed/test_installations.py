@@ -87,7 +87,7 @@ JOBS = {
     "a claim": Job("audit scores.csv --score loss --signal loss --design one-run --claim-mu 1"),
     "a described mechanism": Job(
         "audit scores.csv --score loss --signal loss --design one-run --mechanism m.yaml",
-        ("dp",),
+        (),
         {"m.yaml": "kind: dp-sgd\nrecords: 60000\nbatch: 600\nnoise: 1.1\nsteps: 100\n"},
     ),
     "zero-run": Job("audit scores.csv --score loss --signal loss --design zero-run --covariates age"),
