@@ -43,7 +43,7 @@ SAMPLE, _ = world(3000, 1)
         (np.where(np.arange(1500) == 9, np.nan, PI), "a probability for each record, received 1 missing, .* row 9"),
         (PI[:-3], "1,500 propensities, one for each record, received 1,497; give one for each record, in the order"),
         (np.c_[PI, PI], "1,500 propensities, .* shape .1500, 2."),
-        (PI.astype(str), "strictly between 0 and 1, received text; convert"),
+        (PI.astype(str), "strictly between 0 and 1, received values of type <U.*; convert"),
     ],
 )
 def test_what_is_no_propensity_of_these_records_is_refused_in_one_line(values: np.ndarray, said: str) -> None:

@@ -452,7 +452,7 @@ def test_a_csv_with_other_separators_is_recognised(place: Path, run: Run) -> Non
     Path("semi.csv").write_text("s;m\n1;0\n2;1\n", encoding="utf-8")
     code, _, err = run("audit", "semi.csv", "--score", "s", "--member", "m")
     assert (code, err.count("\n")) == (1, 1)
-    assert "separated by ';': save it with commas" in err
+    assert "separated by ';'; save it with commas" in err
     code, _, err = run("audit", "semi.csv", "--threshold", "5%")
     assert (code, "write 0.05 for 5%" in err) == (2, True)
 

@@ -171,7 +171,7 @@ def test_options_for_shadows_are_passed_on(tmp_path: Path) -> None:
 
 
 def test_outputs_of_shadow_models_are_read_and_said_to_be_what_they_are(tmp_path: Path) -> None:
-    signals = np.random.default_rng(0).normal(size=(4, 6))
+    signals = -np.random.default_rng(0).exponential(size=(4, 6))  # minus the loss
     np.savez(tmp_path / "s.npz", signals=signals, included=np.arange(24).reshape(4, 6) % 2 == 0)
     section = ShadowSection.model_validate({"outputs_path": "s.npz", "signal": "loss", "vulnerability": False})
     options = section.options(tmp_path)

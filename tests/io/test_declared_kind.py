@@ -70,7 +70,7 @@ REFUSED = {
 # Declared to be probabilities: what is to be done instead.
 INSTEAD = {
     "log-probabilities": "log-probabilities, which are logits",
-    "percentages": "adds up to 100: divide by that",
+    "percentages": "percent. divide by 100",
     "counts of trees": "adds up to 50: divide by that",
     "rounded": "divide each row by its sum",
 }

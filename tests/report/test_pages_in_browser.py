@@ -48,10 +48,10 @@ SPOILT = {
 def spoil(monkeypatch: pytest.MonkeyPatch, old: str, new: str, said: str = "") -> None:
     honest = look.draw
 
-    def spoilt(name: str, out: Path) -> tuple[Path, str]:
+    def spoilt(name: str, out: Path) -> tuple[Path, list[str]]:
         page, sentence = honest(name, out)
         page.write_text(page.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
-        return page, said or sentence
+        return page, [said] if said else sentence
 
     monkeypatch.setattr(look, "draw", spoilt)
 

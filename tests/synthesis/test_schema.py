@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from miaudit.errors import InputError
+from miaudit.io.tables import writer
 from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import Column, Schema, Table, read_table
 
@@ -240,7 +241,7 @@ def test_numbers_come_out_with_their_decimals_and_whole_ones_as_whole(
     found = frame["n"].to_list()
     assert found == shown and list(map(type, found)) == list(map(type, shown))
     for path in (tmp_path / "n.csv", tmp_path / "n.parquet"):
-        frame.write_csv(path) if path.suffix == ".csv" else frame.write_parquet(path)
+        writer(frame, path.suffix)(path)  # as a release is written
         again = read_table(path, schema).values[:, 0]
         assert np.array_equal(again, [np.nan if value is None else value for value in shown], equal_nan=True)
 
@@ -253,5 +254,5 @@ def test_empty_cells_in_quotation_marks_are_missing(tmp_path: Path) -> None:
     both = Schema((number, Column("c", categories=("x", "y"), missing=True)))
     assert np.array_equal(read_table(tmp_path / "t.csv", both).values, [[1, 0], [np.nan] * 2, [3, 1]], equal_nan=True)
     (tmp_path / "t.csv").write_text("n,c\n1,x\none,x\n")
-    with pytest.raises(InputError, match="n: expected numbers, received a column of type String"):
+    with pytest.raises(InputError, match=r"n: expected numbers, received text .in row 1"):
         read_table(tmp_path / "t.csv", both)

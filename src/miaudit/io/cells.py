@@ -154,6 +154,7 @@ def not_numbers(values: NDArray[Any], *, shown: bool = True) -> tuple[str, str]:
 
     Examples
     --------
+    >>> import numpy as np
     >>> not_numbers(np.array(["0.1", "0,5", "0,7"]))
     ("text ('0,5' in row 1, a decimal comma; 2 such rows)", 'write a point for the decimal comma')
     """

@@ -201,7 +201,7 @@ def step_for(values: ArrayLike) -> str:
     >>> step_for([[-0.693, -0.693], [-0.105, -2.303]])
     'these are log-probabilities, which are logits: pass them as logits'
     >>> step_for([[40, 60], [1, 99]])
-    'every row adds up to 100: divide by that'
+    'percent? divide by 100'
     """
     array = _looked_at(values)
     usual = "if these are logits, pass them as logits"
@@ -210,7 +210,7 @@ def step_for(values: ArrayLike) -> str:
     if array.max() <= 0 and _adding_up(np.exp(array)).all():
         return "these are log-probabilities, which are logits: pass them as logits"
     if array.min() >= 0 and (total := _common_sum(array)):
-        return f"every row adds up to {total:g}: divide by that"
+        return "percent? divide by 100" if total == 100 else f"every row adds up to {total:g}: divide by that"
     if array.min() >= 0 and array.max() <= 1:
         if _adding_up(array).all():
             return "they were rounded: divide each row by its sum"

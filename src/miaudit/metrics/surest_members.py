@@ -99,7 +99,7 @@ def surest_members(
     >>> found.listed, found.members, found.exceeded
     (50, 50, True)
     """
-    values, member = _listable(sample)
+    rising, member = _listable(sample)
     n, inside = len(member), int(np.count_nonzero(member))
     if not 0 < inside < n:
         return None
@@ -107,8 +107,7 @@ def surest_members(
     odds = sure / (1 - sure)
     q = odds * share / (odds * share + 1 - share)
     first = max(math.ceil(math.log(level) / math.log(q)), math.ceil(_SHARE * share * n / sure))
-    order = np.argsort(values)
-    rising, counts = values[order], np.cumsum(member[order[::-1]], dtype=np.int64)
+    counts = np.cumsum(member[::-1], dtype=np.int64)
     first = _whole(first, rising)
     if first >= n:
         return None
@@ -123,16 +122,17 @@ def surest_members(
 
 
 def _listable(sample: Sample) -> tuple[FloatArray, BoolArray]:
-    """Scores and membership of records, or of the units of one class by their highest score."""
+    """Scores from the lowest on, and who is a member: of records, or of the units of one class by the highest score."""
     units = sample.units
     if units is None or not units.repeat:
-        return sample.score, sample.member
+        return sample.score[sample.ascending], sample.member[sample.ascending]
     highest = np.full(units.count, -np.inf)
     np.maximum.at(highest, units.code, sample.score)
     inside = np.bincount(units.code, weights=sample.member, minlength=units.count)
     size = np.bincount(units.code, minlength=units.count)
     pure = (inside == 0) | (inside == size)
-    return highest[pure], inside[pure] > 0
+    rows = np.flatnonzero(pure)[np.argsort(highest[pure])]
+    return highest[rows], inside[rows] > 0
 
 
 def _whole(listed: int, rising: FloatArray) -> int:

@@ -504,9 +504,6 @@ def _numbers(series: pl.Series, column: Column) -> FloatArray:
 
     if series.dtype == pl.Null:
         return np.full(len(series), np.nan)
-    if series.dtype == pl.String:  # as numbers are where empty ones are quoted
-        numbers = series.replace("", None).cast(pl.Float64, strict=False)
-        series = numbers if numbers.null_count() == (series.is_null() | (series == "")).sum() else series
     if series.dtype == pl.String:  # of a private table: a message names none of its values
         received, step = cells.not_numbers(series.drop_nulls().to_numpy(), shown=False)
         raise InputError(column.name, "numbers", received, f"{step}; or declare categories")
