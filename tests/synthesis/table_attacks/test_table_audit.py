@@ -208,6 +208,29 @@ def test_missing_values_and_negative_zero_do_not_hide_a_copy() -> None:
     assert found.comparisons[0].members.right == 1
 
 
+def test_a_pass_through_single_precision_does_not_hide_a_copy() -> None:
+    rng = np.random.default_rng(8)
+    members, control = draw(200, rng), draw(200, rng)
+    copied = members.values[:30].astype(np.float32).astype(np.float64)
+    made = Table(SCHEMA, np.r_[draw(170, rng).values, copied])
+    found = attack(made, members, control, plan=TablePlan(attempts=5), rng=rng)
+    assert (found.comparisons[0].members.right, found.comparisons[0].control.right) == (30, 0)
+    assert not (copied == members.values[:30]).all()  # the control: in double precision they differ
+
+
+def test_a_column_that_numbers_the_records_is_named() -> None:
+    """A copy under a new number is no copy: the note says so. Ages and amounts are no numbers of records."""
+    rng = np.random.default_rng(9)
+    schema = Schema((Column("key", "continuous", low=0, high=1e6), Column("age", "continuous", low=18, high=90)))
+
+    def numbered(first: int) -> Table:
+        return Table(schema, np.c_[first + np.arange(200.0), rng.integers(18, 90, 200)])
+
+    said = audit_table(numbered(0), numbered(1000), numbered(5000), plan=FEW, design="one-run", rng=rng).notes
+    (note,) = [one for one in said if "identifier" in one]
+    assert note.startswith("key: ") and "age" not in note and "--schema" in note
+
+
 def test_findings_that_do_not_follow_the_schema_are_refused() -> None:
     rng = np.random.default_rng(7)
     content = audit_table(*(draw(50, rng) for _ in range(3)), plan=FEW, rng=rng).to_dict()

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miaudit.arrays import BoolArray, IntArray
+from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.auditing import pipeline
 from miaudit.auditing.plan import Plan
 from miaudit.causal.duplicates import Repeats
@@ -50,6 +50,7 @@ CANNOT_SEE = (
     "A stronger attack may find what these did not: no audit shows that a table is private, only a proof does.",
 )
 _TURN = "control records that lie nearer to the table than its members are hardly drawn from the same population"
+_FEWEST_OF_A_KEY, _DIFFERENT = 20, 0.99  # records, and share of different values, from which a column is a key
 _GIANT = 0.1  # share of a class in one unit above which something is said
 _MODES: tuple[singling_out.Mode, ...] = ("univariate", "multivariate")
 
@@ -391,9 +392,15 @@ def _kinds(synthetic: Table, members: Table, control: Table) -> tuple[IntArray, 
 
 
 def _keys(table: Table) -> list[bytes]:
-    """Return each row as bytes, equal for equal rows; missing values equal each other."""
-    values = np.ascontiguousarray(np.where(np.isnan(table.values), np.nan, table.values + 0.0))
-    return [row.tobytes() for row in values]
+    """Return each row as bytes, equal for equal rows; missing values equal each other.
+
+    Numbers that are not whole are compared in single precision: 23.1 is often written as 23.100000381 on the way.
+    """
+    values = table.values + 0.0
+    with np.errstate(over="ignore"):
+        single = values.astype(np.float32).astype(np.float64)
+    plain = np.where(np.isnan(values), np.nan, np.where(values == np.rint(values), values, single))
+    return [row.tobytes() for row in np.ascontiguousarray(plain)]
 
 
 def _copied(in_table: BoolArray, n1: int, confidence: float, units: Units | None) -> Comparison:
@@ -456,6 +463,14 @@ def _of_units(units: Units | None) -> list[str]:
     return said
 
 
+def _is_key(values: FloatArray) -> bool:
+    """Whether a column numbers its records: whole numbers, nearly all of them different."""
+    known = values[~np.isnan(values)]
+    return len(known) >= _FEWEST_OF_A_KEY and bool(
+        (known == np.rint(known)).all() and len(np.unique(known)) >= _DIFFERENT * len(known)
+    )
+
+
 def _notes(
     attacks: Sequence[found.Attack],
     attacked: tuple[IntArray, IntArray],
@@ -463,6 +478,12 @@ def _notes(
     others: Table,
 ) -> list[str]:
     said = []
+    keys = [column.name for column in members.schema.columns if _is_key(members.column(column.name))]
+    if keys:
+        said.append(
+            f"{', '.join(keys)}: another whole number in nearly every row, like an identifier. A copy under a new one "
+            "is not seen as a copy: leave such columns out of the files, or name the others in a schema (--schema)."
+        )
     idle = [part.name for part in attacks if part.difference is None]
     if idle:
         said.append(f"The table suggests no predicate to {', '.join(idle)}, which therefore had nothing to try.")
