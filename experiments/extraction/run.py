@@ -125,7 +125,9 @@ def boilerplate_in_members(held: TokenRecords, world: World, answers: PassageAns
     """What the audit says if all that is boilerplate is called a member: controls must be like members."""
     n = len(held.ids)
     member = np.arange(n) < max(world.licences, n // 4)
-    found = audit_extraction(replace(held, member=member, times=None, text=None), plan, answers=answers)
+    found = audit_extraction(
+        replace(held, member=member, times=None, text=None), plan, answers=answers, design="zero-run"
+    )
     return found.verdict.status
 
 
