@@ -197,7 +197,10 @@ AGE = DRAWN.normal(size=N)
 INSIDE = DRAWN.random(N) < 1 / (1 + np.exp(-0.5 * AGE))
 STACK = ["--design", "zero-run", "--primary", "auc", "--propensity-model", "stack", "--no-bounds", "--json"]
 STACK += ["--estimator", "aipw"]
-EMPTY = "k: expected a value in every row, received 400 empty rows; it says nothing: leave the column out"
+EMPTY = (
+    "k: expected a value in every row, received 400 empty rows, the first in row 0; it says nothing: "
+    "leave the column out"
+)
 
 
 @pytest.mark.long
@@ -238,7 +241,7 @@ def test_a_covariate_that_is_nowhere_is_refused_and_one_with_gaps_says_where_the
         pl.DataFrame({"score": AGE, "member": INSIDE, "k": k}).write_csv("t.csv")
         code, out, err = run(*words)
         if gaps == N:
-            said = "k: expected a value in every row, received 400 empty rows; it says nothing: leave the column out"
+            said = EMPTY
             assert code == 1 and said in err and len(err.splitlines()) == 1, err
     assert code in (0, 3, 4), err
     assert "k missing" in (place / "o" / "report.html").read_text(encoding="utf-8") and json.loads(out)

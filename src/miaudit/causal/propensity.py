@@ -101,7 +101,7 @@ class Propensity:
         if outside.any():
             row = int(np.argmax(outside))
             step = "records that can only be members, or only non-members, have no counterfactual: leave them out"
-            if np.nanmax(pi) > 1 and bool(((pi >= 0) & (pi <= 100)).all()) and np.median(pi) > 1:
+            if bool((pi > 1).any()) and bool(((pi >= 0) & (pi <= 100)).all()) and np.median(pi) > 1:
                 step = "percent? divide by 100"
             elif not (0 <= pi[row] <= 1):
                 step = "give the probability of membership, not its odds or its logarithm"
