@@ -162,14 +162,14 @@ def draw(
     with atomic.locked_folder(place):
         _check_place(place, wanted, overwrite=overwrite)
         try:
-            _write(drawn, place, lines, config)
+            _write(drawn, place, wanted, lines, config)
         except OSError as error:
             why = f"cannot be written ({error.strerror or error})"
             raise OutputError(one_line(f"--out {place}: {why}; make room, and run the same command again")) from error
     return len(drawn.fits), sum(_left(drawn, fit, place).exists() for fit in drawn.fits)
 
 
-def _write(drawn: Drawn, place: Path, lines: Sequence[str], config: Path) -> None:
+def _write(drawn: Drawn, place: Path, wanted: Collection[str], lines: Sequence[str], config: Path) -> None:
     atomic.sweep(place, _LEFT, lambda left: left.unlink(missing_ok=True))
     atomic.write_text(place / MANIFEST, json.dumps({"format": _FORMAT, "unfinished": True}) + "\n")
     (place / FITS).mkdir(exist_ok=True)
@@ -177,7 +177,6 @@ def _write(drawn: Drawn, place: Path, lines: Sequence[str], config: Path) -> Non
         (place / FITS / fit.folder / "out").mkdir(parents=True, exist_ok=True)
         atomic.sweep(place / FITS / fit.folder, _LEFT, lambda left: left.unlink(missing_ok=True))
         write_rows(place / FITS / fit.folder / ROWS_FILE, fit.rows)
-    wanted = {fit.folder for fit in drawn.fits}
     for old in _fits_in(place):
         if old.name not in wanted:
             shutil.rmtree(old)

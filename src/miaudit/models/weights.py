@@ -142,9 +142,8 @@ def _of_checkpoint(found: Any, file: str) -> Mapping[str, Tensor]:
         others = [value for name, value in found.items() if name not in tensors]
         if tensors and not any(isinstance(one, Mapping | list | tuple) for one in others):
             return tensors
-    empty = isinstance(found, Mapping) and not found
-    if empty:
-        return {}
+        if not found:
+            return {}
     what = f"a {type(found).__name__}"
     if isinstance(found, Mapping):
         what = f"a mapping with the keys {', '.join(sorted(map(str, found))[:4])}"

@@ -223,9 +223,8 @@ def _within(
     blocking: Sequence[found.Attack], control: PositiveControl, limits: Sequence[float], confidence: float
 ) -> str:
     said = [
-        f"{_more(part, f'at most {high}')} (the limit is {_points(limit)})"
+        _more(part, f"at most {_points(max(part.difference_high, 0.0), 'up')}") + f" (the limit is {_points(limit)})"
         for part, limit in zip(blocking, limits, strict=True)
-        if (high := _points(max(part.difference_high, 0.0), "up"))
     ]
     each = " for each limit" if len(blocking) > 1 else ""
     return (
