@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import subprocess
 import sys
@@ -17,24 +18,26 @@ from xml.etree import ElementTree
 
 from measurement import ROOT, Sheet, run
 
+WORKERS = (os.cpu_count() or 1) // 2  # each holds a context of some hundred MB on the GPU
+
 
 def measure(options: argparse.Namespace, sheet: Sheet) -> None:
     what = ["tests/models/test_inclusion.py"] if options.tiny else ["tests/models"]
     hidden = {"CUDA_VISIBLE_DEVICES": ""} if options.device == "cpu" else {}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "results.xml"
-        command = [sys.executable, "-m", "pytest", *what, "-q", "-m", "not slow", f"--junitxml={file}"]
+        command = [sys.executable, "-m", "pytest", *what, "-v", "--tb=short", "-m", "not slow", f"--junitxml={file}"]
+        if importlib.util.find_spec("xdist") and WORKERS > 1:
+            command += ["-n", str(WORKERS), "--benchmark-disable"]
         path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
         done = subprocess.run(
             command,
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": path, **hidden},
-            capture_output=True,
-            text=True,
-            check=False,
+            check=False,  # what it prints is kept as it comes, also where the time ends first
         )
         cases = list(ElementTree.parse(file).iter("testcase")) if file.is_file() else []
-    sheet.require(bool(cases), f"pytest did not run: {(done.stdout + done.stderr).strip()[-200:]}")
+    sheet.require(bool(cases), f"pytest did not run: exit code {done.returncode}")
     became: Counter[str] = Counter()
     for case in cases:
         kinds = {part.tag for part in case}

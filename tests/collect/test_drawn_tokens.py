@@ -26,7 +26,7 @@ from miaudit.errors import InputError, MiauditError
 from miaudit.io.sealed_coins import Answer, Secret
 from miaudit.models import text
 from miaudit.models.command import CommandTarget
-from miaudit.models.devices import fixed_threads
+from miaudit.models.devices import fixed_order
 from miaudit.models.fine_tuned import FineTuned
 from miaudit.models.language import SavedLanguage
 
@@ -39,7 +39,7 @@ Made = Callable[..., Campaign]
 
 def fit(out: Path, rows: np.ndarray, seed: int, tokenizer=TOKENIZER) -> None:
     """What a script of a user does, in this process and, as a command would, in one thread."""
-    with fixed_threads(torch.device("cpu")):
+    with fixed_order(torch.device("cpu")):
         model = text.train(tokenizer, TEXTS[rows].tolist(), CONFIG, rng=np.random.default_rng(seed))
     text.save(model, out / "model")
 

@@ -5,6 +5,8 @@ The tests and ``benchmarks/gpu/sensitivity.py`` measure the same ones.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -100,8 +102,10 @@ KINDS = {
 }
 
 
-def moved(net: nn.Module, x: torch.Tensor, y: torch.Tensor, clip: float) -> list[float]:
-    """How far the clipped sum moves when a record leaves, in units of ``clip``: for each record."""
+def moved(
+    net: nn.Module, x: torch.Tensor, y: torch.Tensor, clip: float, leaving: Iterable[int] | None = None
+) -> list[float]:
+    """How far the clipped sum moves when a record leaves, in units of ``clip``: for each record, or some of them."""
 
     def total(rows: list[int]) -> torch.Tensor:
         with ClippedSum(net, clip=clip) as clipped:
@@ -110,5 +114,6 @@ def moved(net: nn.Module, x: torch.Tensor, y: torch.Tensor, clip: float) -> list
         return torch.cat([t.reshape(-1) for t in found.values()]).double()
 
     every = list(range(len(x)))
+    leaving = every if leaving is None else leaving
     whole = total(every)
-    return [float((whole - total([j for j in every if j != i])).norm()) / clip for i in every]
+    return [float((whole - total([j for j in every if j != i])).norm()) / clip for i in leaving]

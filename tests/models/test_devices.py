@@ -169,3 +169,14 @@ def test_saved_weights_in_8_bits_have_an_identity_too(tmp_path) -> None:
     made = SavedTorch(MLP, tmp_path / "small.pt")
     assert made.identity() == SavedTorch(MLP, tmp_path / "small.pt").identity()
     assert made.outputs(None, np.ones((2, 3))).shape == (2, 2)
+
+
+def test_sums_have_a_fixed_order_on_a_gpu_too_and_the_choice_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    cudnn = torch.backends.cudnn
+    for deterministic, benchmark in ((False, True), (True, False)):
+        monkeypatch.setattr(cudnn, "deterministic", deterministic)
+        monkeypatch.setattr(cudnn, "benchmark", benchmark)
+        with pytest.raises(ZeroDivisionError), devices.fixed_order(torch.device("cuda", 0)):
+            assert (cudnn.deterministic, cudnn.benchmark) == (True, False)
+            raise ZeroDivisionError
+        assert (cudnn.deterministic, cudnn.benchmark) == (deterministic, benchmark)

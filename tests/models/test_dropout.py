@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -109,7 +111,7 @@ def by_hand(seed: int, config: TrainConfig, rows: np.ndarray) -> nn.Module:
 
 @pytest.mark.long
 def test_training_is_that_of_a_slow_twin_with_masks_by_hand() -> None:
-    config = TrainConfig(epochs=3, batch=16, learning_rate=0.05, schedule="constant", seed=2)
+    config = TrainConfig(epochs=3, batch=16, learning_rate=0.05, schedule="constant", seed=2, device="cpu")
     found = fit(MLP, config, X, Y, np.arange(70), seed=9)
     assert far(found, by_hand(9, config, np.arange(70)).state_dict()) < 1e-5
     assert far(found, fit(nets.mlp(6, 3, hidden=(16, 8)), config, X, Y, np.arange(70), seed=9)) > 0.01
@@ -130,7 +132,7 @@ def test_each_stacked_model_is_the_one_alone(factory, shape) -> None:
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(30, *shape)), rng.integers(0, 3, 30)
     included = rng.random((3, 30)) < [[0.8], [0.5], [0.2]]
-    config = TrainConfig(epochs=2, batch=8, learning_rate=0.02)
+    config = TrainConfig(epochs=2, batch=8, learning_rate=0.02, device="cpu")
     stacked = fit_many(factory, config, x, y, included, seeds=[3, 1, 4], stacked=True)
     looped = fit_many(factory, config, x, y, included, seeds=[3, 1, 4])
     for m, seed in enumerate([3, 1, 4]):
@@ -196,7 +198,8 @@ def test_dropout_lowers_what_a_network_memorises() -> None:
 def test_each_record_is_clipped_under_its_own_mask() -> None:
     """The slow twin: one backward pass for each record under its mask, clipped, summed, the same noise added."""
     private = Private(noise=0.5, clip=0.3, delta=0.01, records=40, repeatable=True)
-    config = TrainConfig(epochs=1, batch=10, learning_rate=0.1, momentum=0.0, schedule="constant", private=private)
+    plain = TrainConfig(epochs=1, batch=10, learning_rate=0.1, momentum=0.0, schedule="constant", device="cpu")
+    config = replace(plain, private=private)
     found = fit(MLP, config, X, Y, np.arange(40), seed=4)
     source = loop.Sources.of(0, 4)
     with torch.random.fork_rng([]):

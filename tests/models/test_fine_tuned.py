@@ -35,7 +35,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if "lora_B" in name:
-                weight.normal_(generator=torch.Generator().manual_seed(0))
+                weight.copy_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(0)))
     model.save_pretrained(folder / "adapter" / "model")
     merged = model.merge_and_unload()
     merged.save_pretrained(folder / "merged" / "model")

@@ -178,10 +178,10 @@ class _Search:
     def run(self) -> FloatArray:
         """Return the noisy vectors (n, K) of the last round that succeeded, or those that were given."""
         torch = _torch()
-        from miaudit.models.devices import fixed_threads  # noqa: PLC0415 - it imports torch
+        from miaudit.models.devices import fixed_order  # noqa: PLC0415 - it imports torch
 
         found = self.p.clone()
-        with fixed_threads(torch.device("cpu")):
+        with fixed_order(torch.device("cpu")):
             alive = ((torch.sigmoid(self.side) - 0.5).abs() > _UNDECIDED).nonzero()[:, 0]
             weight = self.options.distortion_weight
             while len(alive) and weight <= _LARGEST_WEIGHT * (1 + 1e-9):

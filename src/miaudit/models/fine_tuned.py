@@ -132,9 +132,9 @@ class FineTuned:
 
     def _asked(self, out: Path) -> Said:
         from miaudit.models import language  # noqa: PLC0415 - torch is loaded only where it is used
-        from miaudit.models.devices import device_of, fixed_threads  # noqa: PLC0415
+        from miaudit.models.devices import device_of, fixed_order  # noqa: PLC0415
 
-        with fixed_threads(device_of(self.device)):
+        with fixed_order(device_of(self.device)):
             model = self.saved(out)
             found = model.tokens(self.texts)[0]
             beside: dict[str, Any] = {}

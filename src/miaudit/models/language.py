@@ -18,7 +18,7 @@ from miaudit.arrays import Float32Array, IndexArray
 from miaudit.attacks import tokens
 from miaudit.models import text
 from miaudit.models.adapters import base_of
-from miaudit.models.devices import fixed_threads, said
+from miaudit.models.devices import fixed_order, said
 from miaudit.models.model_folder import Precision, vocabulary
 from miaudit.models.offline import transformers
 from miaudit.models.outputs import checked_outputs
@@ -169,13 +169,13 @@ class SmallLanguage(Traits):
 
     def fit(self, x: Sequence[str], y: NDArray[Any], rows: IndexArray, *, seed: int) -> text.LanguageModel:  # noqa: ARG002
         """Train on some of the texts, in one thread; equal seeds give equal models."""
-        with fixed_threads(torch.device("cpu")):
+        with fixed_order(torch.device("cpu")):
             tokenizer = text.byte_pair_tokenizer(x, vocabulary=self.vocabulary)
             return text.train(tokenizer, [x[row] for row in rows], self.config, rng=np.random.default_rng(seed))
 
     def outputs(self, fitted: text.LanguageModel, x: Sequence[str]) -> Float32Array:
         """Scores (n, columns) of texts."""
-        with fixed_threads(torch.device("cpu")):
+        with fixed_order(torch.device("cpu")):
             found = text.token_log_probabilities(fitted, x)
         return scores_of(found, x, self.columns, self.name)
 

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from miaudit.arrays import IntArray
 from miaudit.errors import InputError
 from miaudit.models import stopping
-from miaudit.models.devices import fixed_threads, products
+from miaudit.models.devices import fixed_order, products
 from miaudit.models.dropout import Dropout
 from miaudit.models.losses import CLASSES, RecordLoss
 from miaudit.models.private import ClippedSum, check_records_stay_apart
@@ -56,7 +56,7 @@ def train_together(
     """Train models together; return their weights (none if failed) and the epochs of failures."""
     device = data[0].device
     with ExitStack() as open_:
-        open_.enter_context(fixed_threads(device))
+        open_.enter_context(fixed_order(device))
         open_.enter_context(products(tf32=config.tf32))
         open_.enter_context(torch.random.fork_rng([device.index or 0] if device.type == "cuda" else []))
         sources = [_sources(config, seed) for seed in seeds]

@@ -15,7 +15,7 @@ from miaudit.arrays import Float32Array, IntArray
 from miaudit.dp import accounting
 from miaudit.dp.verdict import UpperBound
 from miaudit.errors import InputError, MiauditError, one_line
-from miaudit.models.devices import device_of, fixed_threads, products
+from miaudit.models.devices import device_of, fixed_order, products
 from miaudit.models.dropout import Dropout, left_to_torch
 from miaudit.models.loop import (
     Data,
@@ -70,7 +70,8 @@ def fit(
 ) -> State:
     """Train one network on some of the records.
 
-    The same seed gives the same weights, bit for bit on one machine's CPU, in whatever process: it uses one thread.
+    The same seed gives the same weights, bit for bit on one machine, in whatever process: sums have a fixed order, on a
+    CPU by one thread, on a GPU by the choice of convolutions (other layers may add up as they like there).
     With DP-SGD it does so if that is ``repeatable``; if not, the noise comes from the operating system.
 
     Parameters
@@ -209,7 +210,7 @@ def logits(
     records = kept(x, net)
     if not len(records):
         raise InputError("x", "at least one record", "none", "pass the records as (n, ...)")
-    with torch.inference_mode(), fixed_threads(place), products(tf32=tf32):
+    with torch.inference_mode(), fixed_order(place), products(tf32=tf32):
         checked_outputs(net, numbers(records[:1].to(place)))
         parts = [net(numbers(part.to(place))).float().cpu() for part in torch.split(records, batch)]
     return np.asarray(torch.cat(parts).numpy(), dtype=np.float32)

@@ -132,8 +132,7 @@ class TrainConfig:
     early_stopping : a held-out share of each model's records and a patience, or none; not with DP-SGD or pruning
     pruning : sparsity and a share of the steps for fine-tuning, or none
     private : options of DP-SGD, or none
-    device : "auto" takes a GPU if there is one, "cpu", "cuda", or "cuda:1" for one of several; only on the CPU are
-        results repeatable bit for bit
+    device : "auto" takes a GPU if there is one, "cpu", "cuda", or "cuda:1" for one of several
     mixed_precision : bfloat16 where torch deems it safe, on a GPU; the CPU always computes in float32
     tf32 : whether a GPU may take products of float32 matrices and convolutions in TF32, which keeps ten bits of each
         factor's fraction; never where DP-SGD clips

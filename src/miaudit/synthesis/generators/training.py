@@ -22,7 +22,7 @@ from torch import Tensor
 
 from miaudit.arrays import Float32Array, FloatArray, IntArray
 from miaudit.errors import InputError, MiauditError
-from miaudit.models.devices import device_of, fixed_threads
+from miaudit.models.devices import device_of, fixed_order
 from miaudit.models.loop import poisson, sent, shuffled
 from miaudit.models.private import in_float32
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
@@ -130,7 +130,7 @@ def fit_many(
     streams = [_Streams.of(child, secret=privacy is not None and not known) for child in children[:-1]]
     watch = None if public is None else _Watch.of(network.on(device), public, config, children[-1])
     found: list[VaeGenerator] = []
-    with fixed_threads(device), in_float32(device.type):
+    with fixed_order(device), in_float32(device.type):
         stacks = range(0, len(owned), config.at_once)
         for done, at in enumerate(stacks):
             stack = slice(at, at + config.at_once)
@@ -202,7 +202,7 @@ def gradient_norms(
     else:
         values = torch.from_numpy(network.initial(children[0]))[None]
     features = torch.from_numpy(network.encoding.encode(public.values))[None]
-    with fixed_threads(features.device):
+    with fixed_order(features.device):
         z = torch.from_numpy(children[1].standard_normal((1, len(public), config.latent), dtype=np.float32))
         taken = Pass(network, network.views(values), tapped=True)
         taken.backward(features, z)

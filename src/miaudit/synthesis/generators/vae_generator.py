@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from miaudit.arrays import Float32Array, FloatArray
 from miaudit.dp.mechanism import Mechanism, dp_sgd
 from miaudit.errors import InputError
-from miaudit.models.devices import fixed_threads
+from miaudit.models.devices import fixed_order
 from miaudit.synthesis.generators.generator import Generator, Method
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
 from miaudit.synthesis.generators.vae import Block, Network, Part, Pass
@@ -86,7 +86,7 @@ class VaeGenerator(Generator):
             raise InputError("table", allowed, "another schema", "read it with that")
         found = np.zeros(len(table))
         features = self.network.encoding.encode(table.values)
-        with fixed_threads(torch.device("cpu")), torch.no_grad():
+        with fixed_order(torch.device("cpu")), torch.no_grad():
             taken = Pass(self.network, self._parts, tapped=False)
             for _ in range(draws):
                 for at in range(0, len(table), _AT_ONCE):
@@ -135,7 +135,7 @@ class VaeGenerator(Generator):
     def _values(self, n: int, fixed: Mapping[int, float], rng: np.random.Generator) -> FloatArray:
         """Draw z from its prior, then each group given its parents and z."""
         parts = []
-        with fixed_threads(torch.device("cpu")), torch.no_grad():
+        with fixed_order(torch.device("cpu")), torch.no_grad():
             for at in range(0, n, _AT_ONCE):
                 parts.append(self._draw(min(_AT_ONCE, n - at), fixed, rng))
         return np.concatenate(parts)
