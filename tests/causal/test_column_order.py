@@ -36,6 +36,20 @@ def test_equal_columns_and_one_column_are_sorted_too() -> None:
     assert by_content(np.ones((3, 2))).tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("constant", [0, 100])  # first records in which all columns are equal
+def test_the_last_digit_of_a_column_does_not_move_it(constant: int) -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(50):
+        x = rng.normal(size=(200, 6))
+        x[:, 2] = x[:, 1]
+        x[:constant] = 1.0
+        x[:, 3] = rng.random(200) < 0.5
+        rounded = x * (1 + 1e-15 * rng.integers(-1, 2, x.shape)) if constant == 0 else x.copy()
+        assert by_content(rounded).tolist() == by_content(x).tolist()
+    by_bytes = sorted(range(6), key=lambda j: x[:, j].tobytes())
+    assert by_bytes != by_content(x).tolist()  # the lowest digits come first in memory
+
+
 def test_a_line_is_tested_alike() -> None:
     """Products are of all columns, however many: in blocks they are as in one piece."""
     one, other = drawn(400), moved(drawn(400))

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from miaudit.arrays import IntArray
 
 __all__ = ["by_content"]
+_FIRST = 64  # records by which columns are nearly always told apart; more of them, and their bytes are compared
 
 
 def by_content(x: NDArray[Any]) -> IntArray:
-    """Return the positions (d,) of the columns of x (n, d), sorted by the bytes that the columns hold.
+    """Return the positions (d,) of the columns of x (n, d), sorted by the numbers that the columns hold.
 
-    Equal columns keep their order, which makes no difference to them.
+    The first record in which two columns differ decides, in float32: a processor that rounds the last digit of a column
+    otherwise, as of components of texts, must not move it. Equal columns keep their order, which makes no difference.
 
     Examples
     --------
@@ -28,5 +30,7 @@ def by_content(x: NDArray[Any]) -> IntArray:
     >>> bool((x[:, by_content(x)] == moved[:, by_content(moved)]).all())
     True
     """
-    held = [np.ascontiguousarray(column).tobytes() for column in x.T]
-    return np.array(sorted(range(len(held)), key=held.__getitem__), dtype=np.int64)
+    whole = np.asarray(x, dtype=np.float32).T
+    first = whole[:, :_FIRST]
+    later = [column.tobytes() for column in whole] if len(np.unique(first, axis=0)) < len(first) else [b""] * len(first)
+    return np.array(sorted(range(len(whole)), key=lambda j: (first[j].tolist(), later[j])), dtype=np.int64)
