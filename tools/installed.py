@@ -15,10 +15,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+_AT_ONCE = 2
 PYTHONS = ("3.11", "3.12", "3.13")
 TESTS, READERS = ("tests/installed", "tests/test_install.py"), "tests/io"
 
@@ -64,11 +66,18 @@ def tried(tier: Tier, place: Path) -> bool:
     quiet = ["--quiet", "--disable-pip-version-check", "--no-input"]
     plain = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     asked = [str(ROOT), "pytest", "hypothesis", *tier.packages]
-    subprocess.run([inside, "-m", "pip", "install", *quiet, *pins, *asked], check=True, env=plain)
+    made = subprocess.run(
+        [inside, "-m", "pip", "install", *quiet, *pins, *asked], check=False, env=plain, capture_output=True, text=True
+    )
+    if made.returncode:
+        print(f"{tier.name}: FAILED, pip ended with {made.returncode}\n{made.stdout}{made.stderr}", flush=True)
+        return False
     env = {**plain, "MIAUDIT_INSTALLED": "real", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     said = [inside, "-m", "pytest", "-q", "-m", "not slow and not thorough", *tier.tests]
-    right = subprocess.run(said, cwd=ROOT, env=env, check=False).returncode == 0
-    print(f"{tier.name}: {'passed' if right else 'FAILED'} in {time.perf_counter() - begun:.0f} s", flush=True)
+    done = subprocess.run(said, cwd=ROOT, env=env, check=False, capture_output=True, text=True)
+    right = done.returncode == 0
+    how = f"{'passed' if right else 'FAILED'} in {time.perf_counter() - begun:.0f} s"
+    print(f"{done.stdout}{done.stderr}{tier.name}: {how}", flush=True)
     return right
 
 
@@ -84,11 +93,13 @@ def main(words: Sequence[str] | None = None) -> int:
         return 2
     missing = [version for version in PYTHONS if f"core-{version}" not in known]
     print("".join(f"no Python {version} on this machine: its tier is left out\n" for version in missing), end="")
-    right = True
-    for name in named:
+
+    def one(name: str) -> bool:
         with tempfile.TemporaryDirectory() as place:
-            right &= tried(known[name], Path(place) / "environment")
-    return 0 if right else 1
+            return tried(known[name], Path(place) / "environment")
+
+    with ThreadPoolExecutor(min(_AT_ONCE, os.cpu_count() or 1)) as pool:  # each runs its tests in one process
+        return 0 if all([*pool.map(one, named)]) else 1
 
 
 if __name__ == "__main__":

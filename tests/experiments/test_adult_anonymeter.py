@@ -17,7 +17,7 @@ ARCHIVE = DATA / "adult_anonymeter" / "adult_members_control_ctgan.npz"
 pytestmark = [pytest.mark.data, pytest.mark.skipif(not ARCHIVE.exists(), reason=f"{ARCHIVE} is not there")]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 def test_copies_are_flagged_and_nothing_else_is(tmp_path: Path) -> None:
     command = [sys.executable, SCRIPT, "--data", DATA, "--form", "tiny", "--out", tmp_path]

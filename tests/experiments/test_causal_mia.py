@@ -88,7 +88,7 @@ def test_an_extra_record_is_seen_by_its_own_model_only() -> None:
     assert np.abs(some - none).max(axis=1).astype(bool).tolist() == [True, False, False]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 def test_the_tiny_form(tmp_path: Path) -> None:
     command = [sys.executable, FOLDER / "run.py", "--form", "tiny", "--out", tmp_path]
@@ -106,7 +106,7 @@ def test_the_tiny_form(tmp_path: Path) -> None:
     assert found["crossings"]["dpsgd_calibrated"]["zero_run_raw"]["guaranteed"]["above"] > 0
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 def test_the_guarantee_by_an_accountant() -> None:
     pytest.importorskip("dp_accounting", reason="the accountant is the extra `dp`")
@@ -139,7 +139,7 @@ def test_the_limit_of_epsilon_delta() -> None:
         assert touched.all()
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 def test_an_answer_is_one_of_the_audit_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever makes ``miaudit.audit`` refuse, refuses here: overlap, a challenge, a learning curve."""

@@ -64,7 +64,7 @@ def test_weights_of_the_world_itself_take_the_shift_away(script: ModuleType) -> 
     assert script.corrected(score, member, wrong).auc > 0.85
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.data
 @pytest.mark.skipif(not IMAGES.is_file(), reason=f"{IMAGES} is not there")

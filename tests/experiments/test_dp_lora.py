@@ -18,7 +18,7 @@ TEXTS = DATA / "wikimia" / "wikimia_32.jsonl"
 
 @pytest.mark.data
 @pytest.mark.skipif(not TEXTS.is_file(), reason=f"{TEXTS} is not there")
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 def test_a_right_training_stands_and_one_without_clipping_falls(tmp_path: Path) -> None:
     for library in ("torch", "transformers", "peft", "opacus", "dp_accounting"):

@@ -12,7 +12,7 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "experiments" / "extraction" / "run.py"
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 def test_what_comes_out_rises_with_repetition_and_controls_do_not(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the extra `torch`")

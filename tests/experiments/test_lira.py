@@ -113,7 +113,7 @@ def test_the_cost_of_noise_is_paired_over_records(parts: dict[str, ModuleType]) 
     assert parts["claims"].cost(Answers(plain, included), Answers(plain, included)) == (0.0, 0.0, 0.0)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.data
 @needs_data
@@ -134,7 +134,7 @@ def test_published_scores_allow_the_shadow_classifier_and_no_lira(parts: dict[st
     assert parts["attack"].Sample.of(parts["attack"].ma.Evidence(score=control, member=member)).auc(0.95).value < 0.7
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.data
 @needs_data

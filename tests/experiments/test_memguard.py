@@ -67,7 +67,7 @@ def test_an_attack_that_knows_the_defence_and_finds_less_is_named(experiment: Mo
     ]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.data
 @pytest.mark.skipif(bool(ABSENT), reason=f"not in {DATA}: {', '.join(ABSENT)}")

@@ -147,7 +147,7 @@ def test_claims_and_numbers_that_do_not_hold_are_told() -> None:
 # -- on the data ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("data", [pytest.param(DATA, marks=of_data)])
 def test_real_shift_is_corrected_or_refused(tmp_path: Path, data: Path) -> None:
@@ -162,7 +162,7 @@ def test_real_shift_is_corrected_or_refused(tmp_path: Path, data: Path) -> None:
     assert not any("value" in row[plan] for row in refused for plan in ("line", "stack"))
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 def test_without_the_data_the_shipped_shifts_are_left(tmp_path: Path) -> None:
     worlds = ("Adult, prime age", "Diabetes, age and body mass")
@@ -173,7 +173,7 @@ def test_without_the_data_the_shipped_shifts_are_left(tmp_path: Path) -> None:
     assert "| Diabetes, age and body mass | drawn | placebo |" in done.stdout
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.data
 @pytest.mark.skipif(bool(ABSENT), reason=f"not in {DATA}: {', '.join(ABSENT)}")

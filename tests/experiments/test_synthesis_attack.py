@@ -37,7 +37,7 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ModuleType]]:
         sys.modules.update(hidden)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 def test_the_tiny_form_runs_from_end_to_end(tmp_path) -> None:
     pytest.importorskip("torch", reason="the extra `torch`")
@@ -90,7 +90,7 @@ def test_wrong_graphs_are_wrong_in_the_stated_way(parts) -> None:
     assert len(made["learned"].edges) == 21  # a tree
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 def test_the_learned_tree_finds_the_strongest_pairs() -> None:
     """In the pain form an injury and its radiculopathies belong together."""

@@ -51,7 +51,7 @@ def test_documents_drawn_again_are_documents_counted_again() -> None:
             assert found["auc"][training, 1 + draw] == pytest.approx(again.auc)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 def test_intervals_of_gains_hold_the_truth_and_see_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gains, "DRAWS", 40)
@@ -83,7 +83,7 @@ def test_an_attack_without_a_score_for_some_documents_is_compared_on_the_others(
     assert found["loss"]["auc"]["mean"].value != pytest.approx(alone["loss"]["auc"]["mean"].value)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 def test_the_command_runs_goes_on_and_writes_the_page(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the extra `torch`")

@@ -139,7 +139,7 @@ def test_assumption_1_is_what_it_says_by_loops(parts) -> None:
     assert seen == {True, False}
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 def test_the_tiny_form_is_kept_and_compared(parts, tmp_path, monkeypatch, capsys) -> None:
     theory = parts["theory"]

@@ -42,7 +42,7 @@ def kept() -> dict[str, Any]:
     return json.loads((FOLDER / "trained_expected.json").read_text())
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 def test_threshold_post(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the extra `torch`")
@@ -64,7 +64,7 @@ def test_threshold_post(tmp_path: Path) -> None:
     assert "mnist/mnist.npz" in done.stderr
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.data
 @pytest.mark.skipif(not (DATA / "location30").is_dir(), reason=f"not in {DATA}: location30")

@@ -53,7 +53,7 @@ def run() -> Any:
     return module
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 def test_the_tiny_form_runs_and_draws_every_figure(tiny: tuple[dict[str, Any], Path]) -> None:
     found, out = tiny

@@ -145,7 +145,7 @@ def test_the_papers_network_has_its_layers(parts: dict[str, ModuleType]) -> None
     assert sum(p.numel() for p in built().parameters()) == 320 + 18_496 + (64 * 25 + 1) * 128 + 1290
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.skipif(bool(ABSENT), reason=f"not in {DATA}: {', '.join(ABSENT)}")
 def test_the_smallest_form_runs_and_agrees_with_what_is_expected(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.long
 SCRIPT = Path(__file__).parents[2] / "experiments" / "causal_synthesis" / "utility_tables.py"
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 def test_every_arm_is_measured_with_an_interval(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the extra `torch`")
@@ -39,7 +39,7 @@ def test_every_arm_is_measured_with_an_interval(tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "pair-plot-synthetic22-causal-DP.svg").read_text()
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 def test_figure_6_has_a_row_for_each_arm_and_epsilon_and_makes_nothing_twice(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the extra `torch`")

@@ -16,7 +16,7 @@ TEXTS = DATA / "wikimia" / "wikimia_32.jsonl"
 pytestmark = [pytest.mark.data, pytest.mark.skipif(not TEXTS.is_file(), reason=f"{TEXTS} is not there")]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 def test_a_trained_model_is_caught_and_its_labels_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the extra `torch`")
@@ -38,7 +38,7 @@ def test_a_trained_model_is_caught_and_its_labels_are_refused(tmp_path: Path) ->
         assert findings["design"] == name.removesuffix("-default")
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 def test_the_longest_texts_are_few_and_refused(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the extra `torch`")

@@ -91,7 +91,7 @@ def test_members_alone_stand_in_the_sum() -> None:
     assert gap == pytest.approx(1.0, abs=0.1)  # <x, x> = 1, and nothing else tells members apart
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.long
 def test_the_tiny_form_runs_and_agrees_with_what_is_expected(tmp_path: Path) -> None:
     command = [sys.executable, FOLDER / "run.py", "--form", "tiny", "--out", tmp_path]
