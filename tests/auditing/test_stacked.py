@@ -24,7 +24,7 @@ STACK = Plan(primary_metric="auc")
 LINE = Plan(estimator="aipw", propensity_model="line", primary_metric="auc")
 
 
-ASKED = ["--covariates", "age,pay,hours", "--design", "zero-run", "--primary", "auc"]
+ASKED = ["--covariates", "age,pay,hours", "--design", "zero-run", "--primary-metric", "auc"]
 LINED = ["--propensity-model", "line", "--estimator", "hajek"]
 
 

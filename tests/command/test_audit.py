@@ -106,7 +106,7 @@ def test_zero_run_evidence_gets_no_verdict_from_raw_numbers(place: Path, run: Ru
     assert found["bounds"] == []
 
 
-ALWAYS_CLEAR = ("--primary", "auc", "--threshold", "0.999")
+ALWAYS_CLEAR = ("--primary-metric", "auc", "--threshold-for-concern", "0.999")
 
 
 @pytest.mark.thorough
@@ -234,7 +234,7 @@ ZERO_RUN = (
 @pytest.mark.long
 def test_a_zero_run_audit_from_a_table_to_a_refuted_claim(place: Path, run: Run) -> None:
     zero_run_table(place / "t.csv", 0.5, 3.0)
-    code, out, err = run(*ZERO_RUN, "--claim-mu", "0.2", "--primary", "auc", "--threshold", "0.999")
+    code, out, err = run(*ZERO_RUN, "--claim-mu", "0.2", "--primary-metric", "auc", "--threshold-for-concern", "0.999")
     assert (code, err) == (3, "")
     found = json.loads((place / "results/audit/findings.json").read_text())
     assert found["verdict"]["status"] == "clear"
@@ -453,7 +453,7 @@ def test_a_csv_with_other_separators_is_recognised(place: Path, run: Run) -> Non
     code, _, err = run("audit", "semi.csv", "--score", "s", "--member", "m")
     assert (code, err.count("\n")) == (1, 1)
     assert "separated by ';'; save it with commas" in err
-    code, _, err = run("audit", "semi.csv", "--threshold", "5%")
+    code, _, err = run("audit", "semi.csv", "--threshold-for-concern", "5%")
     assert (code, "write 0.05 for 5%" in err) == (2, True)
 
 

@@ -23,7 +23,7 @@ from miaudit.report import kinds
 
 Run = Callable[..., tuple[int, str, str]]
 N = 800
-AUDIT = ("audit", "t.npz", "--score", "score", "--member", "member", "--design", "one-run", "--primary", "auc")
+AUDIT = ("audit", "t.npz", "--score", "score", "--member", "member", "--design", "one-run", "--primary-metric", "auc")
 QUICK = (*AUDIT, "--no-bounds")
 
 

@@ -45,7 +45,7 @@ def test_audits_are_compared_and_lined_up(place: Path, run: Run) -> None:
 
 @pytest.mark.long
 def test_what_is_not_resolved_is_not_comparable(place: Path, run: Run) -> None:
-    options = ("--fpr", "0.001", "--primary", "tpr_at_fpr_0.001")
+    options = ("--fpr-targets", "0.001", "--primary-metric", "tpr_at_fpr_0.001")
     code = run(*AUDIT, "--no-bounds", "--out", "r", *options)[0]
     if code == 2:
         pytest.fail("the options of audit have changed")
@@ -100,7 +100,7 @@ def auc_change(out: str) -> dict[str, float]:
 def test_evidence_beside_findings_gives_the_interval_of_paired_records(place: Path, run: Run, loss: bool) -> None:
     """Losses too, whose column is known by its name as the audit knew it; other evidence is refused."""
     kind = ("--score", "loss", "--signal", "loss") if loss else ("--score", "score")
-    common = ("--member", "member", "--design", "one-run", "--primary", "auc", "--no-bounds")
+    common = ("--member", "member", "--design", "one-run", "--primary-metric", "auc", "--no-bounds")
     for name, member, seed in (("a", HALF, 1), ("b", HALF, 2), ("c", ~HALF, 3)):
         written(f"{name}.csv", member, seed, loss=loss)
         run("audit", f"{name}.csv", *kind, *common, "--out", name)

@@ -96,9 +96,9 @@ privacy: {claim: {epsilon: 3}, delta: 1.0e-6, guesses: 40}
     )
     words = (
         "--model-name m --num-classes 3 --attack gaussian-lira --variance separate --statistic logit_confidence "
-        "--folds 3 --fpr 0.1,0.2 --n-bootstrap 100 --members in.npy --nonmembers out.npy --signal loss "
+        "--folds 3 --fpr-targets 0.1,0.2 --n-bootstrap 100 --members in.npy --nonmembers out.npy --signal loss "
         "--member-units in_units.npy --nonmember-units out_units.npy --design one-run --intervals bootstrap "
-        "--confidence 0.9 --seed 5 --primary auc --threshold 0.6 --levels 0.01,0.02,0.03 --prior 0.2 --show-rows 2 "
+        "--confidence 0.9 --seed 5 --primary-metric auc --threshold-for-concern 0.6 --levels 0.01,0.02,0.03 --prior 0.2 --show-rows 2 "
         "--claim-epsilon 3 --delta 1e-6 --guesses 40"
     )
     typed, filed = run("audit", *words.split(), "--json"), run("run", "c.yaml", "--json")
@@ -130,7 +130,7 @@ def test_a_synthetic_table_in_a_file(place: Path, run: Run) -> None:
         "  records: 50}\nevaluation: {design: one-run}\nreporting: {threshold_for_concern: 0.2}\n"
     )
     words = "--synthetic made.csv --members members.csv --nonmembers others.csv --secret job --records 50"
-    typed = run("audit", *words.split(), "--design", "one-run", "--threshold", "0.2", "--json")
+    typed = run("audit", *words.split(), "--design", "one-run", "--threshold-for-concern", "0.2", "--json")
     both = [found(typed), found(run("run", "c.yaml", "--json"))]
     for one in both:
         assert one["membership"].pop("repeat")  # type: ignore[attr-defined]  # the command that was typed

@@ -14,10 +14,10 @@ import pytest
 
 Run = Callable[..., tuple[int, str, str]]
 
-COLUMNS = "--score score --member member --covariates age,site --categories site --design zero-run --primary auc"
+COLUMNS = "--score score --member member --covariates age,site --categories site --design zero-run --primary-metric auc"
 TABLE = ["audit", "audit.csv", *COLUMNS.split(), "--json"]
 SIDES = "--members in.npy --nonmembers out.npy --member-covariates in_x.npy --nonmember-covariates out_x.npy"
-PAIR = ["audit", *SIDES.split(), "--design", "zero-run", "--primary", "auc", "--json"]
+PAIR = ["audit", *SIDES.split(), "--design", "zero-run", "--primary-metric", "auc", "--json"]
 GIVEN = ["--member-propensities", "in_pi.npy", "--nonmember-propensities", "out_pi.npy"]
 
 
@@ -188,14 +188,14 @@ def test_collecting_keeps_given_propensities(place: Path, run: Run) -> None:
         code, _, err = run("collect", "c.yaml", "--out", f"e.{ending}")
         assert code == 0, err
     assert np.array_equal(np.load("e.npz")["propensity"], pl.read_csv("audit.csv")["pi"].to_numpy())
-    assert answered(run("audit", "e.csv", "--propensity", "propensity", "--no-bounds", "--primary", "auc", "--json"))
+    assert answered(run("audit", "e.csv", "--propensity", "propensity", "--no-bounds", "--primary-metric", "auc", "--json"))
 
 
 N = 400
 DRAWN = np.random.default_rng(5)
 AGE = DRAWN.normal(size=N)
 INSIDE = DRAWN.random(N) < 1 / (1 + np.exp(-0.5 * AGE))
-STACK = ["--design", "zero-run", "--primary", "auc", "--propensity-model", "stack", "--no-bounds", "--json"]
+STACK = ["--design", "zero-run", "--primary-metric", "auc", "--propensity-model", "stack", "--no-bounds", "--json"]
 STACK += ["--estimator", "aipw"]
 EMPTY = (
     "k: expected a value in every row, received 400 empty rows, the first in row 0; it says nothing: "

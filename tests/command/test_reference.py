@@ -12,7 +12,7 @@ import pytest
 from scipy import special
 
 Run = Callable[..., tuple[int, str, str]]
-OPTIONS = ("--design", "zero-run", "--primary", "auc", "--no-bounds")
+OPTIONS = ("--design", "zero-run", "--primary-metric", "auc", "--no-bounds")
 TABLE = ("t.npz", "--score", "loss", "--member", "member", "--covariates", "age", *OPTIONS)
 N = 1000
 

@@ -164,7 +164,7 @@ def test_collect_writes_the_evidence_that_run_audits(place: Path, run: Run) -> N
     assert run("run", config, "--out", "r")[0] in (0, 3, 4)
     findings = json.loads((place / "r" / "findings.json").read_text())
     assert {one["score"] for one in findings["scores"]} == {"lira_online", "loss"}
-    code, out, _ = run("audit", "e.npz", "--json", "--fpr", "0.1")
+    code, out, _ = run("audit", "e.npz", "--json", "--fpr-targets", "0.1")
     assert code in (0, 3, 4)
     assert json.loads(out)["evidence"]["digest"] == findings["evidence"]["digest"] == evidence.digest
 
@@ -255,7 +255,7 @@ def test_token_log_probabilities_need_no_model(by: str, place: Path, run: Run) -
     (place / "t.jsonl").write_text("\n".join(map(json.dumps, LINES)))
     if by == "option":
         arguments = ["audit", "t.jsonl", "--signal", "token-logprobs", "--attack", "min-k,loss", "--design", "one-run"]
-        arguments += ["--fpr", "0.1", "--out", "r"]
+        arguments += ["--fpr-targets", "0.1", "--out", "r"]
     else:
         sections = {"attack": {"type": ["min_k", "loss"], "fpr_targets": [0.1]}, "evaluation": {"design": "one-run"}}
         config = write(place / "c.yaml", target={"kind": "token-logprobs"}, data={"path": "t.jsonl"}, **sections)

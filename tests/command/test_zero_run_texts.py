@@ -12,7 +12,7 @@ import pytest
 
 from worlds.token_files import TextWorld
 
-OPTIONS = ("--signal", "token-logprobs", "--attack", "loss", "--primary", "auc", "--no-bounds")
+OPTIONS = ("--signal", "token-logprobs", "--attack", "loss", "--primary-metric", "auc", "--no-bounds")
 PLAIN = ("--propensity-model", "line", "--estimator", "hajek", "--seed", "0")
 REFERENCE = ("--reference-score", "reference_loss", "--trained-on-neither", "--reference-use")
 pytestmark = pytest.mark.long

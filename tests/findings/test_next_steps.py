@@ -74,7 +74,7 @@ def test_more_records_are_counted():
     assert "needs at least 37 records, and there are 15" in unresolved.text
     assert parsed(unresolved.command)["nonmembers"] == 37
     (above,) = steps("inconclusive", value=0.3)
-    assert (parsed(above.command)["tpr"], parsed(above.command)["threshold"]) == (0.3, 0.15)
+    assert (parsed(above.command)["tpr"], parsed(above.command)["threshold_for_concern"]) == (0.3, 0.15)
     (below,) = steps("inconclusive", value=0.1)
     assert parsed(below.command)["members"] == 4 * 300
 

@@ -49,7 +49,7 @@ FILES = Path(__file__).parent / "files"
 INPUTS = FILES / "inputs"
 
 TABLE = ("audit", "t.npz", "--score", "score", "--member", "member")
-ONE_RUN = (*TABLE, "--design", "one-run", "--primary", "auc")
+ONE_RUN = (*TABLE, "--design", "one-run", "--primary-metric", "auc")
 OBSERVED = ("audit", "zero.npz", "--score", "score", "--member", "member", "--design", "zero-run", "--covariates")
 ZERO_RUN = (*OBSERVED[:-1], "--propensity-model", "line", "--estimator", "hajek", "--covariates")
 TEXT = ("audit", "text.csv", *ZERO_RUN[2:-1], "--text", "text", "--components", "3", "--no-bounds")
@@ -57,11 +57,11 @@ SYNTHETIC = ("audit", "--synthetic", "made.csv", "--members", "members.csv", "--
 
 # What each prints with --json is kept as files/findings/NAME.json.gz.
 FINDINGS: dict[str, tuple[str, ...]] = {
-    "one-run": (*ONE_RUN, "--delta", "1e-6", "--threshold", "0.55"),
-    "multi-run": (*TABLE, "--design", "multi-run", "--primary", "auc", "--claim-epsilon", "0.5"),
-    "zero-run": (*ZERO_RUN, "x0,x1", "--primary", "auc", "--claim-mu", "0.2", "--guesses", "60"),
+    "one-run": (*ONE_RUN, "--delta", "1e-6", "--threshold-for-concern", "0.55"),
+    "multi-run": (*TABLE, "--design", "multi-run", "--primary-metric", "auc", "--claim-epsilon", "0.5"),
+    "zero-run": (*ZERO_RUN, "x0,x1", "--primary-metric", "auc", "--claim-mu", "0.2", "--guesses", "60"),
     "zero-run-aipw": (*OBSERVED, "x0,site", "--categories", "site", "--propensity-model", "line", "--no-bounds"),
-    "zero-run-stack": (*OBSERVED, "x0,site", "--categories", "site", "--primary", "auc", "--guesses", "60"),
+    "zero-run-stack": (*OBSERVED, "x0,site", "--categories", "site", "--primary-metric", "auc", "--guesses", "60"),
     "zero-run-composition": (*ZERO_RUN, "x0", "--correction", "composition", "--margin", "0.2", "--delta", "1e-4"),
     "zero-run-conditional": (*ZERO_RUN, "x0", "--correction", "conditional", "--guesses", "60"),
     "zero-run-text": TEXT,
@@ -69,7 +69,7 @@ FINDINGS: dict[str, tuple[str, ...]] = {
     "raw-only": (*ZERO_RUN, "apart", "--raw-only"),
     "undeclared": TABLE,
     "groups": (*ONE_RUN, "--unit", "person", "--group", "site", "--show-rows", "2", "--no-bounds"),
-    "several": (*TABLE[:3], "score,other", *TABLE[4:], "--design", "one-run", "--headline", "split", "--fpr", "0.1"),
+    "several": (*TABLE[:3], "score,other", *TABLE[4:], "--design", "one-run", "--headline", "split", "--fpr-targets", "0.1"),
     "bonferroni": (*TABLE[:3], "score,other", *TABLE[4:], "--design", "one-run", "--no-bounds"),
     "bootstrap": (*ONE_RUN, "--n-bootstrap", "100", "--guesses", "schedule"),
     "mechanism": (*ONE_RUN, "--mechanism", "mechanism.yaml"),
@@ -83,7 +83,7 @@ FINDINGS: dict[str, tuple[str, ...]] = {
     "run-table": ("run", "table.yaml"),
     "run-tree": ("run", "tree.yaml"),
     "run-as-it-is": ("run", "as-it-is.yaml"),
-    "table": (*SYNTHETIC, "--schema", "schema.yaml", "--design", "one-run", "--primary", "auc"),
+    "table": (*SYNTHETIC, "--schema", "schema.yaml", "--design", "one-run", "--primary-metric", "auc"),
     "table-units": (*SYNTHETIC, "--design", "one-run", "--unit", "house", "--secret", "job", "--no-bounds"),
     "table-undeclared": (*SYNTHETIC, "--secret", "job", "--known", "age,town", "--no-bounds"),
     "disclosure": ("disclosure", "disclosure.yaml"),
@@ -101,17 +101,17 @@ FINDINGS: dict[str, tuple[str, ...]] = {
     "history": ("history", "one-run.zip", "later.zip", "one-run.zip"),
 }
 BUNDLES: dict[str, tuple[str, ...]] = {
-    "one-run": (*ONE_RUN, "--threshold", "0.55"),
+    "one-run": (*ONE_RUN, "--threshold-for-concern", "0.55"),
     "multi-run": (*TABLE, "--design", "multi-run", "--no-bounds", "--group", "site", "--unit", "person"),
-    "zero-run": (*ZERO_RUN, "x0,x1", "--primary", "auc", "--claim-mu", "0.2", "--guesses", "60"),
-    "zero-run-stack": (*OBSERVED, "x0,site", "--categories", "site", "--primary", "auc", "--guesses", "60"),
+    "zero-run": (*ZERO_RUN, "x0,x1", "--primary-metric", "auc", "--claim-mu", "0.2", "--guesses", "60"),
+    "zero-run-stack": (*OBSERVED, "x0,site", "--categories", "site", "--primary-metric", "auc", "--guesses", "60"),
     "zero-run-text": TEXT,
     "refused": (*ZERO_RUN, "apart"),
     "several": (*TABLE[:3], "score,other", *TABLE[4:], "--design", "one-run", "--headline", "split"),
     "scores": (*ONE_RUN, "--no-bounds", "--unit", "person", "--share", "scores"),
     "hashes": (*ONE_RUN, "--no-bounds", "--share", "hashes"),
     "sealed": (*ONE_RUN, "--no-bounds", "--seal"),
-    "later": (*TABLE[:1], "later.npz", *TABLE[2:], "--design", "one-run", "--primary", "auc", "--no-bounds"),
+    "later": (*TABLE[:1], "later.npz", *TABLE[2:], "--design", "one-run", "--primary-metric", "auc", "--no-bounds"),
     "campaign": ("run", "tree.yaml"),
 }
 # How each verifies, beside the sealed ones: exit code of `miaudit verify`.

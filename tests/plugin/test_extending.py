@@ -138,7 +138,7 @@ def test_a_signal(plugin: Path, tmp_path: Path) -> None:
 @pytest.mark.long
 def test_a_metric(plugin: Path, tmp_path: Path) -> None:
     evidence().save(tmp_path / "scores.npz")
-    words = ("--design", "one-run", "--primary", "gini", "--no-bounds", "--out", tmp_path / "out")
+    words = ("--design", "one-run", "--primary-metric", "gini", "--no-bounds", "--out", tmp_path / "out")
     found = run("audit", tmp_path / "scores.npz", *words)
     assert "the Gini coefficient, 2 AUC - 1 (0 is chance) is at least" in " ".join(found.output.split())
     written = findings(tmp_path / "out")

@@ -55,10 +55,7 @@ _PANELS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 )
 _NAMES = {  # of parameters that are not called as their key, without the _path of files
     "attack.type": "attack",
-    "attack.fpr_targets": "fpr",
     "reporting.limits": "limit",
-    "reporting.primary_metric": "primary",
-    "reporting.threshold_for_concern": "threshold",
     "coins.reveal": "coins",
     "reporting.row_level": "show_rows",
     "synthetic.table_path": "synthetic",

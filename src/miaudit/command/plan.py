@@ -30,7 +30,7 @@ _OF_ZERO_RUN = (*_OF_TABLE, *_OF_SIDES, *_LEARNED)
 _OF_NUMBERS = ("guesses", "delta", "claim_epsilon", "claim_delta", "claim_mu")
 
 
-@takes(**{name: taken(name) for name in (*_OF_ZERO_RUN, "fpr", "confidence", *_OF_NUMBERS)})
+@takes(**{name: taken(name) for name in (*_OF_ZERO_RUN, "fpr_targets", "confidence", *_OF_NUMBERS)})
 def plan(
     context: typer.Context,
     file: Annotated[
@@ -45,7 +45,9 @@ def plan(
     tpr: Annotated[
         float | None, typer.Option(help="A TPR that you wish to detect: how many records does it need?")
     ] = None,
-    threshold: Annotated[float | None, typer.Option(help="To tell from this TPR instead of from chance.")] = None,
+    threshold_for_concern: Annotated[
+        float | None, typer.Option(help="To tell from this TPR instead of from chance.")
+    ] = None,
     power: Annotated[float, typer.Option(help="Share of such audits that should succeed.")] = 0.8,
     half_width: Annotated[
         float | None,
@@ -63,14 +65,14 @@ def plan(
     """
     given = options.given(context)
     if file is not None or {*_OF_TABLE, *_OF_SIDES} & set(given):
-        for name in ("members", "nonmembers", "tpr", "threshold", *_OF_NUMBERS):
+        for name in ("members", "nonmembers", "tpr", "threshold_for_concern", *_OF_NUMBERS):
             if name in given:
                 raise typer.BadParameter(f"{flag(name)} goes with numbers of records, not with covariates")
         _zero_run(file, given, {"power": power, "half_width": half_width, "auc": auc}, seed, json=json)
     for name in ("half_width", "auc", *_LEARNED):
         if name in given:
             raise typer.BadParameter(f"{flag(name)} goes with covariates: a FILE, or files of both classes")
-    _of_numbers(given, members, nonmembers, tpr, threshold, power, seed, json=json)
+    _of_numbers(given, members, nonmembers, tpr, threshold_for_concern, power, seed, json=json)
 
 
 # -- zero-run ----------------------------------------------------------------------------------------------------------
@@ -97,7 +99,7 @@ def _zero_run(file: Path | None, given: dict[str, Any], asked: dict[str, Any], s
     for name in beside:
         if name in given:
             raise typer.BadParameter(f"{flag(name)} would not be used {where}")
-    known = {name: value for name, value in given.items() if name in (*_LEARNED, "fpr", "confidence")}
+    known = {name: value for name, value in given.items() if name in (*_LEARNED, "fpr_targets", "confidence")}
     audited = keys.validated(keys.content(known), Options).plan()
     assumed = ""
     if file is None:
@@ -214,7 +216,7 @@ def _of_numbers(
 
     if (members is None) != (nonmembers is None) or (members is None and tpr is None):
         raise typer.BadParameter("give --members and --nonmembers, or a --tpr to detect, or all three")
-    given = {name: value for name, value in written.items() if name in ("fpr", "confidence", *_OF_NUMBERS)}
+    given = {name: value for name, value in written.items() if name in ("fpr_targets", "confidence", *_OF_NUMBERS)}
     asked = keys.validated(keys.content(given), Options).plan()
     confidence, delta = asked.confidence, written.get("delta", taken("delta")[1])
     claim = None if asked.bounds is None else asked.bounds.claim

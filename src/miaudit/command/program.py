@@ -204,7 +204,7 @@ COMMANDS: Mapping[str, Entry] = {
         "Say what an audit will be able to see, before any data is collected, or any score of zero-run records.",
         (
             "miaudit plan --members 1000 --nonmembers 1000",
-            "miaudit plan --fpr 0.001 --tpr 0.05",
+            "miaudit plan --fpr-targets 0.001 --tpr 0.05",
             "miaudit plan records.csv --member member --covariates age,year",
         ),
         "Exit codes: 0 done; 1 could not run; 2 usage; 4 a zero-run audit would be refused.",
@@ -245,7 +245,7 @@ class _Waiting(Command):
         return loaded(str(self.name)).make_context(info_name, args, parent=parent, **extra)
 
 
-_SHARES = ("threshold", "confidence", "prior", "tpr", "power")  # options that some write with a %
+_SHARES = ("threshold_for_concern", "confidence", "prior", "tpr", "power")  # options that some write with a %
 
 
 class _Program(Group):

@@ -246,7 +246,7 @@ def _more_records(found: Audited, primary: Measured | None, made: Made) -> Itera
     metric = definition.of(verdict.metric)
     level = found.plan["confidence"]
     sure = [] if level == _USUAL_CONFIDENCE else ["--confidence", f"{level:g}"]
-    at = [] if metric.fpr is None else ["--fpr", f"{metric.fpr:g}"]
+    at = [] if metric.fpr is None else ["--fpr-targets", f"{metric.fpr:g}"]
     if found.design == "zero-run":
         yield Step(
             "Collect more non-members that resemble the training records: the command estimates what more would show.",
@@ -261,7 +261,7 @@ def _more_records(found: Audited, primary: Measured | None, made: Made) -> Itera
             shlex.join(_planned(max(counts.members, needed), max(counts.nonmembers, needed), *at, *sure)),
         )
     elif metric.fpr is not None and primary is not None and (primary.value or 0.0) > verdict.threshold:
-        asked = ["--tpr", f"{primary.value:.6g}", "--threshold", f"{verdict.threshold:g}"]
+        asked = ["--tpr", f"{primary.value:.6g}", "--threshold-for-concern", f"{verdict.threshold:g}"]
         yield Step(
             f"Audit more {counts.of}: the command says how many it takes to tell what was seen, "
             f"{amount(verdict.metric, primary.value)}, from {amount(verdict.metric, verdict.threshold)}.",
