@@ -165,7 +165,18 @@ def test_copied_texts_are_reported_whatever_their_case_and_spaces() -> None:
 def test_the_command_line(tmp_path: Path, run: Callable[..., tuple[int, str, str]], suffix: str) -> None:
     evidence = world(2000, 1.0)
     evidence.save(tmp_path / f"e.{suffix}")
-    options = ["--score", "score", "--member", "member", "--design", "zero-run", "--fpr-targets", "0.1", "--primary-metric", "auc"]
+    options = [
+        "--score",
+        "score",
+        "--member",
+        "member",
+        "--design",
+        "zero-run",
+        "--fpr-targets",
+        "0.1",
+        "--primary-metric",
+        "auc",
+    ]
     if suffix == "npz":  # the whole of it once: page and figures
         code, out, err = run("audit", tmp_path / "e.npz", *options, "--text", "text", "--out", tmp_path / "out")
         assert (code, err) == (3, "")

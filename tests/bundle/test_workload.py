@@ -16,6 +16,7 @@ from bundle.test_attacks import lying
 from bundle.test_bundle import made
 from miaudit.auditing.plan import Bounds
 from miaudit.bundle import read, workload, written_plan
+from miaudit.bundle.verify import verify
 from miaudit.dp.mechanism import Composed, GaussianNoise, PoissonSubsampled, Repeated
 from miaudit.errors import InputError, MiauditError
 
@@ -61,6 +62,13 @@ def test_replicates_times_targets_are_refused_before_they_start(
     assert "bundle: expected an audit of at most 60 seconds, received about" in err
     assert "100,000 bootstrap replicates, 100 FPR targets" in err
     assert "--longest" in err
+
+
+def test_python_can_state_how_long_it_may_take(honest: Path, tmp_path: Path) -> None:
+    long = forged(honest, tmp_path, n_bootstrap=100_000, fpr_targets=tuple(k / 1000 for k in range(1, 101)))
+    with pytest.raises(InputError, match="bundle: expected an audit of at most 60 seconds"):
+        verify(long, longest=60.0)
+    assert verify(honest, longest=60.0) == verify(honest)
 
 
 @pytest.mark.parametrize("parts", [pytest.param(30, marks=pytest.mark.thorough), 300])

@@ -137,3 +137,11 @@ class Random(CommandTarget):
 
     def fit(self, x, y, rows, *, seed):
         return np.random.default_rng(self.number).normal(size=(len(x), 150)).astype(np.float32)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+def test_a_pipe_in_the_place_of_the_manifest_is_no_draw_and_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / drawn.MANIFEST)
+    assert drawn._content(tmp_path) is None
+    with pytest.raises(InputError, match="a plain file"):
+        drawn.read(tmp_path)

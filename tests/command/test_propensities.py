@@ -188,7 +188,9 @@ def test_collecting_keeps_given_propensities(place: Path, run: Run) -> None:
         code, _, err = run("collect", "c.yaml", "--out", f"e.{ending}")
         assert code == 0, err
     assert np.array_equal(np.load("e.npz")["propensity"], pl.read_csv("audit.csv")["pi"].to_numpy())
-    assert answered(run("audit", "e.csv", "--propensity", "propensity", "--no-bounds", "--primary-metric", "auc", "--json"))
+    assert answered(
+        run("audit", "e.csv", "--propensity", "propensity", "--no-bounds", "--primary-metric", "auc", "--json")
+    )
 
 
 N = 400

@@ -52,7 +52,10 @@ def test_a_mechanism_of_no_kind_is_one_line(place: Path, run: Run, kind: str) ->
 
 @pytest.mark.parametrize("fpr", ["1e-320", "1e-300", "5e-324", "1e-13"])
 def test_a_rate_that_nothing_resolves_is_one_line(place: Path, run: Run, fpr: str) -> None:
-    for words in (audit("t.npz", *DESIGN, "--fpr-targets", fpr), ["plan", "--members", "9", "--nonmembers", "9", "--fpr-targets", fpr]):
+    for words in (
+        audit("t.npz", *DESIGN, "--fpr-targets", fpr),
+        ["plan", "--members", "9", "--nonmembers", "9", "--fpr-targets", fpr],
+    ):
         code, _, err = run(*words)
         assert code == 1 and one_line(err) and "1e-12" in err
     with pytest.raises(InputError, match="1e-12"):

@@ -50,7 +50,7 @@ def people(n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def independent(source: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Columns that do not depend on each other, each drawn again from the source."""
+    """Columns that do not depend on each other, each drawn again from the source: exact incomes, which leak."""
     return np.column_stack([rng.choice(column, n) for column in source.T])
 
 
@@ -88,7 +88,7 @@ def private(source: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
 
 Maker = Callable[[np.ndarray, int, np.random.Generator], np.ndarray]
 LEAK_FREE: list[tuple[Maker, bool]] = [
-    (independent, False),
+    (independent, True),
     (noisy_marginals, False),
     (smoothed, True),
     (private, False),
@@ -113,6 +113,11 @@ def test_tables_that_leak_nothing_are_clear(n: int, make: Maker, others: bool) -
     print(f"{make.__name__} at {n:,}: {codes.count(0)} clear, {codes.count(3)} flagged, {codes.count(4)} not answered")
     assert codes.count(3) <= 2  # 5% of 8, and noise
     assert codes.count(0) >= 5
+
+
+@pytest.mark.parametrize("n", [1000, 5000])
+def test_exact_values_of_members_are_a_leak_though_no_record_is_copied(n: int) -> None:
+    assert [audited(n, independent, 0.0, others=False, seed=seed)[0] for seed in range(AUDITS)] == [3] * AUDITS
 
 
 @pytest.mark.parametrize("n", [1000, 5000])

@@ -16,7 +16,7 @@ from miaudit.arrays import IndexArray
 from miaudit.auditing import pipeline
 from miaudit.auditing.case import choose, paid
 from miaudit.auditing.plan import Split
-from miaudit.bundle import contents, reading, sealed_audits, sharing, written_plan
+from miaudit.bundle import contents, reading, sealed_audits, sharing, workload, written_plan
 from miaudit.bundle.contents import Bundle
 from miaudit.bundle.sealing import Opening
 from miaudit.causal import effects
@@ -54,6 +54,7 @@ def verify(
     *,
     keys: Opening | None = None,
     commitment: str | None = None,
+    longest: float = 0.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> VerificationFindings:
     """Check the digests of a bundle and recompute its findings: counts and words exactly, numbers to 1e-9.
@@ -65,14 +66,27 @@ def verify(
         They open sealed labels; without them the audit of the open records is recomputed, and no other.
     commitment : digest of sealed coins' commitment, or of the answer to it, as it was published; optional
         A bundle whose coins have another one, or that has none, fails.
+    longest : seconds, for a bundle of somebody whom you do not know: an audit that would take longer is not begun, and
+        one that has taken so much processor time is stopped (in the main thread alone); 0 is no limit
     progress : function of bootstrap replicates done and their total, optional
 
     Raises
     ------
     InputError
-        If the file cannot be read as a bundle at all.
+        If the file cannot be read as a bundle at all, or its audit takes longer than ``longest``.
     """
     held = path if isinstance(path, Bundle) else reading.read(path)
+    workload.require_short(held, longest)
+    with workload.at_most(longest):
+        return _checked(held, keys, commitment, progress)
+
+
+def _checked(
+    held: Bundle,
+    keys: Opening | None,
+    commitment: str | None,
+    progress: Callable[[int, int], None] | None,
+) -> VerificationFindings:
     bundle, published = _with_digest(held, commitment)
     audits = [sealed_audits.open_part(bundle)]
     if keys is not None and bundle.sealed is not None:

@@ -233,8 +233,8 @@ def _loses(place: Path, wanted: Collection[str]) -> bool:
 def _content(place: Path) -> dict[str, Any] | None:
     """Return what the manifest of a draw says, whole or not; None where there is none of a draw."""
     try:
-        content = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        content = json.loads(plain_files.read_text(place / MANIFEST, MANIFEST, _LARGEST_MANIFEST))
+    except (OSError, ValueError, RecursionError, InputError):
         return None
     return content if isinstance(content, dict) and content.get("format") == _FORMAT else None
 
