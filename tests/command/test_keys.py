@@ -98,8 +98,8 @@ privacy: {claim: {epsilon: 3}, delta: 1.0e-6, guesses: 40}
         "--model-name m --num-classes 3 --attack gaussian-lira --variance separate --statistic logit_confidence "
         "--folds 3 --fpr-targets 0.1,0.2 --n-bootstrap 100 --members in.npy --nonmembers out.npy --signal loss "
         "--member-units in_units.npy --nonmember-units out_units.npy --design one-run --intervals bootstrap "
-        "--confidence 0.9 --seed 5 --primary-metric auc --threshold-for-concern 0.6 --levels 0.01,0.02,0.03 --prior 0.2 --show-rows 2 "
-        "--claim-epsilon 3 --delta 1e-6 --guesses 40"
+        "--confidence 0.9 --seed 5 --primary-metric auc --threshold-for-concern 0.6 "
+        "--levels 0.01,0.02,0.03 --prior 0.2 --show-rows 2 --claim-epsilon 3 --delta 1e-6 --guesses 40"
     )
     typed, filed = run("audit", *words.split(), "--json"), run("run", "c.yaml", "--json")
     assert typed[0] == filed[0]
