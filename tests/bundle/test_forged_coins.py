@@ -259,6 +259,6 @@ def test_a_bundle_without_coins_has_no_new_entry(tmp_path: Path) -> None:
     held = record(evidence(drawn()), plan=PLAN, rng=np.random.default_rng(1))[1]
     entries = contents._entries(held)
     assert "coins.json" not in entries
-    assert b"sealed_coins" not in entries["findings.json"]
-    assert "sealed_coins" not in verify(written(tmp_path / "b.zip", evidence(drawn()))).to_dict()
+    assert json.loads(entries["findings.json"])["sealed_coins"] is None
+    assert verify(written(tmp_path / "b.zip", evidence(drawn()))).sealed_coins is None
     assert io.BytesIO(entries["records.npz"]).read(2) == b"PK"

@@ -197,15 +197,14 @@ def test_what_the_manifest_does_not_declare_is_not_read(tmp_path):
 
 
 @pytest.mark.long
-def test_a_bundle_of_the_first_format_is_refused_with_a_reason(tmp_path):
+def test_a_bundle_of_another_format_is_refused_with_who_made_it(tmp_path):
     path = bundled(tmp_path / "b.zip")
     with zipfile.ZipFile(path) as held:
         entries = {name: held.read(name) for name in held.namelist()}
-    entries["manifest.json"] = json.dumps({"format": 1, "made_by": "miaudit 0.1.0"}).encode()
+    entries["manifest.json"] = json.dumps({"format": 2, "made_by": "miaudit 0.9.0"}).encode()
     archive.write(path, entries)
     said, _ = measured(path)
-    assert "the version that wrote it (miaudit 0.1.0)" in said
-    assert "gives its memberships away" in said
+    assert "the version that wrote it (miaudit 0.9.0)" in said
     assert Path(path).is_file()
 
 

@@ -20,7 +20,7 @@ def plain(about=None):
 
 def test_it_is_absent_where_nothing_is_stated():
     content = plain()
-    assert "about" not in content
+    assert content["about"] is None
     assert Findings.from_dict(content).about is None
 
 

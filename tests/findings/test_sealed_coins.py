@@ -113,7 +113,7 @@ def test_the_findings_and_their_page_say_it_and_are_read_again() -> None:
     assert "What this does not show" in text
     assert "T &lt;b&gt;" in text
     assert "<b>, of" not in text
-    assert "sealed_coins" not in ma.audit(held, plan=Plan(bounds=None), rng=0).to_dict()
+    assert ma.audit(held, plan=Plan(bounds=None), rng=0).sealed_coins is None
 
 
 def test_coins_of_one_party_leave_the_design_declared() -> None:

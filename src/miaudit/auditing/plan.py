@@ -26,9 +26,6 @@ from miaudit.metrics.classical import tpr_name
 ESTIMATORS = ("hajek", "aipw")
 MODELS = ("line", "stack")
 BOUNDS_MODELS = ("line", "screened")
-# Options that came later, as they were before: findings leave them out.
-UNSAID: dict[str, Any] = {"propensity_model": "line", "classifier": None, "reference": None, "bounds_model": "line"}
-UNSAID_OF_BOUNDS: dict[str, Any] = {"at_least": None}
 
 
 @dataclass(frozen=True)
@@ -493,23 +490,17 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options as plain values, for the findings; the limits are those of the policy."""
-        held = said(self, {f.name: _plain(getattr(self, f.name)) for f in fields(self)})
+        held = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
         sure = {} if self.policy.sure is None else {"surest_members": self.policy.sure}
         stated = {name: held.pop(name) for name in ("primary_metric", "threshold_for_concern")}
         held["limits"] = {**self.policy.thresholds, **sure}
         return {**held, **{name: value for name, value in stated.items() if value is not None}}
 
 
-def said(record: object, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a plan, or of its bounds, without those that came later and are as they were before."""
-    unsaid = UNSAID if isinstance(record, Plan) else UNSAID_OF_BOUNDS if isinstance(record, Bounds) else {}
-    return {name: value for name, value in options.items() if name not in unsaid or value != unsaid[name]}
-
-
 def _plain(value: Any) -> Any:
     """Write an option as plain values, a record with its kind."""
     if is_dataclass(value) and not isinstance(value, type):
-        options = said(value, {f.name: _plain(getattr(value, f.name)) for f in fields(value)})
+        options = {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
         return {"kind": type(value).__name__.lower(), **options}
     return list(value) if isinstance(value, tuple) else value.item() if hasattr(value, "item") else value
 

@@ -29,7 +29,7 @@ from miaudit.evidence import Evidence
 from miaudit.findings.audit import Findings, SealedCoins, Vulnerability
 from miaudit.io.sealed_coins import Coins
 
-FORMAT = 3
+FORMAT = 1
 KEY_SUFFIX = ".key.json"
 OPENING_SUFFIX = ".opening.json"
 GIVEN = "propensity, given"

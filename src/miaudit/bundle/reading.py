@@ -107,9 +107,7 @@ def _manifest(path: Path) -> dict[str, Any]:
     if manifest.get("format") != FORMAT:
         by = one_line(str(manifest.get("made_by", "nobody says")))[:40]
         found = f"{manifest.get('format')!r}"[:20]
-        earlier = {"1": "a sealed one of format 1", "2": "one of format 2 that shares hashes"}.get(found)
-        more = f"; {earlier} gives its memberships away: ask for a new one" if earlier else ""
-        raise InputError("bundle", f"format {FORMAT}", found, f"use the version that wrote it ({by}){more}")
+        raise InputError("bundle", f"format {FORMAT}", found, f"use the version that wrote it ({by})")
     return manifest
 
 

@@ -31,7 +31,7 @@ from miaudit.io import atomic, signature
 
 SEALED = -1
 COMMITMENT_BYTES = 32
-_FORMAT = 3
+_FORMAT = 1
 _SALT = 16
 _LARGEST_FILE = 1_000_000_000
 _MOST_SUBMISSIONS = 10_000

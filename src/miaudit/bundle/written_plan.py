@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from miaudit.auditing.plan import UNSAID, Bootstrap, Bounds, Calibrated, Declared, Exploratory, Plan, Split, said
+from miaudit.auditing.plan import Bootstrap, Bounds, Calibrated, Declared, Exploratory, Plan, Split
 from miaudit.auditing.plan import Bonferroni as BonferroniHeadline
 from miaudit.auditing.reference import Reference
 from miaudit.dp import mechanism, selection, several_runs, verdict, zero_run
@@ -72,7 +72,7 @@ def encode(value: Any) -> Any:
             raise _unwritable(value)
         return {
             "record": name,
-            **said(value, {f.name: encode(getattr(value, f.name)) for f in fields(value) if f.init}),
+            **{f.name: encode(getattr(value, f.name)) for f in fields(value) if f.init},
         }
     if isinstance(value, np.ndarray):
         return {"array": value.tolist()}
@@ -110,8 +110,6 @@ def decode(value: Any, *, depth: int = 0) -> Any:
     steps = [item for item in value.values() if isinstance(item, int | float)] if record is mechanism.Repeated else []
     if max(steps, default=0) > _MOST_STEPS:
         raise InputError("plan", f"at most {_MOST_STEPS:,} steps", f"{max(steps):,}"[:40], "ask for a smaller plan")
-    if record is Plan:
-        value = {**UNSAID, **value}
     known = {f.name for f in fields(record) if f.init}
     unknown = set(value) - known - {"record"}
     if unknown:

@@ -453,7 +453,6 @@ class Findings(FindingsRecord):
 
     KIND = "audit"
     DERIVED = ("exit_code", "verdict.exit_code", "verdict.word", "verdict.exceeded", "verdict.unresolved")
-    LATER = ("vulnerability", "covariates_alone", "reference", "several_runs", "sealed_coins", "about")
 
     verdict: Verdict
     metrics: tuple[Measured, ...]

@@ -205,7 +205,6 @@ class ExtractionFindings(FindingsRecord):
 
     KIND = "extraction"
     DERIVED = ("exit_code", "verdict.exceeded", "verdict.unresolved", "verdict.word")
-    LATER = ("asked",)
 
     verdict: ExtractionVerdict
     members: Rate

@@ -62,14 +62,12 @@ class FindingsRecord:
     FORMAT : version of the kind's format
     KIND : its name in the file
     DERIVED : properties that stand in the file too, before the fields; ``part.name`` stands at the end of that part
-    LATER : fields that came later to the format: absent where they are None
     repeat : version, command, and whatever else it takes to repeat the work
     """
 
     FORMAT: ClassVar[int] = 1
     KIND: ClassVar[str]
     DERIVED: ClassVar[tuple[str, ...]] = ("exit_code",)
-    LATER: ClassVar[tuple[str, ...]] = ()
     repeat: Mapping[str, Any]
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
 
@@ -99,7 +97,7 @@ class FindingsRecord:
             elif held[part] is not None:
                 held[part][leaf] = getattr(getattr(self, part), leaf)
         content = {**self.head(), **before, **held}
-        return {key: plain(value) for key, value in content.items() if value is not None or key not in self.LATER}
+        return {key: plain(value) for key, value in content.items()}
 
     def to_json(self) -> str:
         """Return findings.json as text: equal findings give equal bytes."""
@@ -242,7 +240,7 @@ class FindingsRecord:
     @classmethod
     def _fields_of(cls, content: Mapping[str, Any]) -> dict[str, Any]:
         """The values that are fields: without what every file starts with, and without what follows from the rest."""
-        found = dict.fromkeys(cls.LATER) | {key: value for key, value in content.items() if key not in cls.head()}
+        found = {key: value for key, value in content.items() if key not in cls.head()}
         for name in cls.DERIVED:
             part, _, leaf = name.rpartition(".")
             if not part:
@@ -337,7 +335,7 @@ def _schema(kind: Any) -> dict[str, Any]:
         inner["properties"][leaf] = TypeAdapter(get_type_hints(getattr(owner, leaf).fget)["return"]).json_schema()
         inner["required"].append(leaf)
     found["properties"] = before | found["properties"]
-    found["required"] = [*before, *(key for key in found["required"] if key not in kind.LATER)]
+    found["required"] = [*before, *found["required"]]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
 
 

@@ -158,7 +158,6 @@ class SynthesisFindings(FindingsRecord):
     """
 
     KIND = "synthesis"
-    LATER = ("useful", "neighbours")
     DERIVED = ("exit_code", "status", "fidelity.summary")
 
     text: Annotated[tuple[str, ...], MinLen(1)]

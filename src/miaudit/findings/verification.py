@@ -41,9 +41,7 @@ class VerificationFindings(FindingsRecord):
     published : what the digest is of that was given for them, their commitment or the answer; None without one
     """
 
-    FORMAT = 2
     KIND = "verification"
-    LATER = ("sealed_coins", "published")
 
     status: Literal["verified", "failed", "in-part", "not-testable"]
     text: str
@@ -85,7 +83,6 @@ class ChallengeFindings(FindingsRecord):
     findings : of the audit with the challenger's scores or propensities, or None while labels are sealed
     """
 
-    FORMAT = 2
     KIND = "challenge"
 
     status: Literal["won", "stands", "undecided"]

@@ -271,17 +271,17 @@ def test_a_crash_at_any_step_stops_no_later_release(
         _enter(path, "again")
 
 
-def test_a_ledger_of_the_older_format_goes_on_and_is_chained(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.json"
-    old = {"format": 1, "table": "t", "budget": {"epsilon": 0.6, "delta": 1e-5}, "entries": []}
-    entry = {"label": "a", "entered": "2026-01-01", "mechanism": {"kind": "gaussian", "noise": 10}}
-    path.write_text(json.dumps({**old, "entries": [entry]}))
-    assert [entry.label for entry in ledger.read(path).entries] == ["a"]
-    assert len(_enter(path, "b").entries) == 2
+@pytest.mark.parametrize("left_out", ["before", "neighbours"])
+def test_a_ledger_without_its_chain_or_its_lock_is_refused(tmp_path: Path, left_out: str) -> None:
+    path = _spent_twice(tmp_path)
     content = json.loads(path.read_text())
-    assert content["format"] == 2 and content["entries"][0]["entered"] == "2026-01-01"
-    path.write_text(json.dumps({**old, "entries": [entry]}))
-    with pytest.raises(InputError, match="the 2 releases that"):
+    unchained = [{k: v for k, v in entry.items() if k != left_out} for entry in content["entries"]]
+    path.write_text(json.dumps({**content, "entries": unchained}))
+    with pytest.raises(InputError, match="restore it from a copy"):
+        _enter(path, "c")
+    path.write_text(json.dumps(content))
+    path.with_suffix(".lock").unlink()
+    with pytest.raises(InputError, match="restore both"):
         _enter(path, "c")
 
 
@@ -357,7 +357,7 @@ def test_epsilons_of_other_neighbours_are_not_added_up(tmp_path: Path) -> None:
     found = spend(path, table="t", label="b", mechanism=GaussianNoise(10.0), neighbours="replace-one")
     assert [entry.neighbours for entry in found.entries] == ["replace-one"] * 2 and ledger.read(path) == found
     content = json.loads(path.read_text())
-    content["entries"][0].pop("neighbours")
+    content["entries"][0]["neighbours"] = "add-or-remove"
     path.write_text(json.dumps(content))
     with pytest.raises(InputError, match="what stands before 'b' was changed"):
         ledger.read(path)

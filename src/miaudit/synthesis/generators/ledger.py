@@ -43,9 +43,8 @@ from miaudit.synthesis.generators.generator_config import Neighbours, proved
 
 __all__ = ["Entry", "Ledger", "read", "spend"]
 
-_FORMAT = 2
-_UNCHAINED = 1  # the format before entries held digests
-_USUAL: Neighbours = "add-or-remove"  # not written down: what all entries were before others were known
+_FORMAT = 1
+_USUAL: Neighbours = "add-or-remove"
 
 
 _WORTHLESS = 0.02  # of a budget: with so little a release would be noise alone
@@ -166,8 +165,8 @@ class Ledger:
         links: list[dict[str, Any]] = [{"before": _sha256(self._start())}]
         for entry in self.entries:
             mechanism = None if entry.mechanism is None else described(entry.mechanism)
-            related = {} if entry.neighbours == _USUAL else {"neighbours": entry.neighbours}
-            links[-1] = {"label": entry.label, "entered": entry.entered, "mechanism": mechanism, **related, **links[-1]}
+            own = {"label": entry.label, "entered": entry.entered, "mechanism": mechanism}
+            links[-1] = {**own, "neighbours": entry.neighbours, **links[-1]}
             links.append({"before": _sha256(links[-1])})
         return links
 
@@ -318,7 +317,7 @@ def _related(given: Any) -> Neighbours:
 
 
 def _from_mapping(given: Mapping[str, Any]) -> Ledger:
-    if given["format"] not in (_UNCHAINED, _FORMAT):
+    if given["format"] != _FORMAT:
         raise ValueError(f"format {given['format']!r}")
     budget = given["budget"]
     entries = tuple(
@@ -326,16 +325,15 @@ def _from_mapping(given: Mapping[str, Any]) -> Ledger:
             str(entry["label"]),
             str(entry["entered"]),
             None if entry["mechanism"] is None else from_mapping(entry["mechanism"]),
-            _related(entry.get("neighbours", _USUAL)),
+            _related(entry["neighbours"]),
         )
         for entry in given["entries"]
     )
     claim = None if budget is None else Claim.epsilon_delta(budget["epsilon"], budget["delta"])
     found = Ledger(str(given["table"]), claim, entries)
-    if given["format"] == _FORMAT:
-        for entry, before in zip(given["entries"], found.digests, strict=False):
-            if entry["before"] != before:
-                raise ValueError(f"what stands before {str(entry['label'])!r} was changed")
+    for entry, before in zip(given["entries"], found.digests, strict=False):
+        if entry["before"] != before:
+            raise ValueError(f"what stands before {str(entry['label'])!r} was changed")
     return found
 
 
@@ -374,16 +372,14 @@ class _Place:
             received = f"{self.ledger.name}, which has {links} hard links"
             hint = "delete all names but one: under another the same budget could be spent again"
             raise InputError("ledger", "a file of one name", received, hint)
-        self._check(found, remembered, chained=given["format"] == _FORMAT)
+        self._check(found, remembered)
         return found
 
-    def _check(self, found: Ledger, remembered: tuple[int, str] | None, *, chained: bool) -> None:
+    def _check(self, found: Ledger, remembered: tuple[int, str] | None) -> None:
         if remembered is None:
-            if chained:
-                allowed, received = f"a ledger beside its {self.lock.name}", f"{self.ledger.name} without it"
-                hint = "restore both: the lock alone knows whether this is the whole ledger"
-                raise InputError("ledger", allowed, received, hint)
-            return
+            allowed, received = f"a ledger beside its {self.lock.name}", f"{self.ledger.name} without it"
+            hint = "restore both: the lock alone knows whether this is the whole ledger"
+            raise InputError("ledger", allowed, received, hint)
         releases, head = remembered
         if len(found.entries) - releases not in (0, 1) or found.digests[releases] != head:
             many = len(found.entries)

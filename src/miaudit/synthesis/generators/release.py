@@ -169,7 +169,7 @@ class Release:
                 None if proof is None else UpperBound("epsilon", proof["epsilon"], proof["delta"], text, proof["by"])
             )
             parameters = tuple(found["parameters"].items())
-            repeatable = bool(found.get("repeatable", mechanism is not None))  # as it was before this was written down
+            repeatable = bool(found["repeatable"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             received = f"{beside.name} ({one_line(str(error))[:100]})"
             raise InputError("release", f"a release of format {_FORMAT}", received, "write it again") from error

@@ -111,7 +111,7 @@ class VaeGenerator(Generator):
         config = GeneratorConfig(**options["config"])
         privacy = None if options["privacy"] is None else Privacy(**options["privacy"])
         network = Network.of(graph, config)
-        repeatable = bool(options.get("repeatable", privacy is not None))  # as it was before this was written down
+        repeatable = bool(options["repeatable"])
         weights = arrays.get("weights")
         if weights is None or weights.shape != (network.size,) or weights.dtype != np.float32:
             allowed = f"{network.size:,} weights, as its graph needs"
