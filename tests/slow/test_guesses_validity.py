@@ -51,10 +51,10 @@ def test_several_runs_keep_their_level_against_a_mechanism_made_against_pilots(s
     audits = 200
     found = exceeded(world, several, by_default, audits, seed=several)
     assert found <= P + 3 * math.sqrt(P * (1 - P) / audits), found
-    pilots = pilots_in_each_run(world, several, each=40)
+    pilots = pilots_in_each_run(world, several, each=800)
     print(f"\n{several} runs of {records:,}: first chooses {found:.3f} ({audits} audits), pilots {pilots:.3f}")
-    # The control; of two or four runs of so few records a pilot is misled too seldom.
-    assert several < 7 or pilots > 1.5 * P, pilots
+    # The control; of two or four runs of so few records a pilot is misled too seldom. Error of the chance: about .005.
+    assert several < 7 or pilots > 1.25 * P, pilots
 
 
 def test_runs_that_are_looked_at_any_time_keep_it_too() -> None:
@@ -64,7 +64,7 @@ def test_runs_that_are_looked_at_any_time_keep_it_too() -> None:
     assert found <= P + 3 * math.sqrt(P * (1 - P) / 150), found
 
 
-def tests_of_hedged(records: int, mu: float) -> list[tuple[float, float]]:
+def of_hedged(records: int, mu: float) -> list[tuple[float, float]]:
     """Shares of guesses and levels of the tests that a hedged schedule makes of one mu."""
     option = Hedged()
     most, each = option.confidences(1 - P, len(option.few))
@@ -81,7 +81,7 @@ def one(option: object, confidence: float = 1 - P):
 @pytest.mark.parametrize("records", [10_000, 100_000])
 def test_one_run_keeps_its_level_at_worst_mixtures_and_a_pilot_does_not(records: int) -> None:
     each = 40 if records == 10_000 else 25
-    made_for_it = patterns.worst(records, MU, tests_of_hedged(records, MU))
+    made_for_it = patterns.worst(records, MU, of_hedged(records, MU))
     made_for_pilots = patterns.against_pilots(records, MU, P)
     error = 3 * P * math.sqrt(0.25 / each / 3)  # of a stratified mean of chances below P in all
     hedged = [patterns.above(world, one(None), each=each, seed=5) for world in (made_for_it, made_for_pilots)]

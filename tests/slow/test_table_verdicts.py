@@ -99,7 +99,7 @@ def audited(n: int, make: Maker, copied: float, *, others: bool, seed: int) -> t
     """Exit code of an audit, and whether copies are among the exceeded limits."""
     rng = np.random.default_rng([seed, n, round(1000 * copied)])
     members, control, third = (people(n, rng) for _ in range(3))
-    made = make(third if others else members, n, rng)
+    made = make(third if others else members, n, rng).copy()
     made[: round(copied * n)] = members[: round(copied * n)]
     tables = (Table(SCHEMA, values) for values in (made, members, control))
     found = audit_table(*tables, plan=PLAN, design="one-run", rng=rng)
