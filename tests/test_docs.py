@@ -223,3 +223,28 @@ def test_the_reference_of_commands_is_that_of_the_commands() -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert module.PAGE.read_text() == module.page(), "run python docs/make_commands.py"
+
+
+def cited_sections() -> Iterator[tuple[str, str, str]]:
+    """Pages of the documentation that the source cites by section: file, page and number."""
+    for path in sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]):
+        text = re.sub(r"\s*\n\s*(?:# )?", " ", path.read_text(encoding="utf-8"))
+        for page, first, second in re.findall(r"([\w/]*\w\.md), sections? (\d+)(?: and (\d+))?", text):
+            yield from ((str(path.relative_to(ROOT)), page, number) for number in (first, second) if number)
+
+
+def test_every_section_that_the_source_cites_exists() -> None:
+    cited = list(cited_sections())
+    assert len(cited) > 30
+    for file, page, number in cited:
+        there = (ROOT / page).read_text(encoding="utf-8") if (ROOT / page).is_file() else ""
+        assert f"\n## {number}. " in there, f"{file} cites {page}, section {number}"
+
+
+def test_every_erratum_that_the_source_cites_is_explained() -> None:
+    explained = (ROOT / "docs" / "deviations.md").read_text(encoding="utf-8")
+    missing = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        for names in re.findall(r"[Ee]rrat(?:um|a) ((?:[A-E]\d+(?:, | and )?)+)", path.read_text(encoding="utf-8")):
+            missing |= {name for name in re.findall(r"[A-E]\d+", names) if not re.search(rf"\b{name}\b", explained)}
+    assert not missing

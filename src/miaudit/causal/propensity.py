@@ -57,7 +57,7 @@ class Propensity:
     features : array (n, p) or None
         Encoded covariates, standardised, no intercept; the encoding is fitted on all rows, without labels.
     dropped : names of constant covariates that were left out
-    logistic : whether the model is the default, linear in ``features`` (the score term of statistics.md, section 3)
+    logistic : whether the model is the default, linear in ``features`` (the score term of docs/methods.md, section 1)
     rows_per_covariate : rows that the propensity was learned from, for each feature; None if given
     models : folds and features of a stack (:func:`stacked`), which regressions of the score share; None of others
     line : the line in the covariates that stands in a stack, on the same folds
@@ -364,7 +364,7 @@ def stacked(
 ) -> Propensity:
     """Fit the propensity on other records by a stack: a line, a ridge on a basis and boosted trees.
 
-    For evidence whose shift is no straight line (:mod:`miaudit.causal.stack`, statistics.md, section 13); bounds on
+    For evidence whose shift is no straight line (:mod:`miaudit.causal.stack`, docs/methods.md, section 9); bounds on
     privacy parameters need the line of :func:`fit`, whose log-odds have known errors.
 
     Parameters

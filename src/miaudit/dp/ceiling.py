@@ -43,7 +43,7 @@ def one_run_ceiling(mu: float, canaries: int, *, confidence: float = 0.95) -> fl
 
     References
     ----------
-    statistics.md, section 11; the cap here keeps the distribution of the scores and moves memberships alone, which
+    docs/methods.md, section 7; the cap here keeps the distribution of the scores and moves memberships alone, which
     leaves less total variation, so the limit is 2 to 6% below the one stated there.
 
     Examples

@@ -65,7 +65,7 @@ def test_the_oracle_is_the_ratio_of_noncentral_t_laws() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(("rho", "known", "wide", "raw"), [(1, 0.36, 0.27, 0.36), (0.25, 0.31, 0.26, 0.94)])
 def test_bounds_on_the_noisy_sum(rho: float, known: float, wide: float, raw: float) -> None:
-    """Truth 0.66; statistics.md, section 7, erratum B11. All four shifts: experiments/validity/zero_run.md."""
+    """Truth 0.66; docs/methods.md, section 3, erratum B11. All four shifts: experiments/validity/zero_run.md."""
     assert known <= mean_bound(rho, centre="covariates") < 0.66
     assert wide <= mean_bound(rho, centre="covariates", correction=Thinning(half_width=0.2)) < 0.66
     assert mean_bound(rho, correction=CLOSE) == pytest.approx(raw, abs=0.06)  # uncorrected
@@ -93,7 +93,7 @@ def mean_epsilon(shift: str, count: int = 25, **options: object) -> float:
 @pytest.mark.long
 @pytest.mark.parametrize(("shift", "signed", "unsigned"), [("mild", 0.917, 0.539), ("strong", 0.894, 0.204)])
 def test_signed_log_odds_keep_the_power_that_absolute_ones_lose(shift: str, signed: float, unsigned: float) -> None:
-    """True epsilon 1, m = 2,000 (statistics.md, section 7)."""
+    """True epsilon 1, m = 2,000 (docs/methods.md, section 3)."""
     found = mean_epsilon(shift)
     assert 0.85 <= found < 1
     assert found == pytest.approx(signed, abs=0.035)

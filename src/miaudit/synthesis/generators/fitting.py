@@ -81,7 +81,7 @@ def fit(
     table : the private records, n of them
     graph : over the columns of the table's schema; None where none is known
     privacy : what differential privacy is asked of it; None is none, and the generator then claims nothing
-    method : "tables", noisy counts (section 12 of the methods), "vae", a network (causal-synthesis), or None: what the
+    method : "tables", noisy counts (docs/methods.md, section 8), "vae", a network (causal-synthesis), or None: what the
         options are for, and without options the better of the two in a rehearsal on simulated records
     rng : of everything that differential privacy does not rest on. With privacy what it does rest on comes from the
         operating system, and from nothing that could be published: who knows how it was drawn can take the noise away
