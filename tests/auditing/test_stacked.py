@@ -88,9 +88,8 @@ def test_a_bundle_repeats_it(tmp_path: Path, run: Run) -> None:
     assert "came out again" in out
 
 
-def test_a_plan_of_a_line_is_written_as_before_there_was_a_stack() -> None:
-    assert "propensity_model" not in LINE.to_dict()
-    assert "propensity_model" not in written_plan.encode(LINE)
+def test_a_plan_says_which_model_learns_the_propensity() -> None:
+    assert LINE.to_dict()["propensity_model"] == "line"
     assert STACK.to_dict()["propensity_model"] == "stack"
     assert written_plan.decode(written_plan.encode(STACK)) == STACK
     assert written_plan.decode(written_plan.encode(LINE)) == LINE

@@ -79,9 +79,10 @@ def test_every_option_of_an_audit_has_its_place() -> None:
     from miaudit.config import unread as configuration
 
     options = set(inspect.signature(command).parameters)
-    always = {"context", "files", "members", "nonmembers", "synthetic", "design", "fpr", "confidence", "primary"}
+    always = {"context", "files", "members", "nonmembers", "synthetic", "design", "fpr_targets", "confidence"}
     always |= {
-        "threshold",
+        "primary_metric",
+        "threshold_for_concern",
         "prior",
         "n_bootstrap",
         "claim_epsilon",

@@ -69,10 +69,11 @@ def test_a_release_whose_noise_can_be_repeated_says_so(tmp_path: Path) -> None:
         again = Release.load(tmp_path / "t.csv")
         assert again.repeatable == made.repeatable
         assert ("does not hold against who knows the seed" in again.verdict().text) == made.repeatable
-    older = json.loads((tmp_path / "t.json").read_text())
-    del older["repeatable"]
-    (tmp_path / "t.json").write_text(json.dumps(older))
-    assert Release.load(tmp_path / "t.csv").repeatable
+    damaged = json.loads((tmp_path / "t.json").read_text())
+    del damaged["repeatable"]
+    (tmp_path / "t.json").write_text(json.dumps(damaged))
+    with pytest.raises(InputError, match="a release of format 1"):
+        Release.load(tmp_path / "t.csv")
 
 
 def test_no_claim_without_a_mechanism_and_none_below_what_is_proved() -> None:

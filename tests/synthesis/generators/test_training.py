@@ -316,11 +316,12 @@ def test_a_saved_generator_draws_the_same(learned: Generator, table: Table, tmp_
         assert again.mechanism == found.mechanism and not again.repeatable
         draws = [g.sample(20, rng=np.random.default_rng(0)).values.tobytes() for g in (found, again)]
         assert draws[0] == draws[1]
-    with np.load(tmp_path / "generator.npz") as held:  # of a version that drew the noise from the caller's generator
-        older = json.loads(str(held["description"]))
-        del older["repeatable"]
-        np.savez(tmp_path / "older.npz", weights=held["weights"], description=np.array(json.dumps(older)))
-    assert Generator.load(tmp_path / "older.npz").repeatable
+    with np.load(tmp_path / "generator.npz") as held:
+        damaged = json.loads(str(held["description"]))
+        del damaged["repeatable"]
+        np.savez(tmp_path / "damaged.npz", weights=held["weights"], description=np.array(json.dumps(damaged)))
+    with pytest.raises(InputError, match="a file with a generator"):
+        Generator.load(tmp_path / "damaged.npz")
     (tmp_path / "generator.npz").write_bytes(b"PK\x03\x04 nothing")
     with pytest.raises(InputError, match="a file with a generator"):
         Generator.load(tmp_path / "generator.npz")
