@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -135,16 +137,17 @@ def test_progress_shows_on_a_terminal_and_leaves_nothing_on_standard_output(plac
     command = [sys.executable, "-m", "miaudit", "disclosure", "c.yaml", "--json"]
     process = subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=follower)
     os.close(follower)
+    shown = bytearray()
+
+    def read() -> None:  # all the while: a terminal that nobody reads fills up, and the command would wait for it
+        with contextlib.suppress(OSError):  # it closed with the process
+            while chunk := os.read(leader, 65536):
+                shown.extend(chunk)
+
+    reader = threading.Thread(target=read)
+    reader.start()
     out, _ = process.communicate(timeout=600)
-    shown = b""
-    while True:
-        try:
-            chunk = os.read(leader, 65536)
-        except OSError:  # the terminal closed with the process
-            break
-        if not chunk:
-            break
-        shown += chunk
+    reader.join()
     os.close(leader)
     assert process.returncode == 3
     assert b"models and defences" in shown
