@@ -27,6 +27,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import house  # noqa: E402
 
 DOCS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+BARE_SECTION = re.compile(r"(?<!, )(?<!paper's )\b[Ss]ections? \d")  # of a page or a paper that is not named
 
 
 @functools.cache
@@ -225,12 +226,18 @@ def test_the_reference_of_commands_is_that_of_the_commands() -> None:
     assert module.PAGE.read_text() == module.page(), "run python docs/make_commands.py"
 
 
-def cited_sections() -> Iterator[tuple[str, str, str]]:
-    """Pages of the documentation that the source cites by section: file, page and number."""
+def source_texts() -> Iterator[tuple[str, str]]:
+    """Yield each file of the source and of the tests, with its text on one line: a citation may be broken by a line."""
     for path in sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]):
         text = re.sub(r"\s*\n\s*(?:# )?", " ", path.read_text(encoding="utf-8"))
+        yield str(path.relative_to(ROOT)), text
+
+
+def cited_sections() -> Iterator[tuple[str, str, str]]:
+    """Pages of the documentation that the source cites by section: file, page and number."""
+    for file, text in source_texts():
         for page, first, second in re.findall(r"([\w/]*\w\.md), sections? (\d+)(?: and (\d+))?", text):
-            yield from ((str(path.relative_to(ROOT)), page, number) for number in (first, second) if number)
+            yield from ((file, page, number) for number in (first, second) if number)
 
 
 def test_every_section_that_the_source_cites_exists() -> None:
@@ -241,10 +248,33 @@ def test_every_section_that_the_source_cites_exists() -> None:
         assert f"\n## {number}. " in there, f"{file} cites {page}, section {number}"
 
 
+@pytest.mark.parametrize(
+    ("text", "bare"),
+    [
+        ("what section 12 writes", True),
+        ("# section 18: the least limit", True),
+        ("(section 12 of the methods)", True),
+        ("the one-run test (docs/methods.md, sections 5 and 7)", False),
+        ("Dong, Roth and Su (2022), section 2.3", False),
+        ("the adversary of the paper's section 3", False),
+    ],
+)
+def test_a_section_without_its_source_is_recognised(text: str, bare: bool) -> None:
+    assert bool(BARE_SECTION.search(text)) == bare
+
+
+def test_no_section_is_cited_without_its_source() -> None:
+    for file, text in source_texts():
+        if file != "tests/test_docs.py":
+            bare = BARE_SECTION.search(text)
+            assert bare is None, f"{file}: {text[max(0, bare.start() - 40) : bare.end() + 20]}"
+
+
 def test_every_erratum_that_the_source_cites_is_explained() -> None:
     explained = (ROOT / "docs" / "deviations.md").read_text(encoding="utf-8")
     missing = set()
-    for path in (ROOT / "src").rglob("*.py"):
-        for names in re.findall(r"[Ee]rrat(?:um|a) ((?:[A-E]\d+(?:, | and )?)+)", path.read_text(encoding="utf-8")):
-            missing |= {name for name in re.findall(r"[A-E]\d+", names) if not re.search(rf"\b{name}\b", explained)}
+    for file, text in source_texts():
+        for names in re.findall(r"[Ee]rrat(?:um|a) ((?:[A-E]\d+(?:, | and )?)+)", text):
+            cited = re.findall(r"[A-E]\d+", names)
+            missing |= {f"{file}: {name}" for name in cited if not re.search(rf"\b{name}\b", explained)}
     assert not missing

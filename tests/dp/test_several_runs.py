@@ -149,7 +149,7 @@ def test_false_alarms_of_looking_at_any_time() -> None:
 
 
 def test_several_runs_show_more_than_one() -> None:
-    """The rule of docs/methods.md, section 7: 1.66 at 95% by 4 runs of 10,000 canaries at mu = 2; here at 97.5%."""
+    """docs/one_run.md has 1.66 at 95% by 4 runs of 10,000 canaries at mu = 2; here at 97.5%."""
     rng = np.random.default_rng(1)
     means = {}
     for several in (1, 2, 4):

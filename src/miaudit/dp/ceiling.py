@@ -1,6 +1,6 @@
 """A proven limit of what one run can show, against any test and any attack; several runs pass it.
 
-``one_run_ceiling`` is a limit from above, not the least one: simulated figures are 5 to 10% lower (docs/one_run.md).
+``one_run_ceiling`` is a limit from above, not the least one: simulated figures are 5 to 11% lower (docs/one_run.md).
 Every step errs upwards: the chance of release is taken at the worse end of each cell of a grid, the power at the lower
 end of each cell of claims, and the distance of two laws by Pinsker's inequality.
 """
@@ -44,7 +44,7 @@ def one_run_ceiling(mu: float, canaries: int, *, confidence: float = 0.95) -> fl
     References
     ----------
     docs/methods.md, section 7; the cap here keeps the distribution of the scores and moves memberships alone, which
-    leaves less total variation, so the limit is 2 to 6% below the one stated there.
+    leaves less total variation, so the limit is 2 to 5% below the one stated there.
 
     Examples
     --------

@@ -65,7 +65,7 @@ def test_the_oracle_is_the_ratio_of_noncentral_t_laws() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(("rho", "known", "wide", "raw"), [(1, 0.36, 0.27, 0.36), (0.25, 0.31, 0.26, 0.94)])
 def test_bounds_on_the_noisy_sum(rho: float, known: float, wide: float, raw: float) -> None:
-    """Truth 0.66; docs/methods.md, section 3, erratum B11. All four shifts: experiments/validity/zero_run.md."""
+    """Truth 0.66 (erratum B11). All four shifts: experiments/validity/zero_run.md."""
     assert known <= mean_bound(rho, centre="covariates") < 0.66
     assert wide <= mean_bound(rho, centre="covariates", correction=Thinning(half_width=0.2)) < 0.66
     assert mean_bound(rho, correction=CLOSE) == pytest.approx(raw, abs=0.06)  # uncorrected

@@ -1,4 +1,4 @@
-"""Generators of noisy tables: useful at the epsilons of the methods, interventions by the graph, files that survive."""
+"""Generators of noisy tables: useful at small epsilons, interventions by the graph, files that survive."""
 
 from __future__ import annotations
 
