@@ -541,3 +541,12 @@ def test_labels_of_one_column_are_labels() -> None:
     assert found.unit is not None
     assert found.group is not None
     assert found.unit.shape == found.group.shape == (6,)
+
+
+def test_a_name_that_stands_twice_is_refused_and_nothing_is_dropped() -> None:
+    score, member = np.arange(6.0), np.arange(6) % 2 == 0
+    for same in ({1: score, "1": score + 1}, {None: score, "None": score}):
+        with pytest.raises(InputError, match=r"score: expected names of their own, received '.*' twice"):
+            Evidence(score=same, member=member)
+    with pytest.raises(InputError, match="covariate_names: expected names of their own, received 'a' twice"):
+        Evidence(score=score, member=member, covariates=np.ones((6, 3)), covariate_names=["a", "a", "b"])

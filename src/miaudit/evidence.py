@@ -117,6 +117,7 @@ class Evidence:
         if not named:
             raise InputError("score", "at least one score", "an empty mapping", "pass an array of scores")
         same_index({**named, "member": member, "unit": unit, "group": group, "run": run, "covariates": covariates})
+        _each_once("score", [_name(name) for name in named])
         scores = {_name(name): numeric.finite(values, str(name), 1) for name, values in named.items()}
         scores, source = _turned(scores, source, signal)
         n = len(next(iter(scores.values())))
@@ -533,7 +534,15 @@ def _covariates(
     labels = tuple(str(name) for name in of_frame) if names or all(isinstance(one, str) for one in of_frame) else ()
     if labels and len(labels) != x.shape[1]:
         raise InputError("covariate_names", f"{x.shape[1]} names", f"{len(labels)}", "name every covariate, or none")
+    _each_once("covariate_names", labels)
     return x, labels
+
+
+def _each_once(argument: str, names: Sequence[str]) -> None:
+    """Refuse a name that stands twice: a file would keep one of the two."""
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(argument, "names of their own", f"{twice!r} twice", "rename one: only one would be kept")
 
 
 def _declared_design(column: NDArray[Any] | None, *, explicit: bool) -> str | None:
