@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import stat
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 import yaml
 
 import miaudit.bundle as bundles
-from miaudit.bundle import read
+from miaudit.bundle import archive, contents, read
 from miaudit.bundle.sealing import Keys
 from miaudit.report import kinds
 
@@ -293,6 +294,43 @@ def test_nothing_is_overwritten_unasked(place: Path, run: Run) -> None:
     assert {name: (place / name).read_bytes() for name in before} == before
     assert run(*QUICK, "--json", "--bundle", "b.zip", "--seed", "5", "--overwrite")[0] in (0, 3, 4)
     assert (place / "b.zip").read_bytes() != before["b.zip"]
+
+
+@pytest.mark.parametrize("place_killed", ["bundle", "keys"])
+def test_a_kill_between_bundle_and_keys_loses_neither(
+    place: Path, run: Run, monkeypatch: pytest.MonkeyPatch, place_killed: str
+) -> None:
+    def killed(*_: object, **__: object) -> None:
+        os._exit(9)
+
+    sealed = (*QUICK, "--json", "--bundle", "s.zip", "--seal")
+    child = os.fork()
+    if not child:  # a process of its own, which ends as a killed one does
+        room, name = (archive.tables, "write_atomically") if place_killed == "bundle" else (contents, "finish_keys")
+        if place_killed == "bundle":
+            whole = archive.tables.write_atomically
+
+            def write(path: Path, save: Callable[[Path], None]) -> None:
+                whole(path, lambda target: (save(target), killed()))
+
+            monkeypatch.setattr(room, name, write)
+        else:
+            calls = iter(range(9))
+            monkeypatch.setattr(room, name, lambda *_: killed() if next(calls) else None)
+        try:
+            run(*sealed)
+        finally:
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert (place / "s.zip").exists() == (place_killed == "keys") and not (place / "s.key.json").exists()
+    (waiting,) = place.glob(".s.key.json.*")
+    assert stat.S_IMODE(waiting.stat().st_mode) == 0o600
+    if place_killed == "bundle":
+        assert run(*sealed)[0] in (0, 3, 4)
+    else:
+        code, _, err = run(*sealed, "--overwrite")
+        assert code == 1 and "keys are never replaced: name another bundle" in err
+    assert run("unseal", "s.zip", "--key", "s.key.json", "--submission", "0" * 64)[0] == 0
 
 
 def test_keys_are_taken_back_where_the_bundle_fails(place: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

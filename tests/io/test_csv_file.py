@@ -69,6 +69,7 @@ CORPUS: dict[str, tuple[bytes, int]] = {
     "a mark of the end of DOS": (b"a,b\n1,2\n\x1a", 3),
     "lines that look like remarks": (b"a,b\n#1,2\n3,4\n", 0),
     "a remark of a separator": (b"sep=,\na,b\n1,2\n", 1),
+    "a comment above the names": (b"# made by hand\na,b\n1,2\n", 1),
 }
 
 

@@ -327,3 +327,11 @@ def test_a_command_refuses_in_one_line(tmp_path: Path, monkeypatch: pytest.Monke
     Path("a.yaml").write_text(json.dumps({"attack": {"type": "logit_confidence"}, "evaluation": evaluation}))
     code, _, error = run("run", "a.yaml")
     assert (code, "looks like probabilities" in error) == (1, True)
+
+
+def test_losses_of_each_class_are_named_whatever_they_are_declared_to_be() -> None:
+    losses = -np.log(P)
+    with pytest.raises(InputError, match="losses of each class"):
+        declared_kind.check_logits(losses)
+    assert declared_kind.step_for(losses) == "these are losses of each class: turn their sign, and pass them as logits"
+    assert "logits, pass them as logits" in declared_kind.step_for(losses + 0.1)  # the control

@@ -160,6 +160,7 @@ def test_losses_are_turned_and_probabilities_become_logarithms(tmp_path: Path) -
         ("np.save(out / 'outputs.npy', np.zeros(12))", "logits", "received float64 of shape (12,)"),
         ("np.save(out / 'outputs.npy', np.zeros((12, 1)))", "logits", "a column for each of 2 classes, received 1"),
         ("np.save(out / 'outputs.npy', np.full(12, np.nan))", "losses", "NaN or infinity in 12 of 12 records"),
+        ("np.save(out / 'outputs.npy', -np.arange(12.0))", "losses", "losses with their sign turned: none is above 0"),
         ("np.save(out / 'outputs.npy', np.full((12, 2), np.inf))", "logits", "NaN or infinity in 12 of 12"),
         ("np.save(out / 'outputs.npy', np.full((12, 2), np.nan))", "probabilities", "add up to 1"),
         (

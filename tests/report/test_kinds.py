@@ -61,7 +61,7 @@ def test_a_new_folder_holds_all_of_it(tmp_path):
 
 @pytest.mark.parametrize("name", ["findings.json", "report.html", "figures"])
 def test_an_earlier_audit_is_not_replaced_unasked(tmp_path, name):
-    (tmp_path / name).mkdir() if name == "figures" else (tmp_path / name).write_text("mine")
+    kinds.write(audit(), tmp_path, overwrite=False)
     before = contents(tmp_path)
     for attempt in (
         lambda: kinds.check_free(tmp_path, overwrite=False),
@@ -70,6 +70,22 @@ def test_an_earlier_audit_is_not_replaced_unasked(tmp_path, name):
         with pytest.raises(OutputError, match=rf"{name}.*--overwrite or choose another --out"):
             attempt()
     assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("text", ["mine", "[1, 2]", '{"format": "xlsx"}', "[" * 100_000])
+@pytest.mark.parametrize("name", ["findings.json", "report.html", "synthetic.csv", "synthetic.json"])
+def test_a_file_of_somebody_else_is_never_replaced(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    before = contents(tmp_path)
+    released = name.startswith("synthetic")
+    for overwrite in (False, True):
+        with pytest.raises(OutputError, match=rf"{name} was not written by miaudit; move it"):
+            kinds.check_free(tmp_path, overwrite=overwrite, released=released)
+        if not released:
+            with pytest.raises(OutputError, match="was not written by miaudit"):
+                kinds.write(audit(), tmp_path, overwrite=overwrite)
+    assert contents(tmp_path) == before
+    kinds.check_free(tmp_path / "another", released=released)
 
 
 def test_overwriting_replaces_the_audit_and_nothing_else(tmp_path):
@@ -167,12 +183,13 @@ def test_figures_behind_a_link_are_not_replaced(tmp_path):
 
 def test_a_release_takes_the_place_of_an_earlier_one_with_its_findings(tmp_path):
     def fill(folder, text="new"):
-        for name in ("synthetic.csv", "synthetic.json"):
-            (folder / name).write_text(text)
+        (folder / "synthetic.csv").write_text(text)
+        (folder / "synthetic.json").write_text('{"format": 1}')
 
     kinds.write(audit(), tmp_path)
     (tmp_path / "notes.txt").touch()
     (tmp_path / "synthetic.parquet").touch()
+    (tmp_path / "synthetic.json").write_text('{"format": 1}')
     with pytest.raises(OutputError, match="holds an earlier audit"):
         kinds.place_release(fill, tmp_path)
     entered = []

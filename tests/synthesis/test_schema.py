@@ -256,3 +256,15 @@ def test_empty_cells_in_quotation_marks_are_missing(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("n,c\n1,x\none,x\n")
     with pytest.raises(InputError, match=r"n: expected numbers, received text .in row 1"):
         read_table(tmp_path / "t.csv", both)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_column_without_any_value_is_missing_in_every_row(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"table{suffix}"
+    frame = pl.DataFrame({"age": [1.0, 2.0], "gone": pl.Series([None, None], dtype=pl.Float64)})
+    frame.write_csv(path) if suffix == ".csv" else frame.write_parquet(path)
+    schema = Schema(tuple(Column(name, "continuous", low=0, high=9, missing=True) for name in frame.columns))
+    assert np.isnan(read_table(path, schema).column("gone")).all()
+    strict = Schema(tuple(Column(name, "continuous", low=0, high=9) for name in frame.columns))
+    with pytest.raises(InputError, match="gone: expected a value in every row, received 2 missing of 2"):
+        read_table(path, strict)

@@ -32,7 +32,7 @@ _DAMAGED = (
 )
 
 
-def write(path: str | Path, entries: Mapping[str, bytes]) -> str:
+def write(path: str | Path, entries: Mapping[str, bytes], *, before: Callable[[str], None] | None = None) -> str:
     """Write an archive, whole or not at all; return its SHA-256 in hexadecimal.
 
     Parameters
@@ -40,6 +40,7 @@ def write(path: str | Path, entries: Mapping[str, bytes]) -> str:
     path : path ending in .zip
     entries : mapping of name to content
         Names are lower-case letters, digits, ``-`` and ``_`` with the ending json, npz or npy.
+    before : function that is called with the SHA-256 when all is written and only the name is missing, optional
 
     Raises
     ------
@@ -61,6 +62,8 @@ def write(path: str | Path, entries: Mapping[str, bytes]) -> str:
                 info.external_attr = 0o644 << 16
                 info.create_system = 3  # the same on every operating system
                 archive.writestr(info, entries[name])
+        if before is not None:
+            before(sha256(target))
 
     try:
         tables.write_atomically(path, save)

@@ -3,6 +3,7 @@
 # ruff: noqa: PLC0415 - libraries whose versions are recorded load when a bundle is made
 from __future__ import annotations
 
+import glob
 import hashlib
 import io
 import math
@@ -115,8 +116,10 @@ class Bundle:
             return None
         return sharing.evidence_of({**self.columns, "member": self.labels(keys).astype(np.bool_)})
 
-    def write(self, path: str | Path, *, overwrite: bool = False) -> str:
+    def write(self, path: str | Path, *, overwrite: bool = False, before: Callable[[str], None] | None = None) -> str:
         """Write the bundle to one .zip, whole or not at all; return its SHA-256.
+
+        ``before`` is called with it when only the name of the file is missing.
 
         Raises
         ------
@@ -126,7 +129,54 @@ class Bundle:
         path = Path(path)
         if path.exists() and not overwrite:
             raise OutputError(one_line(f"--bundle {path}: is there already; name another file, or add --overwrite"))
-        return archive.write(path, _entries(self))
+        return archive.write(path, _entries(self), before=before)
+
+    def write_with_keys(self, keys: Keys, path: Path, key_path: Path) -> str:
+        """Write the bundle, replacing an earlier one, and its owner's keys, which replace none; return its SHA-256.
+
+        The keys take their name after the bundle does. Until then they wait under a hidden name that holds the SHA-256,
+        so that a kill between the two loses nothing and blocks nothing: see :func:`finish_keys`.
+
+        Raises
+        ------
+        OutputError
+            If one of them cannot be written.
+        """
+        waiting: list[Path] = []
+
+        def before(digest: str) -> None:
+            waiting.append(_waiting(key_path, digest))
+            keys.write(waiting[0])
+
+        try:
+            digest = self.write(path, overwrite=True, before=before)
+        except BaseException:  # keys without a bundle open nothing
+            for one in waiting:
+                one.unlink(missing_ok=True)
+            raise
+        finish_keys(path, key_path)
+        if waiting[0].exists():
+            raise OutputError(one_line(f"{key_path}: keys are there already, and kept; the new ones are {waiting[0]}"))
+        keys.use.path = key_path
+        return digest
+
+
+def finish_keys(path: Path, key_path: Path) -> None:
+    """Give the keys of a bundle their name where a killed process left them under a hidden one.
+
+    Parameters
+    ----------
+    path, key_path : of the bundle and of its keys; without either, and where keys have that name, nothing happens
+    """
+    if not any(key_path.parent.glob(glob.escape(f".{key_path.name}.") + "*")) or not path.is_file():
+        return
+    waiting = _waiting(key_path, archive.sha256(path))
+    if waiting.is_file() and not key_path.exists():
+        waiting.rename(key_path)
+
+
+def _waiting(key_path: Path, digest: str) -> Path:
+    return key_path.with_name(f".{key_path.name}.{digest}")
 
 
 @dataclass(frozen=True, eq=False)

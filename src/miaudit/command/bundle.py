@@ -66,7 +66,7 @@ def verify(
     with progress("bootstrap", meanwhile="recomputing the findings") as told, workload.at_most(longest):
         held = read(bundle)
         workload.require_short(held, longest)
-        found = check(held, keys=_keys(key), commitment=published, progress=told)
+        found = check(held, keys=_keys(key, bundle), commitment=published, progress=told)
     content = replace(found, repeat=repeat())
     said = lambda: "\n".join([_lines(content), *_said(bundle, held.findings, content)])  # noqa: E731
     deliver(content, said, out, overwrite=overwrite, json=json)
@@ -109,16 +109,16 @@ def challenge(
     if (scores is None) == (propensity is None):
         raise typer.BadParameter("give either --scores or --propensity")
     check_free(out, overwrite=overwrite)
-    held, rng = read(bundle), np.random.default_rng(seed)
+    held, rng, own = read(bundle), np.random.default_rng(seed), _keys(key, bundle)
     workload.require_short(held, longest)
     if scores is not None:
         values = contest.submitted(scores, column, "scores")
         with progress("bootstrap", meanwhile="audit") as told, workload.at_most(longest):
-            outcome = contest.by_scores(held, values, keys=_keys(key), made_before=made_before, rng=rng, progress=told)
+            outcome = contest.by_scores(held, values, keys=own, made_before=made_before, rng=rng, progress=told)
     else:
         values = contest.submitted(propensity or Path(), column, "propensity")
         with progress("", meanwhile="audit"), workload.at_most(longest):
-            outcome = contest.by_propensity(held, values, keys=_keys(key), made_before=made_before, rng=rng)
+            outcome = contest.by_propensity(held, values, keys=own, made_before=made_before, rng=rng)
     content = replace(outcome, repeat=repeat())
     deliver(content, lambda: _contested(content, held.findings), out, overwrite=overwrite, json=json)
 
@@ -142,10 +142,11 @@ def unseal(
     such a challenge the order is unknown, and it is not won.
     """
     from miaudit.bundle import read
-    from miaudit.bundle.contents import OPENING_SUFFIX
+    from miaudit.bundle.contents import OPENING_SUFFIX, finish_keys
     from miaudit.bundle.sealing import Keys
     from miaudit.errors import OutputError
 
+    finish_keys(bundle, key)
     held, keys = read(bundle), Keys.read(key)
     if held.sealed is None:
         raise InputError(
@@ -163,10 +164,13 @@ def unseal(
     typer.echo(f"Opening: {target}, signed for {count} {'submission' if count == 1 else 'submissions'}")
 
 
-def _keys(path: Path | None) -> Opening | None:
-    from miaudit.bundle import sealing
+def _keys(path: Path | None, bundle: Path) -> Opening | None:
+    from miaudit.bundle import contents, sealing
 
-    return None if path is None else sealing.read(path)
+    if path is None:
+        return None
+    contents.finish_keys(bundle, path)
+    return sealing.read(path)
 
 
 def _contested(found: ChallengeFindings, audit: Findings) -> str:

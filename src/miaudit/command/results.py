@@ -150,7 +150,7 @@ class BundleWish:
         cls, path: Path | None, share: str, *, seal: bool, overwrite: bool, coins: bool = False
     ) -> BundleWish | None:
         """Check a wish before the work; None where there is no bundle to write."""
-        from miaudit.bundle import sharing
+        from miaudit.bundle import contents, sharing
         from miaudit.io import tables
         from miaudit.report import kinds
 
@@ -160,14 +160,16 @@ class BundleWish:
             return None
         tables.require_suffix(path, "--bundle", (".zip",))
         kinds.check_place(path.absolute().parent, f"--bundle {path}", "name another file")
+        wish = cls(path, share, seal)
+        contents.finish_keys(path, wish.keys)
         if path.exists() and not overwrite:
             raise InputError("--bundle", "a new file", f"{path}, which exists", "name another, or add --overwrite")
         sharing.check_sealing(sharing.check(share), seal=seal)
         if coins:
             sharing.check_coins(sharing.check(share), seal=seal)
-        wish = cls(path, share, seal)
         if wish.needs_keys and wish.keys.exists():
-            raise InputError("--bundle", "a name without keys", f"{wish.keys}, which exists", "name another bundle")
+            received, step = f"{wish.keys}, which exists", "keys are never replaced: name another bundle"
+            raise InputError("--bundle", "a name without keys", received, step)
         return wish
 
     @property
@@ -246,13 +248,9 @@ def _bundled(collected: Collected, wish: BundleWish, options: dict[str, Any]) ->
         raise InputError("--bundle", "an audit that others can repeat", received, "leave the bundle or the sample out")
     examined, made, keys = record(collected.evidence, share=wish.share, seal=wish.seal, **options)
     if wish.needs_keys:
-        keys.write(wish.keys)
-    try:
+        digest = made.write_with_keys(keys, wish.path, wish.keys)
+    else:
         digest = made.write(wish.path, overwrite=True)
-    except BaseException:  # keys without a bundle open nothing, and would stand in the way of the next try
-        if wish.needs_keys:
-            wish.keys.unlink(missing_ok=True)
-        raise
     complain(f"note: bundle {wish.path}, SHA-256 {digest}")
     if wish.needs_keys:
         use = "miaudit unseal opens the labels with it" if wish.seal else "it ties pseudonyms and hashes to records"

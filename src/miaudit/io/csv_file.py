@@ -137,6 +137,8 @@ def _header(path: Path) -> tuple[str, ...]:
     lines = re.split(r"\r\n|\n|\r", text, maxsplit=2)
     if not text.strip():
         raise InputError("file", "a complete .csv file", f"{path.name}, which is empty", "write it again")
+    if lines[0].startswith("#") and lines[0].count(",") < "".join(lines[1:2]).count(","):
+        raise _at(path, 1, "a comment, in the place of names", "delete the lines above the names")
     _check_separator(path, lines)
     try:
         row = next(csv.reader(io.StringIO(text, newline=""), strict=True))

@@ -26,6 +26,7 @@ __all__ = [
     "in_logits",
     "in_tokens",
     "pairs_of",
+    "refuse_turned_losses",
     "step_for",
 ]
 
@@ -37,6 +38,7 @@ _LEAST = 10  # rows, below which nothing is certain
 _MOST = 4_000_000  # numbers that are looked at; of more, every so many rows
 _ROUNDED = 1e-3  # what rounding, or half precision, leaves of a sum of 1
 _EXACT = 1e-5  # what single precision leaves of it
+_TURNED, _NONE_ABOVE = "log-probabilities, or losses with their sign turned", "none is above 0"
 _CLEAR, _LIKELY = 6.0, 4.0  # standard errors by which votes are right more often than the largest column
 
 
@@ -158,12 +160,36 @@ def check_losses(values: ArrayLike, *, member: ArrayLike | None = None) -> tuple
     return ()
 
 
+def refuse_turned_losses(values: NDArray[Any], argument: str, allowed: str) -> None:
+    """Refuse losses (n,) of one fit of many if none is above 0: that fit would count against the others.
+
+    Raises
+    ------
+    InputError
+        For ten numbers or more from 0 down, unless all are 0.
+
+    Examples
+    --------
+    >>> refuse_turned_losses(np.linspace(0, 9, 20), "losses", "losses")
+    >>> refuse_turned_losses(-np.linspace(0, 9, 20), "losses", "losses")
+    Traceback (most recent call last):
+    miaudit.errors.InputError: losses: expected losses, received what looks like log-probabilities, or losses with
+    their sign turned: none is above 0; write the losses themselves (of log-densities below 0, add one number to all)
+    """
+    if values.dtype.kind in "iuf" and np.isfinite(values).all() and _is_turned(values):
+        step = "write the losses themselves (of log-densities below 0, add one number to all)"
+        raise Contradiction(_TURNED, _NONE_ABOVE, step).refused(argument, allowed)
+
+
+def _is_turned(array: NDArray[Any]) -> bool:
+    return bool(len(array) >= _LEAST and array.max() <= 0 and array.min() < 0)
+
+
 def _in_losses(array: NDArray[Any]) -> Contradiction | None:
     if len(array) < _LEAST:
         return None
-    if array.max() <= 0 and array.min() < 0:
-        looks = "log-probabilities, or losses with their sign turned"
-        return Contradiction(looks, "none is above 0", "pass them as scores (--signal score)")
+    if _is_turned(array):
+        return Contradiction(_TURNED, _NONE_ABOVE, "pass them as scores (--signal score)")
     levels = len(np.unique(array)) if array.min() >= 0 and (array == np.floor(array)).all() else 0
     if not 2 < levels <= min(len(array) // 3, 1000):
         return None
@@ -207,8 +233,12 @@ def step_for(values: ArrayLike) -> str:
     usual = "if these are logits, pass them as logits"
     if array is None or len(array) < 2 or array.shape[1] < 2:
         return usual
-    if array.max() <= 0 and _adding_up(np.exp(array)).all():
-        return "these are log-probabilities, which are logits: pass them as logits"
+    for sign, what in (
+        (1, "log-probabilities, which are logits: pass them as logits"),
+        (-1, "losses of each class: turn their sign, and pass them as logits"),
+    ):
+        if (sign * array).max() <= 0 and _adding_up(np.exp(sign * array)).all():
+            return f"these are {what}"
     if array.min() >= 0 and (total := _common_sum(array)):
         return "percent? divide by 100" if total == 100 else f"every row adds up to {total:g}: divide by that"
     if array.min() >= 0 and array.max() <= 1:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from miaudit.arrays import Float32Array, IndexArray, IntArray
 from miaudit.errors import InputError, MiauditError, check_choice, nearest, one_line
-from miaudit.io import atomic, plain_files
+from miaudit.io import atomic, declared_kind, plain_files
 from miaudit.jobs import program
 from miaudit.jobs.resources import LIBRARIES, VARIABLE, dealt, visible
 from miaudit.jobs.resumable import digest
@@ -399,7 +399,8 @@ def read_outputs(
     Raises
     ------
     InputError
-        For no file, another number of rows, another shape or type, NaN, what is no probability, and other ids.
+        For no file, another number of rows, another shape or type, NaN, what is no probability, losses of which none
+        is above 0, and other ids.
     """
     n, path = len(y), out / OUTPUTS_FILE
     shape = f"({n},)" if given == "losses" else f"({n}, classes)"
@@ -424,6 +425,7 @@ def read_outputs(
         raise InputError(OUTPUTS_FILE, allowed, f"{values.shape[1]:,}", "write one for each label")
     _check_ids(out, ids if ids is not None else np.arange(n), own=ids is None)
     if given == "losses":
+        declared_kind.refuse_turned_losses(values, OUTPUTS_FILE, allowed)
         values = -values.astype(np.float64)
     elif y.ndim == 2:
         check_label_columns(values.shape[1], y.shape[1], OUTPUTS_FILE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -243,15 +244,35 @@ def _check(out: Path, names: Sequence[str], overwrite: bool) -> None:
         check_place(out, f"--out {out}", "choose another --out")
         present = [name for name in names if os.path.lexists(out / name)]
         misplaced = [name for name in present if _is_other(out / name, folder=name == FIGURES)]
+        foreign = [] if misplaced else [name for name in present if _is_foreign(out, name)]
     except OSError as error:
         raise _unwritable(out, error) from error
+    if misplaced or foreign:
+        why = "is in the way" if misplaced else "was not written by miaudit"
+        raise OutputError(one_line(f"--out {out}: {[*misplaced, *foreign][0]} {why}; move it, or choose another --out"))
     if present and not overwrite:
         found = ", ".join(present)
         raise OutputError(
             one_line(f"--out {out}: holds an earlier audit ({found}); pass --overwrite or choose another --out")
         )
-    if misplaced:
-        raise OutputError(one_line(f"--out {out}: {misplaced[0]} is in the way; move it, or choose another --out"))
+
+
+def _is_foreign(out: Path, name: str) -> bool:
+    """Whether miaudit did not write a file that has one of its names.
+
+    A page is known by the findings beside it, and a table by its description. In a folder only figures are replaced.
+    """
+    if name == FIGURES:
+        return False
+    return not _has_format(out / (RELEASE[-1] if name in RELEASE else FINDINGS))
+
+
+def _has_format(path: Path) -> bool:
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and isinstance(content.get("format"), int)
 
 
 def _is_other(path: Path, *, folder: bool) -> bool:

@@ -502,7 +502,7 @@ def _encoded(series: pl.Series, column: Column) -> FloatArray:
 def _numbers(series: pl.Series, column: Column) -> FloatArray:
     import polars as pl  # noqa: PLC0415
 
-    if series.dtype == pl.Null:
+    if series.null_count() == len(series):  # of whatever type: an empty column of a .csv is one of texts
         return np.full(len(series), np.nan)
     if series.dtype == pl.String:  # of a private table: a message names none of its values
         received, step = cells.not_numbers(series.drop_nulls().to_numpy(), shown=False)

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miaudit.arrays import BoolArray, FloatArray, IntArray
+from miaudit.arrays import BoolArray, IntArray
 from miaudit.auditing import pipeline
 from miaudit.auditing.plan import Plan
 from miaudit.causal.duplicates import Repeats
@@ -35,7 +35,8 @@ from miaudit.synthesis.table_attacks import (
     table_verdict,
 )
 from miaudit.synthesis.table_attacks.closest_record import Metric
-from miaudit.synthesis.table_attacks.success_rates import Comparison, compare
+from miaudit.synthesis.table_attacks.copies import Copies, numbering, unmatched
+from miaudit.synthesis.table_attacks.success_rates import Comparison
 
 __all__ = ["TableAttacks", "TablePlan", "attack", "audit_table"]
 
@@ -50,7 +51,6 @@ CANNOT_SEE = (
     "A stronger attack may find what these did not: no audit shows that a table is private, only a proof does.",
 )
 _TURN = "control records that lie nearer to the table than its members are hardly drawn from the same population"
-_FEWEST_OF_A_KEY, _DIFFERENT = 20, 0.99  # records, and share of different values, from which a column is a key
 _GIANT = 0.1  # share of a class in one unit above which something is said
 _MODES: tuple[singling_out.Mode, ...] = ("univariate", "multivariate")
 
@@ -183,12 +183,9 @@ def attack(
     plan = plan or TablePlan()
     case = _Case.of(synthetic, members, control, plan, grouped, draw)
     told = progress or (lambda *_: None)
-    kind, in_table = _kinds(synthetic, members, control)
-    copies = _copied(in_table, len(members), plan.confidence, case.units)
-    concern = table_verdict.corrected(plan.confidence, 1 + len(plan.secrets or ()))
-    planted = planted_control.planted_control(
-        kind, in_table, len(members), confidence=concern, units=case.units, rng=control_rng
-    )
+    copies = _copies(synthetic, members, control)
+    concern = table_verdict.corrected(plan.confidence, len(copies) + len(plan.secrets or ()))
+    planted = _control(copies, members, control, concern, case.units, rng=control_rng)
     told(1, 4)
     every: dict[str, Any] = {"attempts": plan.attempts, "columns": min(plan.predicate_columns, len(synthetic.schema))}
     every |= {"confidence": plan.confidence, "units": case.units}
@@ -215,7 +212,12 @@ def attack(
     evidence = Evidence(score=scores, member=case.member, design=design, unit=unit, source=source, **more)
     return TableAttacks(
         evidence=evidence,
-        comparisons=(copies, *(part.comparison for part in singled), linked.comparison, *inferred.comparisons),
+        comparisons=(
+            *(one.compared(plan.confidence, case.units) for one in copies),
+            *(part.comparison for part in singled),
+            linked.comparison,
+            *inferred.comparisons,
+        ),
         control=planted,
         enough=planted_control.enough_members(planted, len(members), len(control), concern),
         metric=case.metric,
@@ -382,31 +384,40 @@ def _rows(n: int, most: int | None, rng: np.random.Generator) -> IntArray:
     return np.sort(rng.permutation(n)[:most]).astype(np.int64)
 
 
-def _kinds(synthetic: Table, members: Table, control: Table) -> tuple[IntArray, BoolArray]:
-    """Number equal records of members and then control records alike, and say which of them the table holds."""
-    made = set(_keys(synthetic))
-    keys = [*_keys(members), *_keys(control)]
-    number: dict[bytes, int] = {}
-    kind = np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.int64)
-    return kind, np.array([key in made for key in keys], dtype=np.bool_)
+def _copies(synthetic: Table, members: Table, control: Table) -> tuple[Copies, ...]:
+    """Compare all columns, and then all but those in which a copy of a person can differ."""
+    aside = {*numbering(members), *unmatched(members, control)}
+    without = tuple(name for name in synthetic.schema.names if name in aside)
+    every = Copies.of(synthetic, members, control)
+    if not without or len(without) == len(synthetic.schema):
+        return (every,)
+    return every, Copies.of(synthetic, members, control, without)
 
 
-def _keys(table: Table) -> list[bytes]:
-    """Return each row as bytes, equal for equal rows; missing values equal each other.
+def _control(
+    copies: Sequence[Copies],
+    members: Table,
+    control: Table,
+    confidence: float,
+    units: Units | None,
+    *,
+    rng: np.random.Generator,
+) -> PositiveControl:
+    """Plant copies with other identifiers, where these would be seen; texts that match nothing are never planted.
 
-    Numbers that are not whole are compared in single precision: 23.1 is often written as 23.100000381 on the way.
+    A column of whole numbers that differ in nearly every row may also be a measurement, such as an income. The other
+    columns may then hardly distinguish records, and exact copies are planted instead.
     """
-    values = table.values + 0.0
-    with np.errstate(over="ignore"):
-        single = values.astype(np.float32).astype(np.float64)
-    plain = np.where(np.isnan(values), np.nan, np.where(values == np.rint(values), values, single))
-    return [row.tobytes() for row in np.ascontiguousarray(plain)]
-
-
-def _copied(in_table: BoolArray, n1: int, confidence: float, units: Units | None) -> Comparison:
-    """Compare the exact copies of members and of control records in a table."""
-    inside, outside = in_table[:n1], in_table[n1:]
-    return compare(table_verdict.COPIES, inside, outside, confidence=confidence, note="all columns equal", units=units)
+    blind = bool(unmatched(members, control))
+    first, *more = (
+        planted_control.planted_control(
+            one.kind, one.in_table, one.members, confidence=confidence, units=units, rng=stream
+        )
+        for one, stream in zip(copies[::-1], rng.spawn(2), strict=False)
+    )
+    if blind and not more:  # no column is left in which a copy could be seen
+        return replace(first, seen=0, found=False)
+    return first if first.found or blind or not more else more[0]
 
 
 def _covariates(design: str | None, inside: Table, outside: Table) -> dict[str, Any]:
@@ -463,14 +474,6 @@ def _of_units(units: Units | None) -> list[str]:
     return said
 
 
-def _is_key(values: FloatArray) -> bool:
-    """Whether a column numbers its records: whole numbers, nearly all of them different."""
-    known = values[~np.isnan(values)]
-    return len(known) >= _FEWEST_OF_A_KEY and bool(
-        (known == np.rint(known)).all() and len(np.unique(known)) >= _DIFFERENT * len(known)
-    )
-
-
 def _notes(
     attacks: Sequence[found.Attack],
     attacked: tuple[IntArray, IntArray],
@@ -478,11 +481,20 @@ def _notes(
     others: Table,
 ) -> list[str]:
     said = []
-    keys = [column.name for column in members.schema.columns if _is_key(members.column(column.name))]
+    keys = numbering(members)
     if keys:
         said.append(
-            f"{', '.join(keys)}: another whole number in nearly every row, like an identifier. A copy under a new one "
-            "is not seen as a copy: leave such columns out of the files, or name the others in a schema (--schema)."
+            f"{', '.join(keys)}: another whole number in nearly every row, like an identifier. Copies are also counted "
+            "without such columns. If they are identifiers, leave them out of the files, or name the other columns in "
+            "a schema (--schema)."
+        )
+    strange = unmatched(members, others)
+    if strange:
+        shares = ", ".join(f"{name} ({percent(share)})" for name, share in strange.items())
+        said.append(
+            f"Most members or control records have a text that no synthetic record has, in these columns: {shares}. No "
+            "exact copy can be seen there, so copies are also counted without these columns. If the three files write "
+            "the texts differently, write them alike and audit again."
         )
     idle = [part.name for part in attacks if part.difference is None]
     if idle:

@@ -3,6 +3,7 @@
 # ruff: noqa: PLC0415 - polars loads when files are read
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,17 +15,15 @@ from numpy.typing import NDArray
 from miaudit.errors import InputError, nearest
 from miaudit.io import cells
 from miaudit.io.yaml_file import read_yaml
-from miaudit.metrics.definition import percent
 from miaudit.synthesis.schema import Column, Schema, Table, read_frame
+from miaudit.synthesis.table_attacks.copies import ELSEWHERE
 
 if TYPE_CHECKING:
     import polars as pl
 
-ELSEWHERE = "(not in the synthetic table)"
 _MOST_LEVELS = 1000  # a column of text with more is an identifier, or free text
 _SHOWN = 6
 _LARGEST = 1e30  # distances are of single precision
-_MOSTLY = 0.5  # share of values that no synthetic record has, above which something is said
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +87,9 @@ def of_frames(
 
     Notes
     -----
-    An inferred schema takes names, kinds and categories from the synthetic table. A category that only real records
-    have becomes one level more, which no synthetic record has. The ends of the range of a number are taken over all
+    An inferred schema takes names, kinds and categories from the synthetic table. Texts that differ only in capitals,
+    or in blanks, are one category. A category that only real records have becomes one level more, which no synthetic
+    record has. The ends of the range of a number are taken over all
     three tables: they take part in no attack, and a table keeps to its range.
 
     Examples
@@ -123,6 +123,8 @@ def of_frames(
             )
     kept, notes = [], []
     for name in synthetic.columns:
+        if synthetic[name].dtype == pl.String:
+            notes += _write_alike(frames, name)
         columns = [frame[name] for frame in frames.values()]
         if len({value for column in columns for value in column.cast(pl.String).unique().to_list()}) < 2:
             notes.append(f"Column {name} has one value in all three tables and was left out.")
@@ -132,9 +134,6 @@ def of_frames(
         raise InputError("synthetic", "a column that varies", "none", "give the table with its columns")
     found = Schema(tuple(kept))
     made, inside, outside = (_table(_with_elsewhere(frame, found), found, name) for name, frame in frames.items())
-    notes += [
-        note for table, name in ((inside, "members"), (outside, "control records")) for note in _strange(table, name)
-    ]
     return Tables(made, inside, outside, "The schema was inferred from the synthetic table.", tuple(notes))
 
 
@@ -215,20 +214,31 @@ def _inferred(name: str, columns: Sequence[pl.Series]) -> Column:
     return Column(name, "categorical", tuple(levels), missing=missing)
 
 
-def _strange(table: Table, name: str) -> list[str]:
-    """Warn about columns with mostly values that no synthetic record has."""
-    said = []
-    for j, column in enumerate(table.schema.columns):
-        if ELSEWHERE not in column.categories:
-            continue
-        known = table.values[~np.isnan(table.values[:, j]), j]
-        share = float(np.mean(known == column.categories.index(ELSEWHERE))) if len(known) else 0.0
-        if share > _MOSTLY:
-            said.append(
-                f"{percent(share)} of the {name} have a {column.name} that no synthetic record has: if the files write "
-                "it differently (spaces, capitals, leading zeros), no copy can be found; write it alike in all three."
-            )
-    return said
+def _write_alike(frames: dict[str, pl.DataFrame], name: str) -> list[str]:
+    """Write the texts of a column alike in all frames where they differ only in capitals, blanks or Unicode form."""
+    import polars as pl
+
+    texts = {key: frame[name].cast(pl.String) for key, frame in frames.items()}
+    spelled: dict[str, str] = {}
+    for column in texts.values():  # the spelling of the synthetic table comes first
+        for text in sorted(column.drop_nulls().unique()):
+            spelled.setdefault(_folded(text), text)
+    changed: dict[str, str] = {}
+    for column in texts.values():
+        levels = column.drop_nulls().unique().to_list()
+        changed |= {text: spelled[_folded(text)] for text in levels if spelled[_folded(text)] != text}
+    if not changed:
+        return []
+    for key, column in texts.items():
+        frames[key] = frames[key].with_columns(column.replace(changed).alias(name))
+    return [
+        f"Column {name}: {len(changed):,} text{'s' * (len(changed) > 1)} that differed only in capitals or blanks "
+        "counted as equal."
+    ]
+
+
+def _folded(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def _with_elsewhere(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:

@@ -12,13 +12,14 @@ from dataclasses import replace
 
 from miaudit.findings import table as found
 from miaudit.findings.audit import Findings
+from miaudit.findings.policy import COPIES
 from miaudit.findings.table import PositiveControl, Role, Status, TableVerdict, opened_with, proven
 from miaudit.findings.verdict import DECLARE, LimitResult, Outcome
 from miaudit.metrics.definition import Rounding, percent
+from miaudit.synthesis.table_attacks import copies as copied
 from miaudit.synthesis.table_attacks.planted_control import MOST, shown_power
 from miaudit.synthesis.table_attacks.success_rates import Comparison, Rate
 
-COPIES = "copies"
 INFERENCE = "inference: "
 
 UNDECLARED = "Not answered (undeclared): nobody declared how membership was decided."
@@ -53,11 +54,10 @@ def rows(
     confidence : of each interval alone; concern needs it of all blocking attacks together
     refuted : whether no interval holds, so that no attack has an answer
     """
-    blocking = {COPIES, *(INFERENCE + name for name in secrets)}
-    of_role: dict[Role, list[Comparison]] = {
-        "blocking": [part for part in comparisons if part.attack in blocking],
-        "informing": [part for part in comparisons if part.attack not in blocking],
-    }
+    named = {INFERENCE + name for name in secrets}
+    of_role: dict[Role, list[Comparison]] = {"blocking": [], "informing": []}
+    for part in comparisons:
+        of_role["blocking" if copied.is_copies(part.attack) or part.attack in named else "informing"].append(part)
     return tuple(
         _row(
             part,
@@ -109,7 +109,7 @@ def judge(
         text = f"Not answered (inconclusive): with {percent(confidence)} confidence for each limit, {said}"
     elif blind:
         status, text = "inconclusive", _blind(control, enough, available) + _even_so(blocking)
-        unresolved = [part for part in blocking if part.name == COPIES]
+        unresolved = [part for part in blocking if copied.is_copies(part.name)]
     else:
         limits = [_within_of(part, threshold, copies) for part in blocking]
         status, text = "clear", _within(blocking, control, limits, confidence) + _even_so(blocking)
@@ -145,7 +145,7 @@ def with_membership(verdict: TableVerdict, audited: Findings) -> TableVerdict:
 
 def _limits(comparison: Comparison, threshold: float, copies: float | None) -> tuple[float, float]:
     """The excess above which an attack raises concern, and that which is within its limit."""
-    if comparison.attack != COPIES:
+    if not copied.is_copies(comparison.attack):
         return threshold, threshold
     return (0.0, threshold) if copies is None else (copies, copies)
 
@@ -185,7 +185,7 @@ def _rate(rate: Rate) -> found.Rate:
 
 
 def _limited(part: found.Attack, outcome: Outcome) -> LimitResult:
-    limit = part.name if part.name == COPIES else f"secret: {part.name.removeprefix(INFERENCE)}"
+    limit = COPIES if copied.is_copies(part.name) else f"secret: {part.name.removeprefix(INFERENCE)}"
     ends = part.corrected_low, part.difference_high
     return LimitResult(limit, part.name, *ends, part.threshold or 0.0, part.p, outcome)
 
@@ -195,9 +195,15 @@ def _limited(part: found.Attack, outcome: Outcome) -> LimitResult:
 
 def _more(part: found.Attack, amount: str) -> str:
     """Say that an attack succeeds more often, by so much, on members."""
-    if part.name == COPIES:
-        return f"exact copies are {amount} more frequent among members than among control records"
+    if copied.is_copies(part.name):
+        return f"{_copies(part)} are {amount} more frequent among members than among control records"
     return f"the secret {_column(part)!r} is guessed right {amount} more often for members than for control records"
+
+
+def _copies(part: found.Attack) -> str:
+    """Name the copies: exact, or equal in all columns but some."""
+    without = part.name.removeprefix(copied.ALL).removeprefix(" without ")
+    return f"copies (equal in all columns but {without})" if without else "exact copies"
 
 
 def _points(excess: float, rounding: Rounding = "nearest") -> str:
@@ -216,7 +222,7 @@ def _concern(exceeded: Sequence[found.Attack], confidence: float, count: int) ->
 
 def _within_of(part: found.Attack, threshold: float, copies: float | None) -> float:
     """The excess that is within the limit of an attack."""
-    return threshold if part.name != COPIES or copies is None else copies
+    return threshold if copies is None or not copied.is_copies(part.name) else copies
 
 
 def _within(
@@ -251,7 +257,7 @@ def _planted(control: PositiveControl) -> str:
 
 def _open(part: found.Attack, threshold: float, available: tuple[int, int], least: float) -> str:
     low, high = _points(part.corrected_low, "down"), _points(part.difference_high, "up")
-    limit = "copies" if part.name == COPIES else f"secret {_column(part)!r}"
+    limit = part.name if copied.is_copies(part.name) else f"secret {_column(part)!r}"
     return (
         f"{limit} is open: the excess among members lies between {low} and {high}, and the limit of "
         f"{_points(threshold)} is in between. {_settled_by(part, threshold, available, least)}"
