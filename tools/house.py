@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -69,12 +70,15 @@ def named(path: Path, module: str, known: Mapping[str, Path]) -> Iterator[str]:
     """Yield each module that a text of a file names, as ``miaudit.a.b`` or ``a.b``, or an attribute of one."""
     own = module if path.name == "__init__.py" else module.rpartition(".")[0]
     for node in parsed(path):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value:
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and re.fullmatch(r"\w+([.:]\w+)+", node.value)
+        ):
             text = node.value.replace(":", ".")
-            for name in (text, f"{NAME}.{text}", text.rpartition(".")[0], f"{NAME}.{text.rpartition('.')[0]}"):
-                if name in known and name not in (NAME, module, own):
-                    yield name
-                    break
+            above = text.rpartition(".")[0]
+            names = [text, f"{NAME}.{text}", *([above, f"{NAME}.{above}"] if "." in above else [])]  # not findings.json
+            yield from [name for name in names if name in known and name not in (NAME, module, own)][:1]
 
 
 def local_names(function: Function) -> set[str]:

@@ -27,6 +27,7 @@ import miaudit as ma
 from miaudit.bundle import read as read_bundle
 from miaudit.collect.extraction import audit_extraction
 from miaudit.findings.kind import FindingsRecord
+from miaudit.findings.kinds import from_dict
 from miaudit.findings.policy import label_of
 from miaudit.report import index_page, kinds
 
@@ -41,7 +42,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 def _frozen(name: str) -> Callable[[], FindingsRecord]:
     def made() -> FindingsRecord:
-        return kinds.from_dict(json.loads(gzip.decompress((FROZEN / "findings" / f"{name}.json.gz").read_bytes())))
+        return from_dict(json.loads(gzip.decompress((FROZEN / "findings" / f"{name}.json.gz").read_bytes())))
 
     return made
 
@@ -126,7 +127,7 @@ def draw(name: str, out: Path) -> tuple[Path, list[str]]:
         page.write_text(index_page.page(listed), encoding="utf-8")
         return page, ["5 audits"]
     found = KINDS[name]()
-    page.write_text(kinds.KINDS[found.KIND].page(found), encoding="utf-8")
+    page.write_text(kinds.page(found), encoding="utf-8")
     verdict: Any = getattr(found, "verdict", None)
     limits = getattr(verdict, "limits", ())
     if limits:  # in a table, limit by limit

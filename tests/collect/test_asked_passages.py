@@ -62,7 +62,7 @@ def test_what_a_model_knows_by_heart_comes_out_of_it(held: TokenRecords, folder:
     assert {way.controls.value for way in found.ways} == {0.0} and found.verdict.status == "flagged"
     assert found.asked is not None and found.asked.passages == len(answers.record)
     assert ExtractionFindings.from_dict(found.to_dict()).to_json() == found.to_json()
-    page = kinds.KINDS["extraction"].page(found)
+    page = kinds.page(found)
     assert "nearly in 3 answers" in page and "given those tokens and no others" in page
     assert "asked-greedy" in found.named[0].ways
 

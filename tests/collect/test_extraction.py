@@ -12,6 +12,7 @@ from miaudit.auditing.extraction import ExtractionPlan
 from miaudit.collect.extraction import audit_extraction
 from miaudit.errors import InputError
 from miaudit.findings.extraction import ExtractionFindings
+from miaudit.findings.kinds import read as read_findings
 from miaudit.io.token_records import TokenRecords, write_jsonl
 from miaudit.report import kinds
 
@@ -47,7 +48,7 @@ def test_a_file_gives_the_findings_of_its_records(tmp_path: Path) -> None:
     assert ExtractionFindings.from_dict(found.to_dict()).to_json() == found.to_json()
     kinds.write(found, tmp_path / "out")
     assert {path.stem for path in (tmp_path / "out" / "figures").iterdir()} == {"queries", "repetitions", "exposure"}
-    assert kinds.read(tmp_path / "out" / "findings.json") == found.as_written()
+    assert read_findings(tmp_path / "out" / "findings.json") == found.as_written()
 
 
 def test_shares_equal_a_loop_over_units() -> None:
@@ -117,6 +118,6 @@ def test_without_controls_there_is_no_answer() -> None:
     found = audit_extraction(inside, PLAN)
     assert (found.verdict.status, found.exit_code, found.ways[0].controls.value) == ("not-testable", 4, None)
     assert "no controls have a passage" in found.verdict.text and "boilerplate would count" in found.verdict.text
-    assert kinds.KINDS["extraction"].page(found)
+    assert kinds.page(found)
     short = audit_extraction(held, ExtractionPlan(prefix=50, suffix=50))
     assert short.verdict.status == "not-testable" and "no members have a passage of 50 tokens" in short.verdict.text

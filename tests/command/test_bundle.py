@@ -20,7 +20,7 @@ import yaml
 import miaudit.bundle as bundles
 from miaudit.bundle import archive, contents, read
 from miaudit.bundle.sealing import Keys
-from miaudit.report import kinds
+from miaudit.findings import kinds
 
 Run = Callable[..., tuple[int, str, str]]
 N = 800

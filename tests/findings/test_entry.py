@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from miaudit.findings import kinds
 from miaudit.findings.audit import Findings
 from miaudit.findings.entry import entry
 from miaudit.metrics.definition import label
-from miaudit.report import kinds
 
 FILES = Path(__file__).parents[1] / "frozen" / "files" / "findings"
 NAMES = sorted(path.name.removesuffix(".json.gz") for path in FILES.glob("*.json.gz"))

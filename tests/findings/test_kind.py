@@ -16,6 +16,7 @@ import jsonschema
 import pytest
 
 from miaudit.errors import InputError, OutputError
+from miaudit.findings.kinds import KINDS, from_dict
 from miaudit.report import kinds
 
 FILES = {
@@ -78,7 +79,7 @@ def broken(content: Any) -> Iterator[tuple[str, Any]]:
 
 @pytest.mark.parametrize("name", FILES)
 def test_what_is_read_is_written_again(name: str) -> None:
-    found = kinds.from_dict(json.loads(text(name)))
+    found = from_dict(json.loads(text(name)))
     assert found.to_json() == text(name)
     assert found.as_written() == found
 
@@ -88,7 +89,7 @@ def test_what_is_read_is_written_again(name: str) -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_files_follow_the_schema_that_is_made_of_the_records(name: str) -> None:
     content = json.loads(text(name))
-    schema = kinds.KINDS[content.get("kind", "audit")].findings.json_schema()
+    schema = KINDS[content.get("kind", "audit")].findings.json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
     assert [error.message for error in validator.iter_errors(content)] == []
@@ -105,7 +106,7 @@ def test_what_does_not_follow_it_is_refused_wherever_it_stands(name: str) -> Non
     read = []
     for what, changed in broken(content):
         try:
-            kinds.from_dict(changed)
+            from_dict(changed)
         except InputError as error:
             assert error.next_step
         else:
@@ -116,7 +117,7 @@ def test_what_does_not_follow_it_is_refused_wherever_it_stands(name: str) -> Non
 def test_an_exit_code_that_does_not_follow_is_refused() -> None:
     content = json.loads(text(one_of_each()[0]))
     with pytest.raises(InputError, match="exit_code"):
-        kinds.from_dict({**content, "exit_code": {0: 3, 3: 0, 4: 0}[content["exit_code"]]})
+        from_dict({**content, "exit_code": {0: 3, 3: 0, 4: 0}[content["exit_code"]]})
 
 
 @pytest.mark.long
@@ -126,7 +127,7 @@ def test_pydantic_is_loaded_where_findings_are_read() -> None:
 
 
 def found(name: str) -> Any:
-    return kinds.from_dict(json.loads(text(name)))
+    return from_dict(json.loads(text(name)))
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -170,7 +171,7 @@ def numbers(value: Any) -> Iterator[float]:
 @pytest.mark.parametrize("name", one_of_each())
 def test_a_chart_of_the_page_is_one_of_altair(name: str) -> None:
     findings = found(name)
-    charts = kinds.KINDS[findings.KIND].charts(findings)
+    charts = kinds.charts(findings)
     if not charts:
         with pytest.raises(InputError, match="findings with a chart"):
             findings.plot()

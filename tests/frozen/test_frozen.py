@@ -26,7 +26,7 @@ import sklearn.base
 import miaudit as ma
 from frozen import make
 from frozen.make import FILES, call, kept
-from miaudit.report import kinds
+from miaudit.findings import kinds
 
 VERSIONS = json.loads((FILES / "versions.json").read_text(encoding="utf-8"))
 CODES = json.loads((FILES / "exit_codes.json").read_text(encoding="utf-8"))

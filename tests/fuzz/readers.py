@@ -26,10 +26,10 @@ from miaudit.config import audit as audit_config
 from miaudit.config import disclosure as disclosure_config
 from miaudit.config import synthesise
 from miaudit.errors import MiauditError
+from miaudit.findings import kinds
 from miaudit.io import tables, token_records
 from miaudit.models import weights
 from miaudit.models.given import GivenShadows
-from miaudit.report import kinds
 from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.table_attacks import table_files
 

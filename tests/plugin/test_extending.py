@@ -20,7 +20,7 @@ import miaudit as ma
 from miaudit.attacks import registry, signals
 from miaudit.command.program import app
 from miaudit.errors import InputError
-from miaudit.report import kinds
+from miaudit.findings import kinds
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
 PACKAGE = "example_plugin"

@@ -12,6 +12,8 @@ from miaudit.auditing.plan import Declared, Plan
 from miaudit.bundle import archive, challenge, contents, read, record
 from miaudit.bundle.verify import verify
 from miaudit.errors import InputError
+from miaudit.findings.kinds import from_dict
+from miaudit.findings.kinds import read as read_findings
 from miaudit.report import bundle_page, kinds
 from report.test_audit_page import EVIL, Page, in_browser, needs_chromium
 
@@ -98,11 +100,11 @@ def test_a_script_that_is_not_escaped_would_be_seen(tmp_path):
 def test_pages_are_written_and_read_back(tmp_path, make):
     made = make(tmp_path)
     kinds.write(made, tmp_path / "out")
-    assert kinds.read(tmp_path / "out" / "findings.json").to_dict() == made.to_dict()
+    assert read_findings(tmp_path / "out" / "findings.json").to_dict() == made.to_dict()
     for key in made.to_dict():
         if key not in ("format", "kind"):
             with pytest.raises(InputError):
-                kinds.from_dict({name: value for name, value in made.to_dict().items() if name != key})
+                from_dict({name: value for name, value in made.to_dict().items() if name != key})
 
 
 def test_differences_are_named_on_the_page(tmp_path):

@@ -7,6 +7,8 @@ import pytest
 from findings.test_comparison import findings, shifted
 from miaudit.errors import InputError
 from miaudit.findings.comparison import compare, history
+from miaudit.findings.kinds import from_dict
+from miaudit.findings.kinds import read as read_findings
 from miaudit.report import comparison_page, kinds
 from report.test_audit_page import EVIL, Page
 
@@ -29,7 +31,7 @@ def test_the_pages_are_written_and_checked(tmp_path, kind):
     a, b = findings(0.3), findings(1.2)
     found = compare(a, b, names=("old", "new")) if kind == "comparison" else history([("old", a), ("new", b)])
     kinds.write(found, tmp_path / "out")
-    back = kinds.read(tmp_path / "out" / "findings.json").to_dict()
+    back = read_findings(tmp_path / "out" / "findings.json").to_dict()
     assert back == found.to_dict()
     text = (tmp_path / "out" / "report.html").read_text()
     assert "Leakage rose" in text
@@ -38,7 +40,7 @@ def test_the_pages_are_written_and_checked(tmp_path, kind):
         if key in ("format", "kind"):
             continue
         with pytest.raises(InputError):
-            kinds.from_dict({name: value for name, value in back.items() if name != key})
+            from_dict({name: value for name, value in back.items() if name != key})
 
 
 @pytest.mark.parametrize(

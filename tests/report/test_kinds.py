@@ -245,4 +245,4 @@ def test_drawn_again_elsewhere(tmp_path):
 
 def test_every_chart_has_its_place_in_the_folder(monkeypatch):
     monkeypatch.undo()
-    assert set(audit_charts.charts(audit(group=True))) <= set(kinds.KINDS[kinds.AUDIT].figures)
+    assert set(audit_charts.charts(audit(group=True))) <= set(kinds.figures("audit"))

@@ -26,10 +26,11 @@ def report(
     overwrite: Overwrite = False,
 ) -> None:
     """Draw the page and the figures again from finished findings; nothing is computed."""
+    from miaudit.findings.kinds import read
     from miaudit.report import kinds
 
     findings = findings / kinds.FINDINGS if findings.is_dir() else findings
-    found = kinds.read(findings)
+    found = read(findings)
     target = out if out is not None else findings.parent
     try:
         with progress("", meanwhile="page and figures"):
@@ -72,22 +73,21 @@ def export(
     The card is YAML metadata in the form of the Hugging Face Hub (model-index) and a Markdown section. MLflow gets
     numbers as metrics, words as tags, findings, page and figures as artefacts, and needs mlflow or mlflow-skinny.
     """
-    from miaudit.report import exports, kinds
+    from miaudit.findings.kinds import read
+    from miaudit.report import exports
 
     file = results / "findings.json" if results.is_dir() else results
     if to is Target.MODEL_CARD:
         if tracking_uri is not None or run_id is not None:
             raise typer.BadParameter("--tracking-uri and --run-id go with --to mlflow")
-        card = exports.model_card(kinds.read(file), model=model, data=data, url=url)
+        card = exports.model_card(read(file), model=model, data=data, url=url)
         _deliver(card, out, overwrite=overwrite)
         return
     if out is not None:
         raise typer.BadParameter("--out goes with --to model-card")
     if tracking_uri is None:
         raise InputError("--tracking-uri", "the address of MLflow", "none", "add --tracking-uri http://127.0.0.1:5000")
-    run = exports.to_mlflow(
-        file.parent, kinds.read(file), tracking_uri=tracking_uri, experiment=experiment, run_id=run_id
-    )
+    run = exports.to_mlflow(file.parent, read(file), tracking_uri=tracking_uri, experiment=experiment, run_id=run_id)
     say(f"MLflow run {run}")
 
 

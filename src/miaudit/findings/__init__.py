@@ -7,6 +7,7 @@ __all__ = [
     "disclosure",
     "extraction",
     "kind",
+    "kinds",
     "plain_words",
     "release",
     "table",

@@ -8,12 +8,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from textwrap import shorten, wrap
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_type_hints
 
-from miaudit.errors import InputError, OutputError, check_choice, nearest, one_line
+from miaudit.errors import InputError, MiauditError, Offered, OutputError, check_choice, nearest, one_line
 from miaudit.io import atomic, frames
 from miaudit.metrics.definition import written
 
@@ -31,8 +30,7 @@ _NUMBERS = ("value", "low", "high", "delta", "confidence")
 class Drawing:
     """What shows findings of any kind: as a page, as a cell of a notebook, and as charts of Altair by name.
 
-    The report stands above the findings, so it says so itself, by :func:`drawn_by`, when it is imported: at the latest
-    when something is first drawn.
+    The report stands above the findings. It offers itself as an entry point of the group ``miaudit.drawing``.
     """
 
     page: Callable[[FindingsRecord], str]
@@ -40,18 +38,13 @@ class Drawing:
     charts: Callable[[FindingsRecord], Mapping[str, alt.LayerChart]]
 
 
-_drawings: list[Drawing] = []
-
-
-def drawn_by(drawing: Drawing) -> None:
-    """State what draws findings from now on."""
-    _drawings[:] = [drawing]
+_DRAWINGS: Offered[Drawing] = Offered("miaudit.drawing", Drawing, {})
 
 
 def _drawing() -> Drawing:
-    if not _drawings:
-        import_module("miaudit.report.kinds")
-    return _drawings[0]
+    if "report" not in _DRAWINGS:
+        raise MiauditError("nothing draws findings here: install miaudit with pip, which registers its report")
+    return _DRAWINGS["report"]
 
 
 class FindingsRecord:
@@ -261,7 +254,7 @@ class FindingsRecord:
         content = parse(Path(path) / "findings.json" if Path(path).is_dir() else path)
         own, kind = getattr(cls, "KIND", "audit"), content.get("kind", "audit")
         if kind != own:
-            hint = "read it by the class of its kind, or by miaudit.report.kinds.read, which reads any"
+            hint = "read it by the class of its kind, or by miaudit.findings.kinds.read, which reads any"
             raise InputError("findings", f"those of kind {own}", f"those of kind {kind!r:.40}", hint)
         return cls.from_dict(content)
 

@@ -1,3 +1,3 @@
 """From finished findings to a page and figures."""
 
-__all__ = ["exports", "kinds"]
+__all__ = ["exports"]

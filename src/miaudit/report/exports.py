@@ -329,7 +329,7 @@ def _log(client: Any, run_id: str, folder: Path, findings: FindingsRecord) -> No
 
 def _files(folder: Path, findings: FindingsRecord) -> list[Path]:
     """The page and the figures of these findings, as far as they are there and are plain files."""
-    names = kinds.KINDS[findings.KIND].figures
+    names = kinds.figures(findings.KIND)
     figures = (f"figures/{name}.{suffix}" for name in names for suffix in ("svg", "png"))
     inside = [folder / name for name in ("report.html", *figures)]
     return [path for path in inside if path.is_file() and not path.is_symlink() and not path.parent.is_symlink()]

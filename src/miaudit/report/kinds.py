@@ -1,106 +1,67 @@
-"""The kinds of findings: the record that each file is read into, what draws it, and the folder that holds both."""
+"""What draws each kind of findings, and the folder that holds findings, page and figures."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from html import escape
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from miaudit.errors import InputError, Offered, OutputError, one_line
-from miaudit.findings.kind import Drawing, FindingsRecord, drawn_by, parse
+from miaudit.errors import OutputError, one_line
+from miaudit.findings.kind import Drawing, FindingsRecord
+from miaudit.findings.kinds import AUDIT, KINDS
 from miaudit.io import atomic
 from miaudit.report import drawing
 
 if TYPE_CHECKING:
     import altair as alt
 
-AUDIT = "audit"
 FINDINGS, PAGE, FIGURES = "findings.json", "report.html", "figures"
 RELEASE = ("synthetic.csv", "synthetic.parquet", "synthetic.json")
 Release = Callable[[Path], None]
 _RESULTS = (FINDINGS, PAGE, FIGURES)
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One kind of findings: where its record stands, and what draws it, each imported where it is asked for.
-
-    Attributes
-    ----------
-    record : of the findings, as ``module.name`` in :mod:`miaudit.findings`, or with the package of another module
-    drawing : module of the report (or ``package.module``) with its ``page``, with ``NAMES``, of every chart that it may
-        have, and ``charts``
-    charting : module of the report with the latter two, where it is another one
-    """
-
-    record: str
-    drawing: str
-    charting: str = ""
-
-    @property
-    def findings(self) -> type[FindingsRecord]:
-        """The record that its files are read into."""
-        module, _, name = self.record.rpartition(".")
-        found: type[FindingsRecord] = _of(module, name, "findings")
-        return found
-
-    @property
-    def figures(self) -> tuple[str, ...]:
-        """Names of every chart that it may have, in the order of its page."""
-        return tuple(_of(self.charting or self.drawing, "NAMES"))
-
-    def charts(self, findings: FindingsRecord) -> dict[str, alt.LayerChart]:
-        """Draw the charts whose data are there, by name."""
-        found: dict[str, alt.LayerChart] = _of(self.charting or self.drawing, "charts")(findings.as_written())
-        return found
-
-    def page(self, findings: FindingsRecord, *, files: bool = False) -> str:
-        """Write the findings as one self-contained page; one that can links to the ``files`` of its figures."""
-        draw = _of(self.drawing, "page")
-        linked = {"files": True} if files and "files" in signature(draw).parameters else {}
-        return str(draw(findings.as_written(), **linked))
-
-
-BUILT_IN = {
-    AUDIT: Kind("audit.Findings", "audit_page", "audit_charts"),
-    "disclosure": Kind("disclosure.DisclosureFindings", "disclosure_page"),
-    "table": Kind("table.TableFindings", "table_page"),
-    "synthesis": Kind("release.SynthesisFindings", "synthesis_page"),
-    "verification": Kind("verification.VerificationFindings", "bundle_page"),
-    "challenge": Kind("verification.ChallengeFindings", "bundle_page"),
-    "comparison": Kind("comparison.Comparison", "comparison_page"),
-    "history": Kind("comparison.History", "comparison_page"),
-    "extraction": Kind("extraction.ExtractionFindings", "extraction_page"),
+# Modules of this package that draw the built-in kinds: with the page, and with the charts where another one has them.
+_DRAWN_BY = {
+    "audit": ("audit_page", "audit_charts"),
+    "disclosure": ("disclosure_page",),
+    "table": ("table_page",),
+    "synthesis": ("synthesis_page",),
+    "verification": ("bundle_page",),
+    "challenge": ("bundle_page",),
+    "comparison": ("comparison_page",),
+    "history": ("comparison_page",),
+    "extraction": ("extraction_page",),
 }
-KINDS = Offered("miaudit.findings", Kind, BUILT_IN)
 
 
-def from_dict(content: Mapping[str, Any]) -> FindingsRecord:
-    """Make the findings that plain values of a findings.json of any kind describe.
-
-    Raises
-    ------
-    InputError
-        If their ``kind`` is none that this version knows, or they do not follow its schema.
-    """
-    name = content.get("kind", AUDIT)
-    kind = KINDS.get(name) if isinstance(name, str) else None
-    if kind is None:
-        hint = "use the version of miaudit that wrote these findings"
-        raise InputError("kind", ", ".join(KINDS), repr(name)[:40], hint)
-    return kind.findings.from_dict(content)
+def page(findings: FindingsRecord, *, files: bool = False) -> str:
+    """Write findings as one self-contained page; a page that can links to the ``files`` of its figures."""
+    draw = _modules(findings.KIND)[0].page
+    linked = {"files": True} if files and "files" in signature(draw).parameters else {}
+    return str(draw(findings.as_written(), **linked))
 
 
-def read(path: str | Path) -> FindingsRecord:
-    """Read and check a findings.json of any kind, as :meth:`miaudit.findings.kind.FindingsRecord.read`."""
-    return from_dict(parse(path))
+def charts(findings: FindingsRecord) -> dict[str, alt.LayerChart]:
+    """Draw the charts whose data are there, by name."""
+    by_name: dict[str, alt.LayerChart] = _modules(findings.KIND)[1].charts(findings.as_written())
+    return by_name
+
+
+def figures(kind: str) -> tuple[str, ...]:
+    """Return the names of every chart that a kind may have, in the order of its page."""
+    return tuple(_modules(kind)[1].NAMES)
+
+
+def _modules(kind: str) -> tuple[Any, Any]:
+    """Return the modules with the page and with the charts of a kind."""
+    own = KINDS[kind].drawing
+    names = [own] if own else [f"{__package__}.{name}" for name in _DRAWN_BY[kind]]
+    return import_module(names[0]), import_module(names[-1])
 
 
 # -- the folder of results --------------------------------------------------------------------------------------------
@@ -308,14 +269,14 @@ def _publish(
 
 def _drawings() -> tuple[str, ...]:
     """The figures that a set may have, of whatever kind the earlier one was."""
-    figures = dict.fromkeys(name for kind in KINDS.loaded().values() for name in kind.figures)
-    return tuple(f"{FIGURES}/{name}.{suffix}" for name in figures for suffix in ("svg", "png"))
+    names = dict.fromkeys(name for kind in KINDS.loaded() for name in figures(kind))
+    return tuple(f"{FIGURES}/{name}.{suffix}" for name in names for suffix in ("svg", "png"))
 
 
 def _make(findings: FindingsRecord, folder: Path) -> str:
     """Fill a folder; return why it is without figures, or nothing."""
-    undrawn, kind = "", KINDS[findings.KIND]
-    specs = {name: chart.to_dict(validate=False) for name, chart in kind.charts(findings).items()}
+    undrawn = ""
+    specs = {name: chart.to_dict(validate=False) for name, chart in charts(findings).items()}
     drawing.draw_ahead(specs.values(), pictures=True)
     try:
         for name, spec in specs.items():
@@ -326,7 +287,7 @@ def _make(findings: FindingsRecord, folder: Path) -> str:
     except drawing.DrawingError as error:
         shutil.rmtree(folder / FIGURES, ignore_errors=True)
         undrawn = str(error)
-    (folder / PAGE).write_text(kind.page(findings, files=not undrawn), encoding="utf-8")
+    (folder / PAGE).write_text(page(findings, files=not undrawn), encoding="utf-8")
     (folder / FINDINGS).write_text(findings.to_json(), encoding="utf-8")
     return undrawn
 
@@ -335,27 +296,16 @@ def _unwritable(out: Path, error: OSError) -> OutputError:
     return OutputError(one_line(f"--out {out}: cannot be written ({error.strerror or error}); choose another --out"))
 
 
-# -- what draws them --------------------------------------------------------------------------------------------------
-
-
-def _of(module: str, name: str, room: str = "report") -> Any:
-    return getattr(import_module(module if "." in module else f"miaudit.{room}.{module}"), name)
-
-
-def _page(findings: FindingsRecord) -> str:
-    return KINDS[findings.KIND].page(findings)
+# -- for the findings -------------------------------------------------------------------------------------------------
 
 
 def _cell(findings: FindingsRecord) -> str:
     from miaudit.report import audit_page
 
     if findings.KIND != AUDIT:
-        return f'<iframe srcdoc="{escape(_page(findings))}" style="width:100%;height:720px;border:0"></iframe>'
+        return f'<iframe srcdoc="{escape(page(findings))}" style="width:100%;height:720px;border:0"></iframe>'
     return audit_page.cell(findings.as_written())  # type: ignore[arg-type]
 
 
-def _charts(findings: FindingsRecord) -> Mapping[str, alt.LayerChart]:
-    return KINDS[findings.KIND].charts(findings)
-
-
-drawn_by(Drawing(_page, _cell, _charts))
+# Installed as the entry point "report" of the group miaudit.drawing, by which findings draw themselves.
+DRAWING = Drawing(page, _cell, charts)
