@@ -122,11 +122,11 @@ def edit_distances(said: ArrayLike, true: ArrayLike) -> IntArray:
     if answers.ndim != 2 or passages_.ndim != 2 or len(answers) != len(passages_):
         received = f"{answers.shape} and {passages_.shape}"
         raise InputError("said", "as many answers as passages, a row for each", received, "pass two arrays (n, tokens)")
-    found = np.zeros(len(answers), dtype=np.int64)
+    distances = np.zeros(len(answers), dtype=np.int64)
     for start in range(0, len(answers), _PAIRS):
         rows = slice(start, start + _PAIRS)
-        found[rows] = _distances(answers[rows].T, passages_[rows].T)
-    return found
+        distances[rows] = _distances(answers[rows].T, passages_[rows].T)
+    return distances
 
 
 def _distances(said: IntArray, true: IntArray) -> IntArray:

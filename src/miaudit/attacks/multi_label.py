@@ -225,5 +225,5 @@ def _over_labels(
 ) -> FloatArray:
     """Sum over labels of a signal of two classes."""
     both = np.stack([np.zeros(logits.size), logits.ravel()], axis=1)
-    found: FloatArray = function(both, labels.ravel()).reshape(logits.shape).sum(axis=1)
-    return found
+    sums: FloatArray = function(both, labels.ravel()).reshape(logits.shape).sum(axis=1)
+    return sums

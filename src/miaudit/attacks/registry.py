@@ -114,8 +114,8 @@ class Attack:
         missing = [need for need in self.needs if inputs.get(need) is None]
         if missing:
             raise InputError(missing[0], INPUTS[missing[0]], "nothing", f"{self.name} needs {', '.join(self.needs)}")
-        given = [inputs[need] for need in self.needs]
-        return self.function(*given, rng=rng) if self.random else self.function(*given)
+        values = [inputs[need] for need in self.needs]
+        return self.function(*values, rng=rng) if self.random else self.function(*values)
 
 
 class _Attacks(Offered[Attack]):
@@ -175,8 +175,8 @@ def register(
         raise InputError("function", "a function of the inputs", type(function).__name__, "it returns one score each")
     if name in _ATTACKS or name in _ELSEWHERE:
         raise InputError("name", "a new name", repr(name), "choose another, or use the attack that has it")
-    made = Attack(name, words, function, tuple(needs.split()), statistic, random, least_models, online, gaussian)
-    return _ATTACKS.setdefault(name, made)
+    attack = Attack(name, words, function, tuple(needs.split()), statistic, random, least_models, online, gaussian)
+    return _ATTACKS.setdefault(name, attack)
 
 
 def get(name: str) -> Attack:

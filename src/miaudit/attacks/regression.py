@@ -35,5 +35,5 @@ def squared_error(predictions: NDArray[Any], values: ArrayLike) -> FloatArray:
     if truth.shape != predictions.shape:
         received = f"{predictions.shape[1]} for {truth.shape[1]} values of each record"
         raise InputError("predictions", "a column for each value", received, "check what the model predicts")
-    found: FloatArray = ((predictions.astype(np.float64) - truth) ** 2).sum(axis=1)
-    return found
+    errors: FloatArray = ((predictions.astype(np.float64) - truth) ** 2).sum(axis=1)
+    return errors

@@ -167,7 +167,7 @@ def tune(shadow: ArrayLike, included: ArrayLike | None, *, grid: tuple[float, ..
     left_out = ~inside
     count = left_out.sum(axis=1)
     total = np.sum(distance, axis=1, where=left_out)
-    found = []
+    aucs = []
     for j in range(log_p.shape[1]):
         known = count - left_out[:, j] > 0
         member = inside[known, j]
@@ -175,12 +175,12 @@ def tune(shadow: ArrayLike, included: ArrayLike | None, *, grid: tuple[float, ..
             continue
         mean = (total - distance[:, j] * left_out[:, j])[known] / (count - left_out[:, j])[known]
         mean = np.clip(mean, -1.0, 0.0)  # a difference of sums may round to just above 0
-        found.append([_auc(log_p[known, j] - _log_from_distance(mean, a), member) for a in grid])
-    if not found:
+        aucs.append([_auc(log_p[known, j] - _log_from_distance(mean, a), member) for a in grid])
+    if not aucs:
         allowed = "reference models with members and non-members among these records, to tune it on"
         raise InputError("a", allowed, "none", "pass a, for example 0.3")
-    mean_auc = np.mean(found, axis=0)
-    return Tuned(grid[int(np.argmax(mean_auc))], tuple(float(v) for v in mean_auc), tuple(grid), len(found))
+    mean_auc = np.mean(aucs, axis=0)
+    return Tuned(grid[int(np.argmax(mean_auc))], tuple(float(v) for v in mean_auc), tuple(grid), len(aucs))
 
 
 def _references(

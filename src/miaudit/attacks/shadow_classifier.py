@@ -140,11 +140,11 @@ def features(outputs: ArrayLike, labels: ArrayLike) -> FloatArray:
     >>> features([[2.0, 0.0]], [0]).shape
     (1, 7)
     """
-    found = signals.member_scores(labels=labels, logits=outputs, names=signals.BUILT_IN)
+    scores = signals.member_scores(labels=labels, logits=outputs, names=signals.BUILT_IN)
     z = np.asarray(outputs, dtype=np.float64)
     top = np.sort(z, axis=1)[:, ::-1][:, : min(_LARGEST_PROBABILITIES, z.shape[1])]
     centred = top - z.mean(axis=1, keepdims=True)  # softmax does not see a common shift
-    return np.column_stack([*found.values(), centred])
+    return np.column_stack([*scores.values(), centred])
 
 
 def fit_membership(x: FloatArray, member: BoolArray, classifier: Any = None) -> Any:

@@ -426,8 +426,8 @@ def member_scores(
         raise InputError(
             "member_scores", f"arrays named {', '.join(known)}", odd, nearest(odd, known) or "leave it out"
         )
-    given = known | beside | {"text": text}
-    able = [name for name, attack in ATTACKS.items() if all(given[need] is not None for need in attack.needs)]
+    inputs = known | beside | {"text": text}
+    able = [name for name, attack in ATTACKS.items() if all(inputs[need] is not None for need in attack.needs)]
     wanted = [name for name in able if name in DEFAULT] if names is None else list(dict.fromkeys(names))
     if not wanted:
         raise InputError("attack", f"one of {', '.join(ATTACKS)}", "none", "choose one")
@@ -437,10 +437,10 @@ def member_scores(
             hint = nearest(name, ATTACKS) or "choose one"
             raise InputError("attack", f"one of {', '.join(ATTACKS)}", repr(name), hint)
         attack = ATTACKS[name]
-        missing = [need for need in attack.needs if given[need] is None]
+        missing = [need for need in attack.needs if inputs[need] is None]
         if missing:
             raise InputError("attack", f"{', '.join(missing)} for {name}", "none", f"give it, or choose {able[0]}")
-        needs = [compressed_bytes(text or ()) if need == "text" else given[need] for need in attack.needs]
+        needs = [compressed_bytes(text or ()) if need == "text" else inputs[need] for need in attack.needs]
         scores[name] = attack.function(log_p, offsets, *needs, **({"k": k} if attack.takes_k else {}))
     return scores
 

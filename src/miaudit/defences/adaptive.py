@@ -160,8 +160,8 @@ def attacks_on(kind: Kind, queries: int = 1) -> dict[str, Reading]:
 def _tried(seen: Observed, known: Mapping[str, Reading], rng: np.random.Generator) -> dict[str, float]:
     """AUC of each attack where shadow models stand in for the audited one.
 
-    As many models that learnt a record as did not are left out, drawn for each record: the number of the others on
-    each side is then the same whichever stands in, and tells nothing.
+    For each record, equally many models that learnt it and that did not are left out at random. The number of the
+    other models on each side is then the same for every stand-in, and reveals nothing.
     """
     rows = np.sort(rng.permutation(len(seen.target))[:_MOST_RECORDS])
     included, labels = seen.included[rows], seen.labels[rows]
@@ -171,13 +171,13 @@ def _tried(seen: Observed, known: Mapping[str, Reading], rng: np.random.Generato
     standing = np.concatenate([order[:, :pairs], order[:, -pairs:]], axis=1)
     others = order[:, pairs:-pairs]
     inside = np.take_along_axis(included, others, axis=1)
-    found = {}
+    aucs = {}
     for name, one in known.items():
         shadow = one.on(seen.shadow)[rows]
         own, rest = (np.take_along_axis(shadow, places[..., None], axis=1) for places in (standing, others))
         scores = one.score(own, rest, inside, labels)
-        found[name] = _auc(scores[:, :pairs].ravel(), scores[:, pairs:].ravel())
-    return found
+        aucs[name] = _auc(scores[:, :pairs].ravel(), scores[:, pairs:].ravel())
+    return aucs
 
 
 def _auc(inside: FloatArray, outside: FloatArray) -> float:

@@ -108,7 +108,7 @@ def _effect(gain: PairedDifference) -> Effect:
 
 
 def _adapts(one: MeasuredOption) -> bool:
-    """Whether the attack knew of the measure: shadow models went through it. Otherwise it only shows what it misses."""
+    """Whether the attack knew of the measure: shadow models went through it. Otherwise it shows only what it misses."""
     return one.option.adaptive and len(one.option.models.logits) > 1
 
 
@@ -155,74 +155,79 @@ def _part(
     helping = [i for i in places if judged[i].effect == "helps"]
     if not helping:
         count = "the one measure" if len(places) == 1 else f"none of the {len(places)} measures"
-        said = f"{count} compared is {'not ' if len(places) == 1 else ''}shown to help"
-        return f"{use}: {said}.", []
+        return f"{use}: {count} compared is {'not ' if len(places) == 1 else ''}shown to help.", []
     sets = comparison.measured[helping[0]].option.defence.kind == "decision-set"
     useful = [i for i in helping if _says_something(comparison.measured[i])]
     affordable = useful if sets else [i for i in useful if judged[i].price in ("none", "bearable")]
     if not affordable:
-        names = _list([comparison.measured[i].option.called for i in helping])
-        one = len(helping) == 1
-        price = f"{'is not' if one else 'none of them is'} shown to cost at most {percent(tolerance)} of accuracy"
-        wholly = all(1.0 in (comparison.measured[i].empty, comparison.measured[i].full) for i in helping)
-        empty = (
-            f"{'its' if one else 'their'} sets are {'all' if wholly else 'nearly all'} full or {'all ' * wholly}empty"
-        )
-        return f"{use}: {names} {'is' if one else 'are'} shown to help, but {empty if sets else price}.", []
-    if within is not None:
-        safe = [i for i in affordable if within[i]]
-        if not safe:
-            names = _list([comparison.measured[i].option.called for i in affordable])
-            verb = "is" if len(affordable) == 1 else "are"
-            return f"{use}: {names} {verb} shown to help, but not shown to be within the limits.", []
-        affordable = safe
-    best = _not_worse(comparison, affordable)
-    told = _list([_told(comparison, i) for i in best])
+        return f"{use}: {_unaffordable(comparison, helping, tolerance, sets=sets)}", []
+    safe = affordable if within is None else [i for i in affordable if within[i]]
+    if not safe:
+        names = _list([comparison.measured[i].option.called for i in affordable])
+        verb = "is" if len(affordable) == 1 else "are"
+        return f"{use}: {names} {verb} shown to help, but not shown to be within the limits.", []
+    best = _not_worse(comparison, safe)
+    others = [i for i in safe if i not in best]
+    return f"{use}: {_recommendation(comparison, best, others)}", [comparison.measured[i].option.name for i in best]
+
+
+def _unaffordable(comparison: DefenceComparison, helping: list[int], tolerance: float, *, sets: bool) -> str:
+    """Say why no measure that helps can be recommended: it costs too much accuracy, or its sets say nothing."""
+    names = _list([comparison.measured[i].option.called for i in helping])
+    one = len(helping) == 1
+    price = f"{'is not' if one else 'none of them is'} shown to cost at most {percent(tolerance)} of accuracy"
+    wholly = all(1.0 in (comparison.measured[i].empty, comparison.measured[i].full) for i in helping)
+    empty = f"{'its' if one else 'their'} sets are {'all' if wholly else 'nearly all'} full or {'all ' * wholly}empty"
+    return f"{names} {'is' if one else 'are'} shown to help, but {empty if sets else price}."
+
+
+def _recommendation(comparison: DefenceComparison, best: list[int], others: list[int]) -> str:
+    """Recommend the best measures, and name the others that help."""
+    described = _list([_described(comparison, i) for i in best])
     verb = "is" if len(best) == 1 else "are"
     apart = "" if len(best) == 1 else " The data do not tell these apart."
-    others = [comparison.measured[i].option.called for i in affordable if i not in best]
-    behind = f" Also shown to help, less: {_list(others)}." if others else ""
-    text = f"{use}: {told} {verb} shown to help.{apart}{behind}"
-    return text, [comparison.measured[i].option.name for i in best]
+    names = [comparison.measured[i].option.called for i in others]
+    behind = f" Also shown to help, less: {_list(names)}." if names else ""
+    return f"{described} {verb} shown to help.{apart}{behind}"
 
 
 def _says_something(one: MeasuredOption) -> bool:
-    """Whether it is no set, or sets that are neither empty nor leave next to no label out."""
+    """Whether the release is informative: no sets, or sets that are neither nearly all empty nor nearly all full."""
     size = one.option.models.classes if one.size is None or one.size.value is None else one.size.value
     most = one.option.models.classes * (1 - _NEARLY)
     return one.size is None or (one.empty < 1 - _NEARLY and size < most)
 
 
 def _not_worse(comparison: DefenceComparison, places: list[int]) -> list[int]:
-    """Those that are not shown to leave more than the one with the largest lower limit of its reduction."""
+    """Return the measures not shown to leak more than the leader, whose reduction has the largest lower limit."""
     leader = max(places, key=lambda i: comparison.reductions[i - 1].low)
-    kept = []
+    retained = []
     for i in places:
         pair = next((d for d in comparison.between if {d.first, d.second} == {i, leader}), None)
         if pair is None:
-            kept.append(i)
+            retained.append(i)
             continue
         worse_low = pair.low if pair.first == i else -pair.high  # AUC of i less the leader's
         if worse_low <= 0:
-            kept.append(i)
-    return kept
+            retained.append(i)
+    return retained
 
 
-def _told(comparison: DefenceComparison, i: int) -> str:
+def _described(comparison: DefenceComparison, i: int) -> str:
     one, gain, cost = comparison.measured[i], comparison.reductions[i - 1], comparison.costs[i - 1]
     low, high = in_points(gain.low, "down", sign=False), in_points(gain.high, "up", sign=False)
-    said = [f"takes {low} to {high} points off the AUC"]
+    parts = [f"takes {low} to {high} points off the AUC"]
     if one.coverage is not None and one.size is not None:
         held = f"{one.size.value:.2f} of {one.option.models.classes} labels in a set"
-        said.append(f"{held}, which holds the true one in {percent(_value(one))}")
+        parts.append(f"{held}, which holds the true one in {percent(_value(one))}")
     elif cost is None:
-        said.append("the label stays as it is")
+        parts.append("the label stays as it is")
     else:
-        said.append(f"accuracy changes by {in_points(-cost.high, 'down')} to {in_points(-cost.low, 'up')} points")
+        parts.append(f"accuracy changes by {in_points(-cost.high, 'down')} to {in_points(-cost.low, 'up')} points")
     if one.option.defence.randomness == "redrawn":
         times = comparison.queries
-        said.append(f"asked {times:,} times" if times > 1 else "asked once: asking again undoes part of it")
-    return f"{one.option.called} ({'; '.join(said)})"
+        parts.append(f"asked {times:,} times" if times > 1 else "asked once: asking again undoes part of it")
+    return f"{one.option.called} ({'; '.join(parts)})"
 
 
 def _value(one: MeasuredOption) -> float:
@@ -258,11 +263,11 @@ def _summary(
             f"than {percent(tolerance)} of accuracy, or may."
         )
     names = {one.option.name: one.option.called for one in comparison.measured}
-    said = _list([names[name] for name in dict.fromkeys(recommended)])
+    recommendations = _list([names[name] for name in dict.fromkeys(recommended)])
     helped = sum(one.effect == "helps" for one in judged[1:])
     return (
         f"Of {measures}, {helped} {'is' if helped == 1 else 'are'} shown to make the attack weaker ({sure} confidence "
-        f"for all together). Depending on what users need: {said}."
+        f"for all together). Depending on what users need: {recommendations}."
     )
 
 
@@ -270,7 +275,7 @@ def _rests_on(comparison: DefenceComparison, tolerance: float) -> list[str]:
     reference = comparison.measured[0]
     models, member = reference.option.models, reference.option.models.member
     shadows = len(models.logits) - 1
-    said = [
+    sentences = [
         f"One audited model: {int(member.sum()):,} members and {int((~member).sum()):,} non-members, the same for "
         "every measure, so that differences are paired. Another training of it may differ by more than these limits.",
         f"{shadows} shadow models with the records' true membership, through the same defence: an attacker with fewer "
@@ -284,34 +289,34 @@ def _rests_on(comparison: DefenceComparison, tolerance: float) -> list[str]:
         f"to {percent(tolerance)} of it may be lost.",
     ]
     if models.source == "held-out":
-        said.append(
+        sentences.append(
             f"{len(models.calibration):,} records that no model learnt were set aside for what defences learn from."
         )
     else:
-        said.append(
+        sentences.append(
             f"Defences learned from {len(models.calibration):,} of each model's own members, which is not how "
             "calibration and conformal sets are meant: their promises do not hold."
         )
     ignored = [one.option.called for one in comparison.measured[1:] if not _adapts(one)]
     if ignored:
         them = "it" if len(ignored) == 1 else "them"
-        said.append(
+        sentences.append(
             f"No shadow model went through {_list(ignored)}, so the attack knew nothing of {them}: a smaller AUC there "
             "may be its ignorance, and is not counted as help."
         )
     inverted = [one.option.called for one in comparison.measured[1:] if _is_inverted(one)]
     if inverted:
-        said.append(
+        sentences.append(
             f"The attack on {_list(inverted)} points the wrong way: its AUC is shown to be below one half. That is its "
             "mistake, and is not counted as help."
         )
     trained = [one.option.called for one in comparison.measured if one.option.group == "training"]
     if trained:
-        said.append(
+        sentences.append(
             f"Other trainings ({_list(trained)}) were done once on the same records; the limits do not hold for the "
             "chance in training."
         )
-    return said
+    return sentences
 
 
 def _list(names: list[str]) -> str:

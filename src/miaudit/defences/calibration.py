@@ -63,8 +63,8 @@ class Temperature(Measure):
             z = log_p * np.exp(-log_temperature)
             return float(np.mean(special.logsumexp(z, axis=1) - z[rows, y]))
 
-        found = optimize.minimize_scalar(loss, bounds=(np.log(_COLDEST), np.log(_HOTTEST)), method="bounded")
-        return FittedTemperature(float(np.exp(found.x)), floor)
+        minimum = optimize.minimize_scalar(loss, bounds=(np.log(_COLDEST), np.log(_HOTTEST)), method="bounded")
+        return FittedTemperature(float(np.exp(minimum.x)), floor)
 
 
 @dataclass(frozen=True)

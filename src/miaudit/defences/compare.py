@@ -280,40 +280,48 @@ def _turned(one: PairedDifference) -> PairedDifference:
 def _measured(
     option: ReleaseOption, fpr_targets: Sequence[float], confidence: float, queries: int, rng: np.random.Generator
 ) -> MeasuredOption:
-    models, member = option.models, option.models.member
+    models = option.models
     drawing, choosing, resampling = rng.spawn(3)
-    asked = queries if option.defence.randomness == "redrawn" else 1
-    single, seen = _seen(option, asked, drawing)
+    repeats = queries if option.defence.randomness == "redrawn" else 1
+    single, seen = _seen(option, repeats, drawing)
     attacked = plain(seen.kind, seen.target, seen.labels) if not seen.shadow.shape[1] else attack(seen, rng=choosing)
-    units = None if models.units is None else models.units[models.rows]
-    sample = Sample.of(Evidence(score=attacked.scores, member=member, unit=units, design="one-run"))
-    leakage = {"auc": sample.auc(confidence)}
-    leakage |= {tpr_name(fpr): sample.tpr_at_fpr(fpr, confidence) for fpr in fpr_targets}
-    leakage["advantage"] = sample.advantage(confidence)
-    outside, own_units = ~member, None if units is None else units[~member]
+    outside = ~models.member
+    units = None if models.units is None else models.units[models.rows][outside]
     values, labels = single.values[outside], seen.labels[outside]
     guess = _guess(single.kind, values, labels)
     sets = single.kind == "decision-set"
-    probabilities = single.kind in ("confidence-vector", "true-label")
-    held = values[np.arange(len(values)), labels].astype(np.float64)
     sizes = values.astype(np.float64).sum(axis=1)
     return MeasuredOption(
         option,
         attacked,
-        leakage,
+        _leakage(attacked, models, fpr_targets, confidence),
         guess,
-        _mean(guess, own_units, confidence),
-        _calibration(values, labels, confidence, resampling) if probabilities else None,
-        _mean(held, own_units, confidence) if sets else None,
-        _mean(sizes, own_units, confidence, most=models.classes) if sets else None,
+        _mean(guess, units, confidence),
+        _calibration(values, labels, confidence, resampling)
+        if single.kind in ("confidence-vector", "true-label")
+        else None,
+        _mean(values[np.arange(len(values)), labels].astype(np.float64), units, confidence) if sets else None,
+        _mean(sizes, units, confidence, most=models.classes) if sets else None,
         float((sizes == 0).mean()) if sets else 0.0,
         float((sizes == models.classes).mean()) if sets else 0.0,
-        tuple(_notes(option, seen, sizes if sets else None, asked)),
+        tuple(_notes(option, seen, sizes if sets else None, repeats)),
     )
 
 
-def _seen(option: ReleaseOption, asked: int, rng: np.random.Generator) -> tuple[Disclosed, Observed]:
-    """One answer of the audited model (a, K), and what an attacker has seen of all models after its queries."""
+def _leakage(
+    attacked: Attacked, models: Models, fpr_targets: Sequence[float], confidence: float
+) -> dict[str, Estimate]:
+    """Return the leakage of one option by metric: AUC, TPRs and advantage, with limits."""
+    units = None if models.units is None else models.units[models.rows]
+    sample = Sample.of(Evidence(score=attacked.scores, member=models.member, unit=units, design="one-run"))
+    leakage = {"auc": sample.auc(confidence)}
+    leakage |= {tpr_name(fpr): sample.tpr_at_fpr(fpr, confidence) for fpr in fpr_targets}
+    leakage["advantage"] = sample.advantage(confidence)
+    return leakage
+
+
+def _seen(option: ReleaseOption, repeats: int, rng: np.random.Generator) -> tuple[Disclosed, Observed]:
+    """Return one answer of the audited model (a, K), and what an attacker sees of all models after its queries."""
     models, rows = option.models, option.models.rows
     answers: list[NDArray[Any]] = []
     single: Disclosed | None = None
@@ -323,15 +331,15 @@ def _seen(option: ReleaseOption, asked: int, rng: np.random.Generator) -> tuple[
         fitted = option.defence.fit(
             p[learned], models.labels[learned], learnt=p[rows][models.included[m, rows]], rng=stream
         )
-        drawn = [fitted.apply(p[rows], rng=stream) for _ in range(asked)]
-        single = single or drawn[0]
-        values = averaged([one.values for one in drawn])
+        responses = [fitted.apply(p[rows], rng=stream) for _ in range(repeats)]
+        single = single or responses[0]
+        values = averaged([one.values for one in responses])
         answers.append(values if values.dtype.kind == "b" else values.astype(np.float32))
     if single is None:
         raise InputError("logits", "a model or more", "none", "the audited one comes first")
     shadow = np.stack(answers[1:], axis=1) if answers[1:] else np.empty((len(rows), 0, models.classes))
     kind: Kind = single.kind
-    seen = Observed(kind, answers[0], shadow, models.included[1:, rows].T.copy(), models.labels[rows], asked)
+    seen = Observed(kind, answers[0], shadow, models.included[1:, rows].T.copy(), models.labels[rows], repeats)
     return single, seen
 
 
@@ -365,23 +373,25 @@ def _calibration(values: NDArray[Any], labels: IndexArray, confidence: float, rn
     return Estimate(value, max(0.0, 2 * value - float(high)), max(value, 2 * value - float(low)), confidence)
 
 
-def _notes(option: ReleaseOption, seen: Observed, sizes: FloatArray | None, asked: int) -> list[str]:
-    said = []
+def _notes(option: ReleaseOption, seen: Observed, sizes: FloatArray | None, repeats: int) -> list[str]:
+    notes = []
     models, randomness = seen.shadow.shape[1], option.defence.randomness
     if randomness == "fixed":
-        said.append("Chance is drawn once for each record: asking again gives the same answer.")
+        notes.append("Chance is drawn once for each record: asking again gives the same answer.")
     elif randomness == "redrawn":
         once = "one query for each record; an attacker who asks again and averages undoes part of it"
-        often = f"{asked} queries for each record were averaged, which undoes part of it"
-        said.append(f"Chance is drawn anew with each query: {often if asked > 1 else once}.")
+        often = f"{repeats} queries for each record were averaged, which undoes part of it"
+        notes.append(f"Chance is drawn anew with each query: {often if repeats > 1 else once}.")
     if not option.adaptive:
-        said.append("The attack is not adaptive: no shadow model went through this defence. A better attack may exist.")
+        notes.append(
+            "The attack is not adaptive: no shadow model went through this defence. A better attack may exist."
+        )
     elif not models:
-        said.append("No shadow models: a plain threshold, and a lower limit of what an attacker can do.")
+        notes.append("No shadow models: a plain threshold, and a lower limit of what an attacker can do.")
     elif models < _FEW_MODELS:
-        said.append(f"{models} shadow models are few: sixteen and more make a stronger attack.")
+        notes.append(f"{models} shadow models are few: sixteen and more make a stronger attack.")
     if sizes is not None and (sizes == sizes[0]).all() and sizes[0] in (0, option.models.classes):
-        said.append(f"Every set is {'full' if sizes[0] else 'empty'}: it gives nothing away, and says nothing.")
+        notes.append(f"Every set is {'full' if sizes[0] else 'empty'}: it gives nothing away, and says nothing.")
     if option.models.source == "training" and option.defence.kind != "label":
-        said.append("What it learned came from the model's own members: coverage and calibration hold for them alone.")
-    return said
+        notes.append("What it learned came from the model's own members: coverage and calibration hold for them alone.")
+    return notes

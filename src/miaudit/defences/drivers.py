@@ -23,7 +23,7 @@ _REPLICATES = 200
 def drivers(
     released: MeasuredOption, reference: MeasuredOption, *, confidence: float = 0.95, rng: np.random.Generator
 ) -> tuple[Driver, ...]:
-    """Say of each group how well the attack on the release does in it, and what its records are like.
+    """Return for each group how well the attack on the release works in it, and what its records are like.
 
     Groups are those of the records, else their classes; the forty largest. AUCs have limits that hold for all groups
     together (Bonferroni). Calibration error, aleatoric and epistemic uncertainty are those of the outputs as they are,
@@ -41,7 +41,7 @@ def drivers(
     largest = np.sort(np.argsort(-counts, kind="stable")[:_MOST])
     sure = 1 - (1 - confidence) / len(largest)
     figures = _figures(reference, code, [int(i) for i in largest], confidence, rng)
-    found = [
+    by_group = [
         Driver(
             group=str(names[i]),
             members=int(models.member[code == i].sum()),
@@ -51,7 +51,7 @@ def drivers(
         )
         for i in largest
     ]
-    return tuple(sorted(found, key=lambda one: -1.0 if one.auc is None else one.auc.low, reverse=True))
+    return tuple(sorted(by_group, key=lambda one: -1.0 if one.auc is None else one.auc.low, reverse=True))
 
 
 def _auc(released: MeasuredOption, inside: BoolArray, confidence: float) -> Limits | None:
@@ -77,7 +77,7 @@ def _figures(
     if not len(rows):
         return {}
     shadow = np.stack([models.probabilities(m)[models.rows[rows]] for m in range(1, len(models.logits))], axis=1)
-    found = groups.pooled(
+    pooled = groups.pooled(
         shadow,
         models.included[1:, models.rows[rows]].T,
         models.labels[models.rows[rows]],
@@ -93,7 +93,7 @@ def _figures(
             "epistemic": one.epistemic,
             "assumption": one.assumption,
         }
-        for one in found
+        for one in pooled
     }
 
 

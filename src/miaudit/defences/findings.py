@@ -123,14 +123,14 @@ def predicted(
             f"and {prediction.FEWEST_RECORDS} records."
         ]
     shadow = np.stack([models.probabilities(m)[rows] for m in range(1, len(models.logits))], axis=1)
-    found = prediction.compare(
+    comparisons = prediction.compare(
         shadow, included, models.labels[rows], threshold=threshold, confidence=confidence, rng=rng
     )
-    return [one.to_dict() for one in found], []
+    return [one.to_dict() for one in comparisons], []
 
 
 def _verdict(one: MeasuredOption, policy: Policy, confidence: float, *, declared: bool) -> Verdict:
-    """Judge what one option gives away by every limit."""
+    """Judge the leakage of one option by every limit of the policy."""
     sample, models = _sample(one), one.option.models
     tail = tail_of(confidence)
     surest = surest_members(
@@ -150,12 +150,12 @@ def _verdict(one: MeasuredOption, policy: Policy, confidence: float, *, declared
         about: dict[str, Any] = {"metric": verdict.metric, "threshold": verdict.threshold, "confidence": confidence}
         verdict = verdicts.no_answer("not-testable", reason, **about, stated=policy.stated)
     above = [
-        f"{definition.label(name)} {between(name, found.low, found.high)}"
-        for name, found in one.leakage.items()
-        if found.value is not None and found.low > (definition.chance(name) or 0.0)
+        f"{definition.label(name)} {between(name, estimate.low, estimate.high)}"
+        for name, estimate in one.leakage.items()
+        if estimate.value is not None and estimate.low > (definition.chance(name) or 0.0)
     ]
-    limits = [(found.limit, found.high) for found in verdict.limits]
-    left = verdict_text.not_excluded(limits, [(name, found.high) for name, found in one.leakage.items()])
+    limits = [(one_limit.limit, one_limit.high) for one_limit in verdict.limits]
+    left = verdict_text.not_excluded(limits, [(name, estimate.high) for name, estimate in one.leakage.items()])
     verdict = verdict.beside(_proven(above, surest), left)
     return verdict if declared else verdicts.undeclared(verdict, _DECLARE)
 
@@ -190,7 +190,7 @@ def _compared(comparison: DefenceComparison, advice: Advice, verdict: Verdict, i
         randomness=one.option.defence.randomness,
         attack=one.attacked.name,
         tried=dict(one.attacked.tried),
-        leakage={name: _limits(found) for name, found in one.leakage.items()},
+        leakage={name: _limits(estimate) for name, estimate in one.leakage.items()},
         averaged_advantage=Limits((auc.value or 0.0) - 0.5, auc.low - 0.5, auc.high - 0.5),
         accuracy=_limits(one.accuracy),
         calibration_error=None if one.error is None else _limits(one.error),

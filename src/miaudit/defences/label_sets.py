@@ -116,8 +116,8 @@ class SizedSet(CoinMeasure):
             return float(special.expit((p - q) / self.temperature).sum(axis=1).mean()) - self.size
 
         low, high = _reach(self.temperature)
-        found = optimize.brentq(excess, low, high) if excess(low) > 0 > excess(high) else -math.inf
-        return Chosen(float(found), self.temperature)
+        root = optimize.brentq(excess, low, high) if excess(low) > 0 > excess(high) else -math.inf
+        return Chosen(float(root), self.temperature)
 
 
 @dataclass(frozen=True)
@@ -235,9 +235,9 @@ def sums_down(p: FloatArray, share: FloatArray) -> FloatArray:
     order = np.argsort(-p, axis=-1, kind="stable")
     down = np.take_along_axis(p, order, axis=-1)
     sums = down.cumsum(axis=-1) - down + share[..., None] * down
-    found = np.empty_like(sums)
-    np.put_along_axis(found, order, sums, axis=-1)
-    return found
+    by_label = np.empty_like(sums)
+    np.put_along_axis(by_label, order, sums, axis=-1)
+    return by_label
 
 
 def conformal_quantile(scores: FloatArray, coverage: float) -> float:

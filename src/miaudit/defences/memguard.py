@@ -135,8 +135,8 @@ class FittedMemGuard:
         p = checked(probabilities)
         flat = p.reshape(-1, p.shape[-1])
         noisy, share = self.noise(flat)
-        given = np.where((self.coins(flat) < share)[:, None], noisy, flat)
-        return Disclosed("confidence-vector", given.reshape(p.shape))
+        released = np.where((self.coins(flat) < share)[:, None], noisy, flat)
+        return Disclosed("confidence-vector", released.reshape(p.shape))
 
     def noise(self, p: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return vectors with noise (n, K), and the probabilities (n,) with which they are given out."""
@@ -151,11 +151,11 @@ class FittedMemGuard:
         return noisy, np.where(nearer, reach, 0.0)
 
     def log_odds(self, p: FloatArray) -> FloatArray:
-        """What the classifier says of vectors (n, K): log-odds of membership (n,)."""
-        found = -np.sort(-p, axis=1)
+        """Return the classifier's log-odds of membership (n,) for vectors (n, K)."""
+        activations = -np.sort(-p, axis=1)
         for i, (weights, biases) in enumerate(self.layers):
-            found = (np.maximum(found, 0.0) if i else found) @ weights.T + biases
-        return np.asarray(found[:, 0])
+            activations = (np.maximum(activations, 0.0) if i else activations) @ weights.T + biases
+        return np.asarray(activations[:, 0])
 
     def coins(self, p: FloatArray) -> FloatArray:
         """Return a number in [0, 1) for each vector (n, K): always the same one, and unknown without the key."""
@@ -180,16 +180,16 @@ class _Search:
         torch = _torch()
         from miaudit.models.devices import fixed_order  # noqa: PLC0415 - it imports torch
 
-        found = self.p.clone()
+        noisy = self.p.clone()
         with fixed_order(torch.device("cpu")):
             alive = ((torch.sigmoid(self.side) - 0.5).abs() > _UNDECIDED).nonzero()[:, 0]
             weight = self.options.distortion_weight
             while len(alive) and weight <= _LARGEST_WEIGHT * (1 + 1e-9):
                 z, done = self._round(alive, weight)
                 alive = alive[done]
-                found[alive] = torch.softmax(z[done], dim=1)
+                noisy[alive] = torch.softmax(z[done], dim=1)
                 weight *= 10
-        return np.asarray(found.numpy())
+        return np.asarray(noisy.numpy())
 
     def _round(self, rows: Tensor, weight: float) -> tuple[Tensor, Tensor]:
         """Go down the gradient with one weight of the distortion; return the logits, and which rows succeeded."""
@@ -219,12 +219,12 @@ class _Search:
         return z, done
 
     def _log_odds(self, p: Tensor) -> Tensor:
-        """What the classifier says of vectors in the order in which they came, as published: not sorted anew."""
+        """Return the classifier's log-odds for vectors in their own order, as published: they are not sorted again."""
         torch = _torch()
-        found = p
+        activations = p
         for i, (weights, biases) in enumerate(self.layers):
-            found = torch.addmm(biases, torch.relu(found) if i else found, weights.T)
-        return found[:, 0]
+            activations = torch.addmm(biases, torch.relu(activations) if i else activations, weights.T)
+        return activations[:, 0]
 
 
 def _learned(inside: FloatArray, outside: FloatArray, options: MemGuard, seed: int) -> Layers:
@@ -242,8 +242,8 @@ def _learned(inside: FloatArray, outside: FloatArray, options: MemGuard, seed: i
             layers += [torch.nn.Linear(inputs, outputs), torch.nn.ReLU()]
             torch.nn.init.xavier_uniform_(layers[-2].weight)
             torch.nn.init.zeros_(layers[-2].bias)
-        found: nn.Module = torch.nn.Sequential(*layers[:-1])
-        return found
+        classifier: nn.Module = torch.nn.Sequential(*layers[:-1])
+        return classifier
 
     config = train.TrainConfig(
         learning_rate=options.learning_rate,

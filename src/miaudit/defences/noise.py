@@ -141,10 +141,10 @@ class FittedAdversarial:
             low, high = np.where(crossed, low, middle), np.where(crossed, middle, high)
         moved = special.softmax(z + high[:, None] * direction, axis=1)
         reached = high < _LARGEST_MOVE * (1 - 1e-9)
-        kept = np.where(reached[:, None], moved, np.exp(z))
-        found = np.empty_like(kept)
-        np.put_along_axis(found, order, kept, axis=1)
-        return np.asarray(found / found.sum(axis=1, keepdims=True))
+        ordered = np.where(reached[:, None], moved, np.exp(z))
+        by_label = np.empty_like(ordered)
+        np.put_along_axis(by_label, order, ordered, axis=1)
+        return np.asarray(by_label / by_label.sum(axis=1, keepdims=True))
 
 
 def outputs_on_members(learnt: FloatArray | None) -> FloatArray:
@@ -170,11 +170,11 @@ def label_kept(changed: FloatArray, p: FloatArray) -> FloatArray:
     [[0.7, 0.3]]
     """
     before, after = p.argmax(axis=-1)[..., None], changed.argmax(axis=-1)[..., None]
-    found = changed.copy()
+    swapped = changed.copy()
     top, own = (np.take_along_axis(changed, place, axis=-1) for place in (after, before))
-    np.put_along_axis(found, after, own, axis=-1)
-    np.put_along_axis(found, before, top, axis=-1)
-    return found
+    np.put_along_axis(swapped, after, own, axis=-1)
+    np.put_along_axis(swapped, before, top, axis=-1)
+    return swapped
 
 
 def _sorted(p: FloatArray) -> FloatArray:

@@ -227,8 +227,8 @@ class LabelOnly(Stateless):
 
 def one_hot(values: FloatArray) -> BoolArray:
     """Return where the largest of (..., K) is; the first of equals."""
-    found: BoolArray = np.arange(values.shape[-1]) == values.argmax(axis=-1)[..., None]
-    return found
+    largest: BoolArray = np.arange(values.shape[-1]) == values.argmax(axis=-1)[..., None]
+    return largest
 
 
 def checked(probabilities: ArrayLike) -> FloatArray:

@@ -95,11 +95,11 @@ def make(name: str, options: Mapping[str, Any] | None = None) -> Defence:
             allowed = "true or false" if wanted is bool else "a whole number" if wanted is int else "a number"
             raise InputError(f"defences.{name}.{option}", allowed, repr(value)[:60], "correct the value")
     try:
-        made: Defence = DEFENCES[name](**(options or {}))
+        defence: Defence = DEFENCES[name](**(options or {}))
     except InputError as error:
         place = f"defences.{name}.{error.argument}"
         raise InputError(place, error.allowed, error.received, error.next_step) from error
-    return made
+    return defence
 
 
 def named(name: str, options: Mapping[str, Any] | None = None) -> str:

@@ -89,13 +89,13 @@ class SyntheticTraining(OnBase):
         values = np.asarray(x, dtype=np.float64).reshape(len(y), -1)[rows]
         table = Table(self.schema, np.column_stack([values, np.asarray(y, dtype=np.float64)[rows]]))
         rng = np.random.default_rng(seed)
-        made = synthesis.fit(table, self.graph, self.privacy, rng=rng, config=self.config).sample(len(rows), rng=rng)
-        drawn, labels = made.values[:, :-1], made.values[:, -1].astype(np.int64)
+        release = synthesis.fit(table, self.graph, self.privacy, rng=rng, config=self.config).sample(len(rows), rng=rng)
+        records, labels = release.values[:, :-1], release.values[:, -1].astype(np.int64)
         lost = sorted(set(range(len(self.schema.columns[-1].categories or (0, 1)))) - set(labels.tolist()))
         if lost:
             received = f"no synthetic record of class {', '.join(map(str, lost))}"
             raise InputError("synthetic", "records of every class", received, "more epochs, or a larger epsilon")
-        return self.base.fit(drawn, labels, np.arange(len(labels)), seed=seed)
+        return self.base.fit(records, labels, np.arange(len(labels)), seed=seed)
 
     def outputs(self, fitted: Any, x: Any) -> Float32Array:
         """As the base."""

@@ -77,7 +77,7 @@ def measure(
     rng: np.random.Generator,
     progress: Progress | None = None,
 ) -> DefenceComparison:
-    """Train what is to be trained, and measure every option. Runs the target's code.
+    """Train the models and measure every option. Runs the target's code.
 
     Parameters
     ----------
@@ -92,16 +92,16 @@ def measure(
     JobsFailedError
         If models failed; the others are kept where there is a store.
     """
-    drawn = _Drawn.of(trial, rng)
-    before = len(drawn.included) * len(_trained(trial))
+    assignment = _Assignment.of(trial, rng)
+    before = len(assignment.included) * len(_trained(trial))
     total = before + len(trial.names())
-    options = _options(trial, drawn, None if progress is None else partial(_shifted, progress, 0, total))
+    options = _options(trial, assignment, None if progress is None else partial(_shifted, progress, 0, total))
     return compare(
         options,
         fpr_targets=fpr_targets,
         confidence=confidence,
         queries=trial.queries,
-        rng=drawn.rng,
+        rng=assignment.rng,
         progress=None if progress is None else partial(_shifted, progress, before, total),
     )
 
@@ -111,33 +111,33 @@ def cost(trial: Trial, *, rng: np.random.Generator) -> dict[str, shadow.Cost]:
 
     Without a stated rate one model of each is trained for the time.
     """
-    drawn = _Drawn.of(trial, rng)
-    found = {}
+    assignment = _Assignment.of(trial, rng)
+    costs = {}
     for name, target in _trained(trial).items():
-        included = drawn.included if name != AS_IT_IS or not trial.stands else drawn.included[1:]
+        included = assignment.included if name != AS_IT_IS or not trial.stands else assignment.included[1:]
         if len(included):
             options = trial.shadows
-            found[name] = shadow.estimate(
+            costs[name] = shadow.estimate(
                 trainable(target),
                 trial.records.x,
-                drawn.y,
+                assignment.y,
                 included,
-                seed=drawn.seed,
+                seed=assignment.seed,
                 seconds_per_fit=options.seconds_per_fit,
                 store=_store(options, name),
                 executor=options.executor,
                 workers=options.workers,
                 at_once=_at_once(target, options),
             )
-    return found
+    return costs
 
 
-# -- what is drawn beforehand ----------------------------------------------------------------------------------------
+# -- what is assigned at random --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class _Drawn:
-    """What is fixed before the first training."""
+class _Assignment:
+    """Memberships, calibration records and seeds, fixed before the first training."""
 
     rows: IndexArray
     calibration: IndexArray
@@ -148,18 +148,18 @@ class _Drawn:
     rng: np.random.Generator
 
     @classmethod
-    def of(cls, trial: Trial, rng: np.random.Generator) -> _Drawn:
+    def of(cls, trial: Trial, rng: np.random.Generator) -> _Assignment:
         coins, halves, seeds, measuring = rng.spawn(4)
         y, n = _labels(trial), trial.records.n
-        given = trial.records.member
+        declared = trial.records.member
         unit = trial.records.fields.get("unit")
         # The door of evidence: lengths, types and given memberships are checked before anything is trained.
-        member = np.arange(n) % 2 == 0 if given is None else given
+        member = np.arange(n) % 2 == 0 if declared is None else declared
         whole = Evidence(score=np.zeros(n), member=member, unit=unit, design="one-run")
         _check(trial)
         calibration, rows = _set_aside(trial, whole, coins)
         several = None if whole.unit_codes is None else whole.unit_codes[rows]  # whose records go in together
-        inside = inclusion.coins(len(rows), unit=several, rng=coins) if given is None else whole.member[rows]
+        inside = inclusion.coins(len(rows), unit=several, rng=coins) if declared is None else whole.member[rows]
         included = inclusion.audited_and_shadows(n, rows, inside, trial.shadows.models, unit=several, rng=halves)
         return cls(rows, calibration, included, y, whole.unit_codes, int(seeds.integers(2**31)), measuring)
 
@@ -195,12 +195,12 @@ def _check(trial: Trial) -> None:
 
 
 def _set_aside(trial: Trial, whole: Evidence, rng: np.random.Generator) -> tuple[IndexArray, IndexArray]:
-    """Records for what defences learn, and those that are audited; no unit has records among both."""
-    n, drawn = whole.n, trial.records.member is None
+    """Return the records that defences learn from, and the audited ones; no unit has records in both."""
+    n, assigned = whole.n, trial.records.member is None
     if trial.source == "training":
         count = trial.calibration or n // _CALIBRATION_SHARE
         return np.arange(count), np.arange(n)
-    free, codes = np.ones(n, dtype=np.bool_) if drawn else ~whole.member, whole.unit_codes
+    free, codes = np.ones(n, dtype=np.bool_) if assigned else ~whole.member, whole.unit_codes
     if codes is not None:  # of a unit with a member all are audited
         free = free & (np.bincount(codes, weights=~free)[codes] == 0)
     possible = np.flatnonzero(free)
@@ -236,12 +236,12 @@ def _trained(trial: Trial) -> dict[str, Target]:
     return {AS_IT_IS: trial.target, **trial.trainings}
 
 
-def _options(trial: Trial, drawn: _Drawn, progress: Progress | None) -> list[ReleaseOption]:
-    trained, each = _trained(trial), len(drawn.included)
+def _options(trial: Trial, assignment: _Assignment, progress: Progress | None) -> list[ReleaseOption]:
+    trained, each = _trained(trial), len(assignment.included)
     models = {}
     for i, (name, target) in enumerate(trained.items()):
-        told = None if progress is None else partial(_shifted, progress, i * each, len(trained) * each)
-        models[name] = _models(trial, drawn, name, target, told)
+        report_progress = None if progress is None else partial(_shifted, progress, i * each, len(trained) * each)
+        models[name] = _models(trial, assignment, name, target, report_progress)
     base = models[AS_IT_IS]
     outside = replace(base, logits=base.logits[:1], included=base.included[:1])
     options = [ReleaseOption(AS_IT_IS, "output", base, AsItIs())]
@@ -253,28 +253,37 @@ def _options(trial: Trial, drawn: _Drawn, progress: Progress | None) -> list[Rel
     return [*options, *(ReleaseOption(name, "training", models[name], AsItIs(), name) for name in others)]
 
 
-def _models(trial: Trial, drawn: _Drawn, name: str, target: Target, progress: Progress | None) -> Models:
+def _models(trial: Trial, assignment: _Assignment, name: str, target: Target, progress: Progress | None) -> Models:
     stands = trial.stands and name == AS_IT_IS
-    included = drawn.included[1:] if stands else drawn.included
+    included = assignment.included[1:] if stands else assignment.included
     logits: list[NDArray[Any]] = [_asked(target, trial.records.x, trial.records.n)] if stands else []
     if len(included):
         options = trial.shadows
-        found = shadow.train(
+        outputs = shadow.train(
             trainable(target),
             trial.records.x,
-            drawn.y,
+            assignment.y,
             included,
-            seed=drawn.seed,
+            seed=assignment.seed,
             store=_store(options, name),
             executor=options.executor,
             workers=options.workers,
             at_once=_at_once(target, options),
             progress=None if progress is None else lambda state: progress(state.finished + state.failed, state.total),
         )
-        logits += [found.model(m) for m in range(found.models)]
+        logits += [outputs.model(m) for m in range(outputs.models)]
     group = trial.records.fields.get("group")
     groups = None if group is None else np.asarray(group)
-    return Models(logits, drawn.included, drawn.y, drawn.rows, drawn.calibration, trial.source, drawn.units, groups)
+    return Models(
+        logits,
+        assignment.included,
+        assignment.y,
+        assignment.rows,
+        assignment.calibration,
+        trial.source,
+        assignment.units,
+        groups,
+    )
 
 
 def _asked(target: Target, x: Any, n: int) -> Float32Array:

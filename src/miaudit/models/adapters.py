@@ -51,15 +51,15 @@ def base_of(
     named = read_object(folder / CONFIG).get("base_model_name_or_path") or ""
     places = [folder, folder.parent, *([beside] if beside else [])]  # of an absolute path nothing is kept of these
     wanted = [given] if given else [place / str(named) for place in places] if named else []
-    found = next((place for place in wanted if place.is_dir()), None if given else otherwise)
-    if found is None:
+    base = next((place for place in wanted if place.is_dir()), None if given else otherwise)
+    if base is None:
         received = f"{given or str(named)[:80]}, which is no local folder" if given or named else "none"
         hint = "name it, with the key base; models are never downloaded"
         raise InputError("base", f"the model that the adapter {folder.name} belongs to", received, hint)
-    if is_adapter(found):
+    if is_adapter(base):
         hint = "merge that one first: merge_and_unload() and save_pretrained of peft"
-        raise InputError("base", "a whole model", f"{found.name}, which is an adapter itself", hint)
-    return found
+        raise InputError("base", "a whole model", f"{base.name}, which is an adapter itself", hint)
+    return base
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class Adapter:
 
     @property
     def classes(self) -> int | None:
-        """How many classes the head tells apart that the adapter brings along, if it brings one."""
+        """Number of classes of the head that the adapter brings along, if it brings one."""
         own = (name for end in _HEADS for name in self.shapes if name.endswith(end))
         return next((self.shapes[name][0] for name in own), None)
 
@@ -139,9 +139,9 @@ class Adapter:
                 most = peft.get_peft_model_state_dict(model, save_embedding_layers=True)
         except Exception as error:  # whatever peft makes of weights that do not fit
             raise self._foreign(why(error)) from error
-        found = {name: tuple(value.shape) for name, value in (most | own).items()}
-        odd = sorted((own.keys() - self.shapes.keys()) | (self.shapes.keys() - found.keys()))
-        odd += [name for name, shape in self.shapes.items() if name in found and found[name] != shape]
+        shapes = {name: tuple(value.shape) for name, value in (most | own).items()}
+        odd = sorted((own.keys() - self.shapes.keys()) | (self.shapes.keys() - shapes.keys()))
+        odd += [name for name, shape in self.shapes.items() if name in shapes and shapes[name] != shape]
         if odd:
             raise self._foreign(f"{len(odd)} weights missing, unknown or of another shape: {odd[0][:80]}")
         return model
@@ -209,9 +209,9 @@ def _config_of(content: dict[str, Any]) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            made = kind(**{name: value for name, value in content.items() if name in known})
+            configuration = kind(**{name: value for name, value in content.items() if name in known})
     except Exception as error:  # whatever peft makes of values
         received = f"one that peft refuses ({why(error)})"
         raise InputError("adapter", f"a valid {CONFIG}", received, "save the adapter again") from error
-    made.inference_mode = True
-    return made
+    configuration.inference_mode = True
+    return configuration

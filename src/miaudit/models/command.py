@@ -252,8 +252,8 @@ class CommandTarget(Traits):
         InputError
             For a language model without texts to ask it about, or with an empty one.
         """
-        asked = self.asked if self.asked is None else replace(self.asked, texts=checked_texts(texts))
-        return replace(self, ids=ids, files=(*self.files, data), asked=asked, scripts=None)
+        fine_tuned = self.asked if self.asked is None else replace(self.asked, texts=checked_texts(texts))
+        return replace(self, ids=ids, files=(*self.files, data), asked=fine_tuned, scripts=None)
 
     def row_numbers(self, x: Any, rows: IndexArray) -> IntArray:
         """Return the row numbers (k,) to train on, in order, of records x (n,) that are row numbers themselves.
@@ -294,8 +294,8 @@ class CommandTarget(Traits):
 
     def outputs(self, fitted: Any, x: Any) -> Float32Array:
         """Outputs of the records with these row numbers (k,)."""
-        found: Float32Array = np.asarray(fitted)[np.asarray(x)]
-        return found
+        selected: Float32Array = np.asarray(fitted)[np.asarray(x)]
+        return selected
 
     def _attempt(
         self, numbers: IntArray, y: NDArray[Any], seed: int, scratch: Path, log: Path, attempt: int
@@ -434,10 +434,10 @@ def read_outputs(
         raise InputError(OUTPUTS_FILE, allowed, f"{values.shape[1]}", "write one for each label 0, 1, ...")
     kind = "signals" if given == "losses" else given
     try:
-        found = np.asarray(Precomputed(values, kind, OUTPUTS_FILE, labels=label_count(y)).values)
+        outputs = np.asarray(Precomputed(values, kind, OUTPUTS_FILE, labels=label_count(y)).values)
     except InputError as error:
         raise InputError(OUTPUTS_FILE, error.allowed, error.received, "mend the script") from error
-    return found.copy() if np.may_share_memory(found, values) else found  # the file may go
+    return outputs.copy() if np.may_share_memory(outputs, values) else outputs  # the file may go
 
 
 def _check_ids(out: Path, ids: NDArray[Any], *, own: bool) -> None:
@@ -451,20 +451,20 @@ def _check_ids(out: Path, ids: NDArray[Any], *, own: bool) -> None:
     plain_files.checked(path, path.name, largest)
     try:
         if path.suffix == ".npy":
-            told: Sequence[Any] = np.load(path, allow_pickle=False).ravel().tolist()
+            entries: Sequence[Any] = np.load(path, allow_pickle=False).ravel().tolist()
         else:
-            told = path.read_text(encoding="utf-8").splitlines()
+            entries = path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError, EOFError) as error:
         received = f"a file that cannot be read ({one_line(str(error))[:80]})"
         raise InputError(path.name, "one id for each record", received, "save texts or whole numbers") from error
-    said = [str(one).strip() for one in told]
+    file_ids = [str(one).strip() for one in entries]
     what = "row numbers from 0, as data.ids names no column," if own else "the ids of the data"
     allowed = f"{what} in their order"
-    if len(said) != len(known):
-        raise InputError(path.name, allowed, f"{len(said)} of {len(known)}", "give outputs of all records")
-    other = next((i for i, (a, b) in enumerate(zip(known, said, strict=True)) if a != b), None)
+    if len(file_ids) != len(known):
+        raise InputError(path.name, allowed, f"{len(file_ids)} of {len(known)}", "give outputs of all records")
+    other = next((i for i, (a, b) in enumerate(zip(known, file_ids, strict=True)) if a != b), None)
     if other is not None:
-        received = f"{said[other]!r:.40} where the data have {known[other]!r:.40}, in row {other}"
+        received = f"{file_ids[other]!r:.40} where the data have {known[other]!r:.40}, in row {other}"
         raise InputError(path.name, allowed, received, "write outputs in the order of the data")
 
 
@@ -477,8 +477,8 @@ def last_words(log: Path) -> str:
     except (OSError, InputError):
         return ""
     lines = [one_line(line) for line in text.splitlines() if line.strip() and not line.startswith("$ ")]
-    said = " | ".join(lines[-_LAST_LINES:])
-    return f": {said[-_LAST_CHARACTERS:]}" if said else ""
+    message = " | ".join(lines[-_LAST_LINES:])
+    return f": {message[-_LAST_CHARACTERS:]}" if message else ""
 
 
 def _path_with_this_python() -> dict[str, str]:

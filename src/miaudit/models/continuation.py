@@ -1,4 +1,4 @@
-"""How a causal language model goes on from the beginning of a text: its likeliest tokens, or tokens drawn from it."""
+"""Continue the beginning of a text with a causal language model: by its likeliest tokens, or by sampled tokens."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def continuations(
     top_k: int = 0,
     rng: np.random.Generator,
 ) -> IntArray:
-    """Return the tokens that a model says after each of n beginnings, all in one pass.
+    """Return the tokens that a model generates after each of n beginnings, all in one pass.
 
-    Beginnings are padded on the left, where nothing looks; what the folder asks for itself (a penalty on repetition,
-    a nucleus) is left aside.
+    Beginnings are padded on the left, and the mask hides the padding. Generation settings of the model's folder (a
+    penalty on repetition, a nucleus) are ignored.
 
     Parameters
     ----------
@@ -58,27 +58,31 @@ def continuations(
     >>> tokenizer.decode(continuations(small, [np.array(tokenizer("abc")["input_ids"])], 4, rng=rng)[0])
     'defg'
     """
-    model, device = language_model.model, language_model.model.device
-    width = max(map(len, beginnings))
+    model, width = language_model.model, max(map(len, beginnings))
     if min(map(len, beginnings)) < 1:
         raise InputError("beginnings", "a token or more each", "none", "give the model something to go on from")
+    ends = _ends(language_model)
+    options: dict[str, Any] = {"max_new_tokens": tokens, "use_cache": True}
+    options |= {"eos_token_id": ends or None, "pad_token_id": (ends or [0])[0]}
+    if samples:
+        options |= {"do_sample": True, "num_return_sequences": samples}
+        options |= {"temperature": temperature, "top_k": top_k, "top_p": 1.0}
+    inputs = _padded(beginnings, width, model.device)
+    with _alone(model, int(rng.integers(2**62))), products(tf32=False):
+        generated = model.generate(**inputs, generation_config=_settings(**options))
+    answers: IntArray = generated[:, width:].cpu().numpy().astype(np.int64)
+    answers[np.logical_or.accumulate(np.isin(answers, ends), axis=1)] = _NOTHING
+    whole = np.full((len(answers), tokens), _NOTHING)
+    whole[:, : answers.shape[1]] = answers
+    return whole.reshape(len(beginnings), samples, tokens) if samples else whole
+
+
+def _padded(beginnings: Sequence[IntArray], width: int, device: torch.device) -> dict[str, torch.Tensor]:
+    """Return the model's inputs: beginnings padded on the left to one width, and a mask of their tokens."""
     ids, mask = np.zeros((2, len(beginnings), width), dtype=np.int64)
     for i, beginning in enumerate(beginnings):
         ids[i, width - len(beginning) :], mask[i, width - len(beginning) :] = beginning, 1
-    ends = _ends(language_model)
-    how: dict[str, Any] = {"max_new_tokens": tokens, "use_cache": True}
-    how |= {"eos_token_id": ends or None, "pad_token_id": (ends or [0])[0]}
-    if samples:
-        drawn: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": 1.0}
-        how |= {"do_sample": True, "num_return_sequences": samples, **drawn}
-    given = {"input_ids": torch.from_numpy(ids).to(device), "attention_mask": torch.from_numpy(mask).to(device)}
-    with _alone(model, int(rng.integers(2**62))), products(tf32=False):
-        said = model.generate(**given, generation_config=_settings(**how))
-    found: IntArray = said[:, width:].cpu().numpy().astype(np.int64)
-    found[np.logical_or.accumulate(np.isin(found, ends), axis=1)] = _NOTHING
-    whole = np.full((len(found), tokens), _NOTHING)
-    whole[:, : found.shape[1]] = found
-    return whole.reshape(len(beginnings), samples, tokens) if samples else whole
+    return {"input_ids": torch.from_numpy(ids).to(device), "attention_mask": torch.from_numpy(mask).to(device)}
 
 
 def _ends(language_model: LanguageModel) -> list[int]:
@@ -91,7 +95,7 @@ def _ends(language_model: LanguageModel) -> list[int]:
 
 @contextlib.contextmanager
 def _alone(model: Any, seed: int) -> Iterator[None]:
-    """Draw from a seed of its own, and by no other settings than those that are given."""
+    """Generate from this seed, without the settings that the model's folder brings along."""
     settings = model.generation_config
     model.generation_config = _settings()
     devices = [model.device] if model.device.type == "cuda" else []

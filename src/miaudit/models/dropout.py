@@ -48,8 +48,8 @@ class Dropout:
 
     def __init__(self, net: nn.Module, seeds: Sequence[int], device: torch.device) -> None:
         self._net, self._device = net, device
-        found = [layer for layer in net.modules() if type(layer) in _KINDS]
-        self._layers = [layer for layer in found if isinstance(layer, nn.modules.dropout._DropoutNd) and layer.p > 0]
+        layers = [layer for layer in net.modules() if type(layer) in _KINDS]
+        self._layers = [layer for layer in layers if isinstance(layer, nn.modules.dropout._DropoutNd) and layer.p > 0]
         self._generators = [torch.Generator(device).manual_seed(seed) for seed in seeds]
         # the layer of each call of a pass, and the shape of its input without the record axis
         self._calls: list[tuple[nn.modules.dropout._DropoutNd, tuple[int, ...]]] = []
@@ -122,8 +122,8 @@ class Dropout:
 
     def _mask(self, layer: nn.modules.dropout._DropoutNd, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """Draw 0 with probability p and else 1 / (1 - p), for each channel or each number."""
-        drawn = torch.rand(_mask_shape(layer, shape), generator=generator, device=self._device)
-        return (drawn >= layer.p).float() * (1 / (1 - layer.p) if layer.p < 1 else 0.0)
+        uniform = torch.rand(_mask_shape(layer, shape), generator=generator, device=self._device)
+        return (uniform >= layer.p).float() * (1 / (1 - layer.p) if layer.p < 1 else 0.0)
 
 
 def _mask_shape(layer: nn.Module, shape: tuple[int, ...]) -> tuple[int, ...]:

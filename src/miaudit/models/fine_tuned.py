@@ -119,16 +119,16 @@ class FineTuned:
         what = (
             "" if kept is None else digest([self.identity(), digest(list(self.texts)), *lying(folder, self.reference)])
         )
-        found = None if kept is None else _read_answers(kept / ANSWERS, what)
-        if found is None:
-            found = self._asked(out)
+        answers = None if kept is None else _read_answers(kept / ANSWERS, what)
+        if answers is None:
+            answers = self._asked(out)
             if kept is not None:
-                _write_answers(kept / ANSWERS, what, found)
-        if _FIRST.setdefault(self, found.cut) != found.cut:
+                _write_answers(kept / ANSWERS, what, answers)
+        if _FIRST.setdefault(self, answers.cut) != answers.cut:
             hint = "save one tokenizer with every fit, and never train it on the rows: it would tell who is a member"
             received = "another one: the texts are cut into other tokens, or the vocabulary is of another size"
             raise InputError("{out}/model", "the tokenizer and vocabulary of the other fits", received, hint)
-        return found
+        return answers
 
     def _asked(self, out: Path) -> Said:
         from miaudit.models import language  # noqa: PLC0415 - torch is loaded only where it is used
@@ -136,12 +136,12 @@ class FineTuned:
 
         with fixed_order(device_of(self.device)):
             model = self.saved(out)
-            found = model.tokens(self.texts)[0]
+            outputs = model.tokens(self.texts)[0]
             beside: dict[str, Any] = {}
             if (other := self._of_reference()) is not None:
                 beside = {"reference_log_p": other.log_p, "reference_offsets": other.offsets}
-        scores = language.scores_of(found, self.texts, self.columns, model.name, **beside)
-        return Said(scores, digest([digest(found.tokens), digest(found.offsets), str(model.vocabulary)]))
+        scores = language.scores_of(outputs, self.texts, self.columns, model.name, **beside)
+        return Said(scores, digest([digest(outputs.tokens), digest(outputs.offsets), str(model.vocabulary)]))
 
     def _of_reference(self) -> TokenOutputs | None:
         """What the reference model says, which is asked once in a process."""
@@ -171,12 +171,12 @@ def checked_texts(texts: Any) -> list[str]:
     if texts is None:
         hint = "name it: the fine-tuned models are asked about these texts"
         raise InputError("data.text", "a column of texts, for outputs: language-model", "none", hint)
-    found = [str(one) for one in texts]
-    empty = next((row for row, one in enumerate(found) if not one.strip()), None)
+    strings = [str(one) for one in texts]
+    empty = next((row for row, one in enumerate(strings) if not one.strip()), None)
     if empty is not None:
         hint = "drop texts that are empty, here and in what the script reads"
         raise InputError("data.text", "a text with a token to score in every row", f"none in row {empty}", hint)
-    return found
+    return strings
 
 
 def _left(out: Path) -> Path:
@@ -198,11 +198,11 @@ def _left(out: Path) -> Path:
 
 
 def lying(*folders: Path | None) -> list[str]:
-    """Return the files of folders as they lie: name, size and time of the last change."""
+    """Describe the files of folders: name, size and time of the last change."""
     there = [
         (file, file.stat()) for one in folders if one is not None for file in sorted(one.iterdir()) if file.is_file()
     ]
-    return [f"{file.name} {found.st_size} {found.st_mtime_ns}" for file, found in there]
+    return [f"{file.name} {status.st_size} {status.st_mtime_ns}" for file, status in there]
 
 
 def _read_answers(path: Path, what: str) -> Said | None:

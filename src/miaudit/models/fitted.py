@@ -105,10 +105,10 @@ def ask(
         raise InputError.of_array("outputs of the model", allowed, values, "return an array (n,) or (n, columns)")
     classes = getattr(model, "classes_", None)
     named = None if classes is None or isinstance(classes, list) else labels_of(classes, "classes_")
-    told, how = outputs or _told_by(model, method), f"{method} of {_name(model)}"
-    if told == "logits" and _votes(model, values, named):
+    output_kind, how = outputs or _told_by(model, method), f"{method} of {_name(model)}"
+    if output_kind == "logits" and _votes(model, values, named):
         values, how = declared_kind.class_scores(values), f"{how}, whose one-against-one votes were counted by class"
-    kind, shaped = _read(values, y, told)
+    kind, shaped = _read(values, y, output_kind)
     return Said(kind, shaped, named, f"{kind} by {how}")
 
 
@@ -171,8 +171,8 @@ def class_numbers(y: NDArray[Any], classes: NDArray[Any] | None, columns: int) -
         known = ", ".join(map(str, classes[:8].tolist())) + (", ..." if columns > 8 else "")
         received = f"{y[unknown][0]} in {int(unknown.sum())} records, which the model never saw"
         raise InputError("labels", f"classes of the model ({known})", received, "leave these records out")
-    found: IndexArray = order[place]
-    return found
+    numbers: IndexArray = order[place]
+    return numbers
 
 
 def _pairs_hint(classes: int, columns: int) -> str:
@@ -190,8 +190,8 @@ def _method(model: Any, outputs: str | None, key: str) -> tuple[str, Callable[[A
     if isinstance(model, type):
         raise InputError("model", "a fitted model", f"the class {model.__name__}", "pass an instance that is fitted")
     for name in wanted:
-        if callable(found := getattr(model, name, None)):
-            return name, found
+        if callable(method := getattr(model, name, None)):
+            return name, method
     if hasattr(model, "state_dict") and hasattr(model, "parameters") and callable(model):
         return "a call", _network(model, key)
     if callable(model):
@@ -263,17 +263,17 @@ def _columns_of(model: Any, x: Any) -> Any:
     return x.select(list(wanted)) if hasattr(x, "select") else x[list(wanted)]
 
 
-def _array(found: Any, key: str) -> NDArray[Any]:
-    """Outputs as an array of numbers or texts, whatever held them."""
-    found = tensor_of(found, key)
-    if isinstance(found, list) and found and all(np.ndim(one) == 2 and np.shape(one)[1] == 2 for one in found):
-        return np.stack([np.asarray(one)[:, 1] for one in found], axis=1)  # scikit-learn's, of several labels
-    if hasattr(found, "detach"):
-        found = found.detach().cpu()
-        found = (found.float() if found.is_floating_point() else found).numpy()
-    if hasattr(found, "toarray"):
-        found = found.toarray()
-    array = np.asarray(found)
+def _array(outputs: Any, key: str) -> NDArray[Any]:
+    """Return outputs as an array of numbers or texts, from a tensor, a list or a sparse matrix."""
+    outputs = tensor_of(outputs, key)
+    if isinstance(outputs, list) and outputs and all(np.ndim(one) == 2 and np.shape(one)[1] == 2 for one in outputs):
+        return np.stack([np.asarray(one)[:, 1] for one in outputs], axis=1)  # scikit-learn's, of several labels
+    if hasattr(outputs, "detach"):
+        outputs = outputs.detach().cpu()
+        outputs = (outputs.float() if outputs.is_floating_point() else outputs).numpy()
+    if hasattr(outputs, "toarray"):
+        outputs = outputs.toarray()
+    array = np.asarray(outputs)
     return labels_of(array, "outputs of the model") if array.dtype.kind not in "iuf" else array
 
 

@@ -82,19 +82,21 @@ class GivenShadows:
         if ("outputs" in known) == ("signals" in known):
             received = f"{'both' if 'outputs' in known else 'neither'} in {name}, which has {', '.join(known[:12])}"
             raise InputError(_PATH, "outputs (M, n, C) or signals (M, n)", received, "save one of them")
-        found = tables.read_columns(file, [one for one in _ARRAYS if one in known], _PATH)
-        if "labels" in found:
-            found["labels"] = one_each(found["labels"])
-        views = _views(found, name)
-        member, own, rows = _checked(views[0], found, name)
+        arrays = tables.read_columns(file, [one for one in _ARRAYS if one in known], _PATH)
+        if "labels" in arrays:
+            arrays["labels"] = one_each(arrays["labels"])
+        views = _views(arrays, name)
+        member, own, rows = _checked(views[0], arrays, name)
         if "labels" not in known and labels:
             own = np.zeros((len(own), labels), dtype=np.intp)
-        kept = signal if "signals" in known else ""
-        if kept and kept not in SIGNALS and given != "signals":
-            raise InputError("shadow.signal", f"one of {', '.join(SIGNALS)}", repr(kept), nearest(kept, SIGNALS))
-        notes = _check_signals(views, kept) if kept and given != "signals" else ()
-        first, *more = (_outputs(one, member, own, given, kept, name) for one in views)
-        return cls(first, rows, kept, "labels" in known, name, tuple(more), notes)
+        kept_signal = signal if "signals" in known else ""
+        if kept_signal and kept_signal not in SIGNALS and given != "signals":
+            raise InputError(
+                "shadow.signal", f"one of {', '.join(SIGNALS)}", repr(kept_signal), nearest(kept_signal, SIGNALS)
+            )
+        notes = _check_signals(views, kept_signal) if kept_signal and given != "signals" else ()
+        first, *more = (_outputs(one, member, own, given, kept_signal, name) for one in views)
+        return cls(first, rows, kept_signal, "labels" in known, name, tuple(more), notes)
 
     @property
     def n(self) -> int:

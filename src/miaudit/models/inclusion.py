@@ -38,10 +38,10 @@ def coins(
         return coins(len(names), inclusion=inclusion, rng=rng)[codes]
     if not 0 < inclusion < 1:
         raise InputError("inclusion", "a probability in (0, 1)", str(inclusion), "0.5 is the most informative")
-    drawn = rng.random(records) < inclusion
-    if drawn.all() or not drawn.any():
+    member = rng.random(records) < inclusion
+    if member.all() or not member.any():
         raise InputError("records", "enough for members and non-members", f"{records}, all drawn alike", "use more")
-    return drawn
+    return member
 
 
 def inclusion(n: int, models: int, *, unit: ArrayLike | None = None, rng: np.random.Generator) -> BoolArray:
@@ -63,8 +63,8 @@ def inclusion(n: int, models: int, *, unit: ArrayLike | None = None, rng: np.ran
 
     Examples
     --------
-    >>> drawn = inclusion(5, 4, rng=np.random.default_rng(0))
-    >>> drawn.shape, drawn.sum(axis=0).tolist()
+    >>> included = inclusion(5, 4, rng=np.random.default_rng(0))
+    >>> included.shape, included.sum(axis=0).tolist()
     ((4, 5), [2, 2, 2, 2, 2])
     """
     if n < 1:
@@ -77,12 +77,12 @@ def inclusion(n: int, models: int, *, unit: ArrayLike | None = None, rng: np.ran
         if codes.shape != (n,):
             raise InputError("unit", f"one for each of {n} records", f"shape {codes.shape}", "pass (n,)")
         return np.ascontiguousarray(inclusion(len(names), models, rng=rng)[:, codes])
-    drawn = np.zeros((models, n), dtype=np.bool_)
+    included = np.zeros((models, n), dtype=np.bool_)
     step = max(1, _BLOCK_BYTES // (8 * models))
     for start in range(0, n, step):
         order = rng.random((models, min(step, n - start))).argsort(axis=0)
-        drawn[:, start : start + step] = order < models // 2
-    return drawn
+        included[:, start : start + step] = order < models // 2
+    return included
 
 
 def audited_and_shadows(
@@ -131,10 +131,10 @@ def with_and_without(targets: int, repeats: int, *, shared: bool, rng: np.random
     if shared:
         halves = np.tile(np.repeat([OUT, IN], repeats)[:, None], (1, targets))
         return np.asarray(rng.permuted(halves, axis=0), dtype=np.int8)
-    found = np.full((targets, repeats, 2, targets), NEITHER, dtype=np.int8)
+    assignment = np.full((targets, repeats, 2, targets), NEITHER, dtype=np.int8)
     for target in range(targets):
-        found[target, :, :, target] = (OUT, IN)
-    return found.reshape(-1, targets)
+        assignment[target, :, :, target] = (OUT, IN)
+    return assignment.reshape(-1, targets)
 
 
 def checked_included(included: ArrayLike, n: int) -> BoolArray:

@@ -63,9 +63,9 @@ class SavedLanguage(Traits):
 
     def __post_init__(self) -> None:
         how: dict[str, Any] = {"precision": self.precision, "device": self.device}
-        given = None if self.base is None else Path(self.base)
-        base = base_of(Path(self.folder), given, beside=self.beside)
-        object.__setattr__(self, "_model", text.load(self.folder, base=base or given, **how))
+        named_base = None if self.base is None else Path(self.base)
+        base = base_of(Path(self.folder), named_base, beside=self.beside)
+        object.__setattr__(self, "_model", text.load(self.folder, base=base or named_base, **how))
         if self.reference is not None:
             other = base if self.reference == BASE and base else Path(self.reference)
             own = base_of(other, beside=self.beside, otherwise=base)
@@ -84,17 +84,17 @@ class SavedLanguage(Traits):
     @property
     def notes(self) -> tuple[str, ...]:
         """On which bases adapters were put, and on which device they were asked, where that is to be said."""
-        asked = [model for model in (self._model, self._reference) if model is not None]
+        models = [model for model in (self._model, self._reference) if model is not None]
         on = [
-            f"{model.name} is an adapter; its base is {model.base.name}." for model in asked if model.base is not None
+            f"{model.name} is an adapter; its base is {model.base.name}." for model in models if model.base is not None
         ]
         return (*on, *said(self.device))
 
     @property
     def folders(self) -> tuple[Path, ...]:
         """All folders whose files decide what is answered."""
-        asked = [model for model in (self._model, self._reference) if model is not None]
-        return tuple(one for model in asked for one in (model.folder, model.base) if one is not None)
+        models = [model for model in (self._model, self._reference) if model is not None]
+        return tuple(one for model in models for one in (model.folder, model.base) if one is not None)
 
     @property
     def vocabulary(self) -> int:
@@ -114,18 +114,18 @@ class SavedLanguage(Traits):
     def tokens(self, x: Sequence[str]) -> tuple[text.TokenOutputs, text.TokenOutputs | None]:
         """Return what the model says of the tokens of texts, and the reference model, if there is one."""
         how: dict[str, Any] = {"longest": self.longest, "batch": self.batch}
-        found = text.token_log_probabilities(self._model, x, **how)
+        outputs = text.token_log_probabilities(self._model, x, **how)
         if self._reference is None:
-            return found, None
-        return found, text.token_log_probabilities(self._reference, x, moments=False, **how)
+            return outputs, None
+        return outputs, text.token_log_probabilities(self._reference, x, moments=False, **how)
 
     def explained(self, x: Sequence[str]) -> tuple[Float32Array, tuple[str, ...]]:
         """Return scores (n, columns) of texts, and sentences on what was left out."""
-        found, other = self.tokens(x)
+        outputs, other = self.tokens(x)
         beside: dict[str, Any] = {}
         if other is not None:
             beside = {"reference_log_p": other.log_p, "reference_offsets": other.offsets}
-        return scores_of(found, x, self.columns, self.name, **beside), found.notes
+        return scores_of(outputs, x, self.columns, self.name, **beside), outputs.notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,8 +176,8 @@ class SmallLanguage(Traits):
     def outputs(self, fitted: text.LanguageModel, x: Sequence[str]) -> Float32Array:
         """Scores (n, columns) of texts."""
         with fixed_order(torch.device("cpu")):
-            found = text.token_log_probabilities(fitted, x)
-        return scores_of(found, x, self.columns, self.name)
+            token_outputs = text.token_log_probabilities(fitted, x)
+        return scores_of(token_outputs, x, self.columns, self.name)
 
 
 def scores_of(

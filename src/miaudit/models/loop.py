@@ -39,6 +39,7 @@ Data = tuple[Tensor, Tensor]
 # From a step's records (M, K, ...) of M models, classes (M, K) or labels (M, K, L), weights of losses (M, K), 0 for
 # padding, and how many records each model has (M,), before the padding: to each model's loss (M,) and gradient (M, P).
 Gradient = Callable[[Tensor, Tensor, Tensor, Sequence[int]], tuple[Tensor, Tensor]]
+Batch = tuple[Tensor, Tensor, Tensor, Sequence[int]]  # these arguments of one step
 # From records (M, K, ...) to the outputs of each model in evaluation mode (M, K, C).
 Outputs = Callable[[Tensor], Tensor]
 _SMALL = (torch.uint8, torch.int8, torch.bool)
@@ -98,18 +99,13 @@ def _loop(
     rows, watch = _watched(config, data, rows, sources, weights, outputs)
     steps = np.array([config.steps(len(own)) for own in rows])
     pruned = _pruned(config, steps, weights)
-    device = data[0].device
-    rates = _rates(config, steps).to(device)
+    rates = _rates(config, steps).to(data[0].device)
     optimiser = OPTIMISERS[config.optimiser](weights.values, momentum=config.momentum, decay=config.weight_decay)
-    streams = [_stream(config, own, source) for own, source in zip(rows, sources, strict=True)]
-    generators = [torch.Generator(device).manual_seed(source.input_noise) for source in sources]
-    first_bad = torch.full((len(rows),), -1, device=device)
+    batches = _batches(config, data, rows, sources)
+    first_bad = torch.full((len(rows),), -1, device=rates.device)
     look = max(1, math.ceil(steps.max() / config.epochs))
     for step in range(int(steps.max())):
-        picked = [next(stream, own[:0]) for stream, own in zip(streams, rows, strict=True)]
-        counts = [len(own) for own in picked]
-        x, y, weight = _gather(data, picked)
-        losses, slopes = gradient(_varied(config, x, counts, sources, generators), y, weight, counts)
+        losses, slopes = gradient(*next(batches))
         bad = (first_bad < 0) & ~losses.isfinite()
         if watch is not None:
             bad &= rates[step, :, 0] > 0  # a model that has stopped can no longer fail
@@ -127,8 +123,19 @@ def _loop(
     if watch is not None:
         broken |= (first_bad < 0) & watch.never
         watch.restore()
-    found = torch.where(broken, torch.from_numpy(steps - 1).to(device), first_bad).tolist()
-    return {i: 1 + int(at) * config.epochs // int(steps[i]) for i, at in enumerate(found) if at >= 0}
+    first_bad = torch.where(broken, torch.from_numpy(steps - 1).to(rates.device), first_bad)
+    return {i: 1 + int(at) * config.epochs // int(steps[i]) for i, at in enumerate(first_bad.tolist()) if at >= 0}
+
+
+def _batches(config: TrainConfig, data: Data, rows: Sequence[IntArray], sources: Sequence[Sources]) -> Iterator[Batch]:
+    """Yield one batch per step, without end; a model that has taken all its steps gets no records."""
+    streams = [_stream(config, own, source) for own, source in zip(rows, sources, strict=True)]
+    generators = [torch.Generator(data[0].device).manual_seed(source.input_noise) for source in sources]
+    while True:
+        picked = [next(stream, own[:0]) for stream, own in zip(streams, rows, strict=True)]
+        counts = [len(own) for own in picked]
+        x, y, weight = _gather(data, picked)
+        yield _varied(config, x, counts, sources, generators), y, weight, counts
 
 
 def _rates(config: TrainConfig, steps: IntArray) -> Tensor:
@@ -157,17 +164,17 @@ def _watched(
     outputs: Outputs,
 ) -> tuple[Sequence[IntArray], BestWeights | None]:
     """Hold records out for early stopping if asked for; return training rows and what watches the losses."""
-    asked = config.early_stopping
-    if asked is None:
+    options = config.early_stopping
+    if options is None:
         return rows, None
     parts = [
-        stopping.held_out(own, share=asked.share, rng=source.held_out)
+        stopping.held_out(own, share=options.share, rng=source.held_out)
         for own, source in zip(rows, sources, strict=True)
     ]
     trained, out = [part[0] for part in parts], [part[1] for part in parts]
     ends = stopping.ends_of_epochs([len(own) for own in trained], batch=config.batch, epochs=config.epochs)
     losses = functools.partial(_held_out_losses, config, data, out, outputs)
-    return trained, BestWeights(weights, patience=asked.patience, ends=ends, losses=losses)
+    return trained, BestWeights(weights, patience=options.patience, ends=ends, losses=losses)
 
 
 def _held_out_losses(config: TrainConfig, data: Data, out: Sequence[IntArray], outputs: Outputs) -> Tensor:
@@ -183,11 +190,11 @@ def _held_out_losses(config: TrainConfig, data: Data, out: Sequence[IntArray], o
 
 def _pruned(config: TrainConfig, steps: IntArray, weights: Weights) -> Pruned | None:
     """Plan the pruning of each model, if asked for, so that its steps for fine-tuning remain."""
-    asked = config.pruning
-    if asked is None:
+    options = config.pruning
+    if options is None:
         return None
-    left = np.floor(asked.finetuning * steps + 1e-9).astype(np.int64)
-    return Pruned(weights, asked.sparsity, steps - left - 1)
+    left = np.floor(options.finetuning * steps + 1e-9).astype(np.int64)
+    return Pruned(weights, options.sparsity, steps - left - 1)
 
 
 def _gather(data: Data, picked: Sequence[IntArray]) -> tuple[Tensor, Tensor, Tensor]:
@@ -205,8 +212,8 @@ def _gather(data: Data, picked: Sequence[IntArray]) -> tuple[Tensor, Tensor, Ten
 
 def sent(values: NDArray[Any], device: torch.device) -> Tensor:
     """Bring a small array of one step to the device; to a GPU through pinned memory, so that nothing waits for it."""
-    found = torch.from_numpy(values)
-    return found if device.type == "cpu" else found.pin_memory().to(device, non_blocking=True)
+    tensor = torch.from_numpy(values)
+    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
 def _varied(
@@ -259,8 +266,10 @@ def _stacked_gradient(weights: Weights, config: TrainConfig, dropout: Dropout | 
     def gradient(x: Tensor, y: Tensor, weight: Tensor, counts: Sequence[int]) -> tuple[Tensor, Tensor]:
         masks = () if dropout is None else dropout.draw(counts)
         with _precision(config, x.device):
-            slopes, found = each(weights.views(), x, y, weight, masks)
-        return found.detach(), torch.cat([slopes[name].reshape(len(found), -1) for name in weights.parameters], dim=1)
+            slopes, model_losses = each(weights.views(), x, y, weight, masks)
+        return model_losses.detach(), torch.cat(
+            [slopes[name].reshape(len(model_losses), -1) for name in weights.parameters], dim=1
+        )
 
     return gradient
 
@@ -272,9 +281,9 @@ def _outputs(weights: Weights, config: TrainConfig, *, stacked: bool) -> Outputs
     def outputs(x: Tensor) -> Tensor:
         net.eval()
         with torch.no_grad(), _precision(config, x.device):
-            found: Tensor = (each(weights.views(), x) if stacked else net(x[0])[None]).float()
+            logits: Tensor = (each(weights.views(), x) if stacked else net(x[0])[None]).float()
         net.train()
-        return found
+        return logits
 
     return outputs
 
@@ -354,18 +363,18 @@ def checked_outputs(net: nn.Module, few: Tensor) -> Tensor:
     training = net.training
     try:
         with torch.no_grad():
-            found = net.eval()(few)
+            logits = net.eval()(few)
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         received = f"one that raises {type(error).__name__}: {str(error)[:200]}"
         allowed = f"a network for records of shape {tuple(few.shape[1:])}"
         raise InputError("factory", allowed, received, "check the sizes of its first layer") from error
     finally:
         net.train(training)
-    if not isinstance(found, Tensor) or found.ndim != 2 or len(found) != len(few):
-        received = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
+    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(few):
+        received = f"shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
         allowed = "a network whose output is logits (n, classes)"
         raise InputError("factory", allowed, f"{received} for {len(few)} records", "end with a linear layer")
-    return found
+    return logits
 
 
 def _precision(config: TrainConfig, device: torch.device) -> torch.autocast:
@@ -385,21 +394,21 @@ def as_data(
 
 def distinct(rows: ArrayLike, n: int) -> IntArray:
     """Return indices of some of n records, sorted and distinct."""
-    given = np.asarray(rows)
-    if given.dtype == np.bool_ and given.shape == (n,):
-        given = np.flatnonzero(given)
-    if given.ndim != 1 or given.dtype.kind not in "iu" or not given.size:
+    indices = np.asarray(rows)
+    if indices.dtype == np.bool_ and indices.shape == (n,):
+        indices = np.flatnonzero(indices)
+    if indices.ndim != 1 or indices.dtype.kind not in "iu" or not indices.size:
         allowed = f"indices of records, at least one, or true and false ({n},)"
-        received = f"shape {given.shape} of type {given.dtype}"
+        received = f"shape {indices.shape} of type {indices.dtype}"
         raise InputError("rows", allowed, received, "pass np.flatnonzero(included)")
-    if given.min() < 0 or given.max() >= n:
-        received = f"{given.min()} to {given.max()}"
+    if indices.min() < 0 or indices.max() >= n:
+        received = f"{indices.min()} to {indices.max()}"
         raise InputError("rows", f"indices from 0 to {n - 1}", received, "they count the rows of x")
-    found = np.unique(given).astype(np.int64)
-    if len(found) < len(given):
-        received = f"{len(given) - len(found)} of them twice"
+    unique = np.unique(indices).astype(np.int64)
+    if len(unique) < len(indices):
+        received = f"{len(indices) - len(unique)} of them twice"
         raise InputError("rows", "each record once", received, "a record that counts twice is twice as exposed")
-    return found
+    return unique
 
 
 def as_records(x: ArrayLike | Tensor, net: nn.Module) -> Tensor:

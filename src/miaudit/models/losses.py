@@ -103,10 +103,10 @@ class RecordLoss:
         if self.name == "binary_cross_entropy" and not np.isin(values, (0, 1)).all():
             hint = "set loss: cross_entropy for classes, squared_error for numbers"
             raise InputError("y", "0 and 1 in every column, for binary_cross_entropy", "others", hint)
-        found = torch.from_numpy(values.astype(np.float32))
-        if not bool(found.isfinite().all()):
+        columns = torch.from_numpy(values.astype(np.float32))
+        if not bool(columns.isfinite().all()):
             raise InputError("y", "finite numbers", "NaN or infinite ones", "drop these records, or scale the values")
-        return found
+        return columns
 
     def check_width(self, width: int, y: Tensor) -> None:
         """Refuse a network with fewer outputs than classes, or others than labels.

@@ -59,13 +59,13 @@ class ModelFolder(NamedTuple):
             received = f"{folder}, which is none"
             raise InputError("model", "a local folder", received, "models are never downloaded: save one")
         check_choice("precision", precision, get_args(Precision), "float32 is the default")
-        found = adapters.base_of(folder, None if base is None else Path(base))
-        if base is not None and found is None:
+        base_folder = adapters.base_of(folder, None if base is None else Path(base))
+        if base is not None and base_folder is None:
             hint = "leave base out, or name the adapter's folder"
             raise InputError("base", f"none, without {adapters.CONFIG} in {folder.name}", str(base), hint)
-        root = folder if found is None else found
+        root = folder if base_folder is None else base_folder
         _check_folder(root)
-        adapter = None if found is None else adapters.Adapter.read(folder, task)
+        adapter = None if base_folder is None else adapters.Adapter.read(folder, task)
         model = _weights(root, task, adapter, precision)
         if adapter is not None:
             _check_code(folder)
@@ -75,7 +75,7 @@ class ModelFolder(NamedTuple):
         tokenizer = _tokenizer(folder if own else root, root, task)
         if adapter is not None and own:
             _check_tokens(tokenizer, model, folder)
-        return cls(folder, model.to(place).eval(), tokenizer, found)
+        return cls(folder, model.to(place).eval(), tokenizer, base_folder)
 
 
 def longest(model: Any, tokenizer: Any) -> int | None:
@@ -155,10 +155,12 @@ def _weights(root: Path, task: Task, adapter: adapters.Adapter | None, precision
             )
     except Exception as error:  # whatever the libraries make of a damaged or foreign folder
         raise _unreadable(root, task, error) from error
-    model, found = loaded
-    odd = {str(key[0] if isinstance(key, tuple) else key) for kind in _ODD for key in found[kind]} - supplied
+    model, loading_info = loaded
+    odd = {str(key[0] if isinstance(key, tuple) else key) for kind in _ODD for key in loading_info[kind]} - supplied
     if supplied:  # the base may have been trained for something else, with a head of its own
-        odd = {key for key in odd if key not in found["unexpected_keys"] or key.startswith(model.base_model_prefix)}
+        odd = {
+            key for key in odd if key not in loading_info["unexpected_keys"] or key.startswith(model.base_model_prefix)
+        }
     if odd:
         received = f"{len(odd)} missing, unknown or of another shape ({min(odd)[:60]})"
         raise InputError("weights", "those of config.json's architecture", received, "check that the files belong")

@@ -104,7 +104,7 @@ class OnnxTarget(Traits):
         return self.explained(x)[0]
 
     def explained(self, x: Any) -> tuple[Float32Array, tuple[str, ...]]:
-        """Outputs, and what they were taken to be where nobody said."""
+        """Return outputs, and a note on the kind that was assumed if none was declared."""
         parts = [self._matrix(self._asked(feed)) for feed in self._blocks(x)]
         values = np.concatenate(parts)[: len(x)] if parts else np.empty((0, 1))
         checked = checked_outputs(values, len(x), self.name)  # before a floor could hide what is not finite
@@ -115,15 +115,15 @@ class OnnxTarget(Traits):
         if self.given is not None:
             return self._logits(values, self.given), ()
         inside = ((values >= 0) & (values <= 1)).all() if self.labels else adds_up(values).all()
-        given: OnnxGiven = "probabilities" if inside else "logits"
-        return self._logits(values, given), (f"Output {self.output} was taken to be {given}, by its numbers.",)
+        kind: OnnxGiven = "probabilities" if inside else "logits"
+        return self._logits(values, kind), (f"Output {self.output} was taken to be {kind}, by its numbers.",)
 
-    def _logits(self, values: NDArray[Any], given: OnnxGiven) -> Float32Array:
+    def _logits(self, values: NDArray[Any], kind: OnnxGiven) -> Float32Array:
         values = values.astype(np.float64)
         if values.shape[1] == 1 and not self.labels:
-            values = np.hstack([1 - values, values] if given == "probabilities" else [-values / 2, values / 2])
-        found = logits_of(values, self.labels, self.name) if given == "probabilities" else values
-        return checked_outputs(found, len(values), self.name)
+            values = np.hstack([1 - values, values] if kind == "probabilities" else [-values / 2, values / 2])
+        logits = logits_of(values, self.labels, self.name) if kind == "probabilities" else values
+        return checked_outputs(logits, len(values), self.name)
 
     @property
     def _tensor(self) -> bool:
@@ -137,18 +137,18 @@ class OnnxTarget(Traits):
             allowed, hint = "a model that answers for these records", "compare data.x with what it was exported for"
             raise InputError(self.name, allowed, received, hint) from error
 
-    def _matrix(self, found: Any) -> NDArray[Any]:
+    def _matrix(self, outputs: Any) -> NDArray[Any]:
         """Outputs of a block (k, C), also of dictionaries from classes to probabilities."""
-        if isinstance(found, list) and found and isinstance(found[0], np.ndarray):
-            found = np.stack(found)
-        if isinstance(found, list):
-            classes = list(found[0])
+        if isinstance(outputs, list) and outputs and isinstance(outputs[0], np.ndarray):
+            outputs = np.stack(outputs)
+        if isinstance(outputs, list):
+            classes = list(outputs[0])
             numbered = all(isinstance(one, int) and one >= 0 for one in classes)
-            full = np.zeros((len(found), 1 + max(classes) if numbered else len(classes)))
-            for row, one in zip(full, found, strict=True):
+            full = np.zeros((len(outputs), 1 + max(classes) if numbered else len(classes)))
+            for row, one in zip(full, outputs, strict=True):
                 row[classes if numbered else slice(None)] = [one[name] for name in classes]
             return full
-        values = np.asarray(found)
+        values = np.asarray(outputs)
         if self.labels and values.ndim == 3 and values.shape[2] == 2:
             check_label_columns(len(values), self.labels, self.name)
             return values[:, :, 1].T  # of each label the pair without it and with it
@@ -205,7 +205,7 @@ def _digest(path: Path) -> str:
     """SHA-256 of a file and of the files of weights that it names; refuses those outside its folder."""
     content, folder = path.read_bytes(), path.parent.resolve()
     total = hashlib.sha256(content)
-    names = {content[found.end() : found.end() + found.group(1)[0]] for found in _LOCATION.finditer(content)}
+    names = {content[match.end() : match.end() + match.group(1)[0]] for match in _LOCATION.finditer(content)}
     for name in sorted(one.decode("utf-8", "replace") for one in names):
         other = (folder / name).resolve()
         if not other.is_relative_to(folder):
@@ -267,11 +267,11 @@ def _typed(wanted: Any, column: Any, name: str) -> NDArray[Any]:
         received = "texts, dates or missing values"
         raise InputError(name, f"numbers, for the input {wanted.name}", received, "convert the column first")
     finite = values.dtype.kind != "f" or np.dtype(kind).kind == "f" or np.isfinite(values).all()
-    found = values.astype(kind) if finite else values
-    if not finite or (np.dtype(kind).kind in "iub" and not np.array_equal(found, values)):
+    converted = values.astype(kind) if finite else values
+    if not finite or (np.dtype(kind).kind in "iub" and not np.array_equal(converted, values)):
         allowed = f"whole numbers of {kind}, for the input {wanted.name}"
         raise InputError(name, allowed, "others", "export the model for floats")
-    return found
+    return converted
 
 
 def _shaped(wanted: Any, values: NDArray[Any]) -> NDArray[Any]:

@@ -26,8 +26,8 @@ def adds_up(values: NDArray[Any]) -> BoolArray:
     [True, True, False, False]
     """
     inside = ((values >= -_TOLERANCE) & (values <= 1 + _TOLERANCE)).all(axis=1)
-    found: BoolArray = inside & (abs(values.sum(axis=1, dtype=np.float64) - 1) <= _TOLERANCE)
-    return found
+    valid: BoolArray = inside & (abs(values.sum(axis=1, dtype=np.float64) - 1) <= _TOLERANCE)
+    return valid
 
 
 def checked_outputs(values: ArrayLike, n: int, name: str) -> Float32Array:

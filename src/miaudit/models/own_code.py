@@ -49,10 +49,10 @@ def load_factory(where: str) -> Callable[..., Any]:
     if not hasattr(module, name):
         hint = nearest(name, dir(module)) or "check the spelling"
         raise InputError("factory", f"a function of {module_name}", f"{name}, which is not there", hint)
-    found = getattr(module, name)
-    if not callable(found):
-        raise InputError("factory", "a function", f"{where}, a {type(found).__name__}", "name a function")
-    return found  # type: ignore[no-any-return]
+    function = getattr(module, name)
+    if not callable(function):
+        raise InputError("factory", "a function", f"{where}, a {type(function).__name__}", "name a function")
+    return function  # type: ignore[no-any-return]
 
 
 def made_of(function: Callable[..., Any], where: str, options: Mapping[str, Any], argument: str) -> Any:

@@ -76,8 +76,8 @@ class OwnTarget(Traits):
         if kind not in get_args(Kind):
             hint = nearest(str(kind), get_args(Kind)) or "logits is the default"
             raise InputError(f"{_KEY}: kind", f"one of {', '.join(get_args(Kind))}", repr(kind), hint)
-        found: Kind = kind
-        return found
+        checked: Kind = kind
+        return checked
 
     def identity(self) -> str:
         """The class with its source file, its options, further files, and what the object itself says decides a fit."""
@@ -162,8 +162,8 @@ class OwnTarget(Traits):
 
     def explained(self, x: Any) -> tuple[Float32Array, tuple[str, ...]]:
         """As of :meth:`Traits.explained`."""
-        found, said = self._run(traits_of(self.model).explained, x)
-        return self._checked(found, x), said
+        outputs, notes = self._run(traits_of(self.model).explained, x)
+        return self._checked(outputs, x), notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,14 +216,16 @@ def of_class(
         hint = f"write {where.replace('.py:', ':', 1)}: the module beside the configuration file"
         raise InputError(_KEY, "package.module:Class", repr(where), hint)
     try:
-        found = load_factory(where)
+        factory = load_factory(where)
     except InputError as error:
         raise InputError(_KEY, error.allowed, error.received, error.next_step) from error
-    model = made_of(found, where, options, _KEY)
+    model = made_of(factory, where, options, _KEY)
     _check_methods(model, where)
     kinds = {"fit_many": OwnTrainableTogether, "fit": OwnTrainable}
-    made = next((kind for name, kind in kinds.items() if hasattr(model, name) and hasattr(model, "fit")), OwnTarget)
-    target = made(model, where, dict(options), called, ScriptFiles.of(folder, files) if files else None)
+    target_class = next(
+        (kind for name, kind in kinds.items() if hasattr(model, name) and hasattr(model, "fit")), OwnTarget
+    )
+    target = target_class(model, where, dict(options), called, ScriptFiles.of(folder, files) if files else None)
     _ = target.kind  # refuses one that nobody knows
     return target
 

@@ -133,14 +133,14 @@ class ClippedSum:
 
     def _parts(self, slopes: tuple[Tensor, ...], kept: Tensor | None = None) -> dict[str, Part]:
         """Return the part of each parameter, with gradients of 0 for records that are not kept (B,)."""
-        found: dict[str, Part] = {}
+        by_parameter: dict[str, Part] = {}
         for (name, (layer, wanted)), slope in zip(self._layers.items(), slopes, strict=True):
             a, g = self._seen[name][0], slope.float()
             if kept is not None:
                 a, g = (torch.where(kept.view(-1, *[1] * (t.ndim - 1)), t, 0) for t in (a, g))
             parts = _RULES[type(layer)](layer, a, g)
-            found |= {f"{name}.{own}" if name else own: make() for own, make in parts.items() if own in wanted}
-        return found
+            by_parameter |= {f"{name}.{own}" if name else own: make() for own, make in parts.items() if own in wanted}
+        return by_parameter
 
     def _keep(self, name: str) -> Callable[[nn.Module, tuple[Any, ...], Tensor], None]:
         def hook(_: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -209,7 +209,7 @@ def check_records_stay_apart(net: nn.Module, x: Tensor) -> None:
 
 def _layers(net: nn.Module) -> dict[str, tuple[nn.Module, frozenset[str]]]:
     """Return the layers with parameters to train, by name, and the names of these parameters."""
-    found: dict[str, tuple[nn.Module, frozenset[str]]] = {}
+    layers: dict[str, tuple[nn.Module, frozenset[str]]] = {}
     owners: dict[int, str] = {}
     for name, layer in net.named_modules():
         if isinstance(layer, _NORMALISATION):
@@ -228,10 +228,10 @@ def _layers(net: nn.Module) -> dict[str, tuple[nn.Module, frozenset[str]]]:
             owners[id(p)] = name
         if isinstance(layer, nn.Embedding) and (layer.max_norm is not None or layer.scale_grad_by_freq):
             raise _refused(name, layer, "has max_norm or scale_grad_by_freq", "leave both out: they mix the records")
-        found[name] = (layer, frozenset(own))
-    if not found:
+        layers[name] = (layer, frozenset(own))
+    if not layers:
         raise InputError("factory", "a network with parameters to train", "one without", "unfreeze a layer")
-    return found
+    return layers
 
 
 def _norms(parts: Mapping[str, Part]) -> Tensor:

@@ -69,7 +69,7 @@ def of_arguments(arguments: Iterable[str], folder: Path) -> list[str]:
     >>> of_arguments(["python", "no-such-script.py"], Path())
     []
     """
-    found: list[str] = []
+    files: list[str] = []
     before = ""
     for word in _words(arguments):
         candidates = [word, word.partition("=")[2]]
@@ -79,8 +79,8 @@ def of_arguments(arguments: Iterable[str], folder: Path) -> list[str]:
         before = word
         for name in candidates:
             if name and "{" not in name and (inside := _inside(folder, name)):
-                found.append(inside)
-    return list(dict.fromkeys(found))
+                files.append(inside)
+    return list(dict.fromkeys(files))
 
 
 def below(path: Path, folder: Path) -> str:
@@ -134,5 +134,5 @@ def _below(folder: Path, name: str) -> Iterator[str]:
 
 
 def _stat(path: Path) -> Seen:
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns

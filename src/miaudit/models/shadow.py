@@ -143,22 +143,46 @@ def train(
     (4, (40, 2), (40, 4))
     """
     target, where = placed(target, execution.chosen(executor, workers))
-    logs, threads = None if store is None else Path(store).absolute(), where.each.threads
-    plan = Fits(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps, own, logs, threads, times)
-    seeds = plan.seeds()
+    plan = Fits(
+        target,
+        x,
+        y,
+        included,
+        seed,
+        signal,
+        tuple(views),
+        at_once,
+        keep,
+        swaps,
+        own,
+        logs=None if store is None else Path(store).absolute(),
+        threads=where.each.threads,
+        times=times,
+    )
     with nullcontext() if store is None else Store.alone(store, plan.decides(), _NAME, plan.columns()) as place:
-        kept = resumable.finish(
-            _fit_group,
-            plan,
-            list(enumerate(seeds)),
-            place=None if place is None else _Enough(place, plan),
-            what="shadow models" if swaps is None else "models with a record replaced",
-            failure=lambda m, problem: FailedModel(m, seeds[m], problem),
-            at_once=plan.at_once,
-            executor=where,
-            progress=progress,
-        )
-    return _gathered(plan, kept, "" if place is None else place.fingerprint)
+        outputs = _finished(plan, place, where, progress)
+    return _gathered(plan, outputs, "" if place is None else place.fingerprint)
+
+
+def _finished(
+    plan: Fits,
+    place: Store | None,
+    where: execution.Local | execution.Ray,
+    progress: Callable[[resumable.Progress], None] | None,
+) -> dict[int, Path | Float32Array]:
+    """Train the models that are missing, and return the outputs of all models by number."""
+    seeds = plan.seeds()
+    return resumable.finish(
+        _fit_group,
+        plan,
+        list(enumerate(seeds)),
+        place=None if place is None else _Enough(place, plan),
+        what="shadow models" if plan.swaps is None else "models with a record replaced",
+        failure=lambda m, problem: FailedModel(m, seeds[m], problem),
+        at_once=plan.at_once,
+        executor=where,
+        progress=progress,
+    )
 
 
 def placed(target: Any, where: execution.Local | execution.Ray) -> tuple[Any, execution.Local | execution.Ray]:
@@ -173,10 +197,10 @@ def placed(target: Any, where: execution.Local | execution.Ray) -> tuple[Any, ex
         return target, where
     if where.each.gpus is None and target.gpus is not None:
         where = replace(where, each=replace(where.each, gpus=target.gpus))
-    found = target.placed(where.each.gpus, cluster=isinstance(where, execution.Ray))
-    if isinstance(where, execution.Local) and ":" in found.device:  # all fits on that one
+    placed_target = target.placed(where.each.gpus, cluster=isinstance(where, execution.Ray))
+    if isinstance(where, execution.Local) and ":" in placed_target.device:  # all fits on that one
         where = replace(where, deals=False)
-    return found, where
+    return placed_target, where
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,23 +242,23 @@ class Fits:
             received = f"{self.at_once} of {target.name}"
             raise InputError("at_once", "1, or more where the target has fit_many", received, "1 is the default")
         self._check_signal()
-        found: dict[str, Any] = {"y": labels, "included": checked_included(self.included, n)}
-        found |= {"seed": int(self.seed), "at_once": int(self.at_once)}
-        found |= self._parts(n, len(found["included"]))
+        checked: dict[str, Any] = {"y": labels, "included": checked_included(self.included, n)}
+        checked |= {"seed": int(self.seed), "at_once": int(self.at_once)}
+        checked |= self._parts(n, len(checked["included"]))
         if self.swaps is not None:
             pairs = np.asarray(self.swaps)
-            fit = pairs.shape == (len(found["included"]), 2) and pairs.dtype.kind in "iu"
+            fit = pairs.shape == (len(checked["included"]), 2) and pairs.dtype.kind in "iu"
             if not fit or pairs.min() < 0 or pairs.max() >= n or self.at_once > 1:
                 allowed = f"two row numbers from 0 to {n - 1} for each model, trained one at a time"
                 raise InputError.of_array("swaps", allowed, pairs, "leave it out, or set at_once=1")
-            found["swaps"] = pairs.astype(np.intp)
+            checked["swaps"] = pairs.astype(np.intp)
         if self.times is not None:
             often = np.asarray(self.times)
             if often.shape != (n,) or often.dtype.kind not in "iu" or (often < 1).any() or self.at_once > 1:
                 allowed = f"a whole number from 1 for each of {n:,} records, of models trained one at a time"
                 raise InputError.of_array("times", allowed, often, "leave it out, or set at_once=1")
-            found["times"] = often.astype(np.intp)
-        for name, value in found.items():
+            checked["times"] = often.astype(np.intp)
+        for name, value in checked.items():
             object.__setattr__(self, name, value)
 
     def _check_signal(self) -> None:
@@ -244,22 +268,22 @@ class Fits:
             raise InputError("signal", "signals of a classifier", self.target.kind, "keep its outputs, which are few")
 
     def _parts(self, n: int, models: int) -> dict[str, Any]:
-        """The records that models are asked about, and the places among them of those that each keeps, checked."""
-        found: dict[str, Any] = {}
+        """Check the rows whose outputs are kept, and the places among them that each model keeps."""
+        checked: dict[str, Any] = {}
         if self.keep is not None:
             rows = np.asarray(self.keep)
             if rows.ndim != 1 or rows.dtype.kind not in "iu" or not rows.size or rows.min() < 0 or rows.max() >= n:
                 allowed = f"row numbers (k,) from 0 to {n - 1}"
                 raise InputError.of_array("keep", allowed, rows, "leave it out to keep all")
-            found["keep"] = rows.astype(np.intp)
+            checked["keep"] = rows.astype(np.intp)
         if self.own is not None:
-            places, asked = np.asarray(self.own), len(found.get("keep", range(n)))
+            places, count = np.asarray(self.own), len(checked.get("keep", range(n)))
             fit = places.ndim == 2 and len(places) == models and places.dtype.kind in "iu" and places.size > 0
-            if not fit or places.min() < 0 or places.max() >= asked:
-                allowed = f"places from 0 to {asked - 1}, as many for each of {models} models"
+            if not fit or places.min() < 0 or places.max() >= count:
+                allowed = f"places from 0 to {count - 1}, as many for each of {models} models"
                 raise InputError.of_array("own", allowed, places, "leave it out to keep all")
-            found["own"] = places.astype(np.intp)
-        return found
+            checked["own"] = places.astype(np.intp)
+        return checked
 
     @property
     def models(self) -> int:
@@ -302,7 +326,7 @@ class Fits:
         Threads, where there are more: sums are then taken in another order and have other last digits. The kind of
         device, where it is no CPU: its results are not those of the CPU, and ``auto`` would not say which it was.
         """
-        kept = "outputs" if self.signal is None else self.signal
+        signal = "outputs" if self.signal is None else self.signal
         device = traits_of(self.target).device.partition(":")[0]
         return {
             "records": digest(self.x),
@@ -310,7 +334,7 @@ class Fits:
             "target": digest(self.target.identity()),
             "inclusion": digest(self.included),
             "seed": str(self.seed),
-            "signal": str(kept) if isinstance(kept, str | Signals) else described_function(kept),
+            "signal": str(signal) if isinstance(signal, str | Signals) else described_function(signal),
             "views": digest([described_function(view) for view in self.views] or "none"),
             "at_once": str(self.at_once),
             **({} if self.threads == 1 else {"threads": str(self.threads)}),
@@ -332,8 +356,8 @@ def _checked_labels(y: ArrayLike, n: int, kind: str) -> NDArray[Any]:
     return multi_label.checked_labels(labels, "y") if kind == "multi-label" else labels
 
 
-def _gathered(plan: Fits, kept: dict[int, Path | Float32Array], fingerprint: str) -> ShadowOutputs:
-    sources = tuple(kept[m] if plan.own is None else _own(plan, m, kept[m]) for m in range(plan.models))
+def _gathered(plan: Fits, outputs: dict[int, Path | Float32Array], fingerprint: str) -> ShadowOutputs:
+    sources = tuple(outputs[m] if plan.own is None else _own(plan, m, outputs[m]) for m in range(plan.models))
     shapes = [outputs_of(source).shape for source in sources]
     several = plan.signal if isinstance(plan.signal, Signals) else None
     usual = shapes[0 if several is None else -1]
@@ -350,14 +374,14 @@ def _gathered(plan: Fits, kept: dict[int, Path | Float32Array], fingerprint: str
 
 
 def _own(plan: Fits, m: int, source: Path | Float32Array) -> Path | Float32Array:
-    """What a model keeps of its own, where it may have kept all."""
+    """Return a model's outputs on its own records, where it may have kept those on all records."""
     values = outputs_of(source)
     return source if len(values) == plan.own.shape[1] else np.ascontiguousarray(values[plan.own[m]])
 
 
 @dataclass(frozen=True)
 class _Enough:
-    """A store of models, of which those count that kept all records that are asked for."""
+    """A store in which a model counts as finished only if it kept outputs on all requested records."""
 
     store: Store
     plan: Fits
@@ -405,13 +429,13 @@ def _prepared(plan: Fits) -> Any:
 
 
 def _kept_outputs(plan: Fits, m: int, fitted: Any) -> Float32Array:
-    asked, y = plan.x if plan.views else _prepared(plan), plan.y
+    inputs, y = plan.x if plan.views else _prepared(plan), plan.y
     if plan.keep is not None:
-        asked, y = frames.taken(asked, plan.keep), y[plan.keep]
-    views = [asked] if not plan.views else [view(asked) for view in plan.views]
-    found = []
+        inputs, y = frames.taken(inputs, plan.keep), y[plan.keep]
+    views = [inputs] if not plan.views else [view(inputs) for view in plan.views]
+    by_view = []
     for records in views:
-        values = checked_outputs(plan.target.outputs(fitted, records), len(asked), plan.target.name)
+        values = checked_outputs(plan.target.outputs(fitted, records), len(inputs), plan.target.name)
         check_kind(plan.target.kind, values, plan.target.name)
         if plan.target.kind == "logits" and (most := class_count(plan.y)) > values.shape[1]:
             received = f"{values.shape[1]} columns for labels up to {most - 1}"
@@ -422,9 +446,9 @@ def _kept_outputs(plan: Fits, m: int, fitted: Any) -> Float32Array:
             values = plan.signal.of(values, y, m)
         elif plan.signal is not None:
             values = signal_of(values, y, plan.signal, plan.target.kind)
-        found.append(values)
-    kept = np.stack(found, axis=1) if plan.views else found[0]
-    return kept if plan.own is None else kept[plan.own[m]]
+        by_view.append(values)
+    outputs = np.stack(by_view, axis=1) if plan.views else by_view[0]
+    return outputs if plan.own is None else outputs[plan.own[m]]
 
 
 # -- what it will cost -----------------------------------------------------------------------------------------------
@@ -432,7 +456,7 @@ def _kept_outputs(plan: Fits, m: int, fitted: Any) -> Float32Array:
 
 @dataclass(frozen=True)
 class Cost:
-    """What shadow models will take: fits still to do, seconds of one, hours in all, bytes on disk, and how we know."""
+    """What shadow models will take: fits to do, seconds per fit, hours in all, bytes on disk, and how this is known."""
 
     fits: int
     reused: int
@@ -497,43 +521,67 @@ def estimate(
     64 fits, 4.8 minutes, 0.5 MB on disk; at the stated 9 seconds a fit and 2 at a time
     """
     target, where = placed(target, execution.chosen(executor, workers))
-    workers, threads = where.workers, where.each.threads
-    plan = Fits(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps, own, None, threads, times)
+    plan = Fits(
+        target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps, own, None, where.each.threads, times
+    )
+    done = _reused(plan, store)
+    if len(done) == plan.models:
+        return Cost(0, len(done), 0.0, 0.0, 0, "all are there from before")
+    if seconds_per_fit is None:
+        return _cost(plan, done, _timed(plan, where), where.workers)
+    return _cost(plan, done, _stated(plan, seconds_per_fit, columns, where.workers), where.workers)
+
+
+@dataclass(frozen=True)
+class _Rate:
+    """What one fit takes: seconds, bytes on disk, and how this is known."""
+
+    seconds: float
+    bytes_each: int
+    how: str
+
+
+def _reused(plan: Fits, store: str | Path | None) -> set[int]:
+    """Return the numbers of the models that a store holds already."""
     place = None if store is None else Store.found(store, plan.decides(), _NAME, plan.columns())
-    done = {} if place is None else _Enough(place, plan).finished(plan.models)
-    reused = len(done)
-    fits = plan.models - reused
-    if not fits:
-        return Cost(0, reused, 0.0, 0.0, 0, "all are there from before")
-    if seconds_per_fit is not None:
-        if not (np.isfinite(seconds_per_fit) and seconds_per_fit >= 0):
-            raise InputError("seconds_per_fit", "0 or more", str(seconds_per_fit), "leave it out to time one fit")
-        width = 1 if signal is not None else columns or _columns(plan)
-        records = next((part.shape[-1] for part in (plan.own, plan.keep) if part is not None), len(x))
-        seconds, bytes_each = float(seconds_per_fit), 4 * records * width * max(1, len(plan.views))
-        how = f"at the stated {duration(seconds)} a fit and {workers} at a time"
-    else:
-        group = batches(plan.models, at_once)[0]
-        seeds, begin = plan.seeds(), time.perf_counter()
-        here: execution.Local | execution.Ray = execution.Local(each=Resources(threads))
-        if isinstance(where, execution.Ray) and where.each.gpus:
-            here = replace(where, workers=1)  # where there are GPUs
-        (outcome,) = execution.outcomes(_fit_group, plan, [[(m, seeds[m]) for m in group]], executor=here)
-        problem = outcome.problem or next((one for one in outcome.value if isinstance(one, str)), "")
-        if problem:
-            named = [FailedModel(group[0], seeds[group[0]], problem)]
-            raise JobsFailedError(named, plan.models, None, "shadow models")
-        seconds, bytes_each = (time.perf_counter() - begin) / len(group), int(outcome.value[0].nbytes)
-        how = f"one fit was timed, {duration(seconds)}, and {workers} run at a time"
-    hours = seconds * np.ceil(fits / workers) / 3600
-    size = fits * (bytes_each + 128)
+    return set() if place is None else set(_Enough(place, plan).finished(plan.models))
+
+
+def _stated(plan: Fits, seconds_per_fit: float, columns: int | None, workers: int) -> _Rate:
+    """Return the rate that the caller states, with the size that the outputs will have."""
+    if not (np.isfinite(seconds_per_fit) and seconds_per_fit >= 0):
+        raise InputError("seconds_per_fit", "0 or more", str(seconds_per_fit), "leave it out to time one fit")
+    width = 1 if plan.signal is not None else columns or 0
+    if not width:
+        width = class_count(plan.y) if plan.target.kind == "logits" else max(1, label_count(plan.y))
+    records = next((part.shape[-1] for part in (plan.own, plan.keep) if part is not None), len(plan.x))
+    seconds, bytes_each = float(seconds_per_fit), 4 * records * width * max(1, len(plan.views))
+    return _Rate(seconds, bytes_each, f"at the stated {duration(seconds)} a fit and {workers} at a time")
+
+
+def _timed(plan: Fits, where: execution.Local | execution.Ray) -> _Rate:
+    """Train the first group of models once, without keeping it, and return the time and size of a fit."""
+    group = batches(plan.models, plan.at_once)[0]
+    seeds, begin = plan.seeds(), time.perf_counter()
+    here: execution.Local | execution.Ray = execution.Local(each=Resources(plan.threads))
+    if isinstance(where, execution.Ray) and where.each.gpus:
+        here = replace(where, workers=1)  # where there are GPUs
+    (outcome,) = execution.outcomes(_fit_group, plan, [[(m, seeds[m]) for m in group]], executor=here)
+    problem = outcome.problem or next((one for one in outcome.value if isinstance(one, str)), "")
+    if problem:
+        failed = [FailedModel(group[0], seeds[group[0]], problem)]
+        raise JobsFailedError(failed, plan.models, None, "shadow models")
+    seconds, bytes_each = (time.perf_counter() - begin) / len(group), int(outcome.value[0].nbytes)
+    return _Rate(seconds, bytes_each, f"one fit was timed, {duration(seconds)}, and {where.workers} run at a time")
+
+
+def _cost(plan: Fits, done: set[int], rate: _Rate, workers: int) -> Cost:
+    fits = plan.models - len(done)
+    hours = rate.seconds * np.ceil(fits / workers) / 3600
+    size = fits * (rate.bytes_each + 128)
     if isinstance(plan.signal, Signals):
         size = sum(plan.signal.bytes_of(m) * len(plan.y) + 128 for m in range(plan.models) if m not in done)
-    return Cost(fits, reused, seconds, float(hours), size, how)
-
-
-def _columns(plan: Fits) -> int:
-    return class_count(plan.y) if plan.target.kind == "logits" else max(1, label_count(plan.y))
+    return Cost(fits, len(done), rate.seconds, float(hours), size, rate.how)
 
 
 __all__ = [

@@ -43,12 +43,12 @@ class Signals:
     def of(self, outputs: NDArray[Any], labels: NDArray[Any], number: int) -> NDArray[Any]:
         """Reduce logits (n, C) of a model, by its number, to (n, k); to (n,) where shadow models keep one signal."""
         names = list(self.each if number else self.first)
-        found = signals.member_scores(labels=labels, logits=outputs, names=names)
-        kept = np.stack([found[name] for name in names], axis=1)
-        _require_finite(kept, "signal")
+        scores = signals.member_scores(labels=labels, logits=outputs, names=names)
+        reduced = np.stack([scores[name] for name in names], axis=1)
+        _require_finite(reduced, "signal")
         if not number:
-            return kept
-        return np.ascontiguousarray(kept[:, 0] if len(names) == 1 else kept, dtype=np.float32)
+            return reduced
+        return np.ascontiguousarray(reduced[:, 0] if len(names) == 1 else reduced, dtype=np.float32)
 
     def bytes_of(self, number: int) -> int:
         """Bytes that a record takes of a model, by its number."""
@@ -95,9 +95,9 @@ class ShadowOutputs:
         return cls(member, np.asarray(labels), arrays, arrays[0].shape, kind)
 
     def without(self, numbers: Sequence[int]) -> ShadowOutputs:
-        """Return those of all other models."""
-        kept = np.delete(np.arange(self.models), np.asarray(numbers, dtype=np.intp))
-        return replace(self, included=self.included[kept], sources=tuple(self.sources[m] for m in kept))
+        """Return the outputs of all models but these."""
+        remaining = np.delete(np.arange(self.models), np.asarray(numbers, dtype=np.intp))
+        return replace(self, included=self.included[remaining], sources=tuple(self.sources[m] for m in remaining))
 
     def set_apart(self, chosen: IntArray) -> tuple[Float32Array, ShadowOutputs]:
         """Return outputs (n, ...) of the chosen model (n,) of each record, and those of its other models."""
@@ -159,11 +159,11 @@ class ShadowOutputs:
             allowed = f"{self.kind}, which was kept"
             raise InputError("signal", allowed, signal, "train with another signal, or with none")
         first = self.model(0) if kept_already else signal_of(self.model(0), self.labels, signal, self.kind)
-        found = np.empty((self.n, self.models, *first.shape[1:]), dtype=np.float32)
+        scores = np.empty((self.n, self.models, *first.shape[1:]), dtype=np.float32)
         for m in range(self.models):
             values = self.model(m)
-            found[:, m] = values if kept_already else signal_of(values, self.labels, signal, self.kind)
-        return found
+            scores[:, m] = values if kept_already else signal_of(values, self.labels, signal, self.kind)
+        return scores
 
 
 def signal_of(outputs: Any, labels: Any, signal: str | Signal, kind: str) -> Float32Array:
@@ -172,20 +172,20 @@ def signal_of(outputs: Any, labels: Any, signal: str | Signal, kind: str) -> Flo
     if values.ndim == 3:
         return np.stack([signal_of(values[:, v], labels, signal, kind) for v in range(values.shape[1])], axis=1)
     if not isinstance(signal, str):
-        found = np.asarray(signal(values, labels))
+        scores = np.asarray(signal(values, labels))
     elif signal == SQUARED_ERROR:
         _require_kind(signal, kind, "predictions")
-        found = -squared_error(values, labels)
+        scores = -squared_error(values, labels)
     elif signal in signals.SIGNALS:
         if kind != MULTI_LABEL:
             _require_kind(signal, kind, "logits")
-        found = output_kinds.member_scores(kind, values, labels, [signal])[signal]
+        scores = output_kinds.member_scores(kind, values, labels, [signal])[signal]
     else:
         raise unknown_signal(signal)
-    if found.shape != values.shape[:1]:
+    if scores.shape != values.shape[:1]:
         allowed = f"one number for each of {len(values)} records"
-        raise InputError("signal", allowed, f"shape {found.shape}", "return (n,)")
-    result = np.ascontiguousarray(found, dtype=np.float32)
+        raise InputError("signal", allowed, f"shape {scores.shape}", "return (n,)")
+    result = np.ascontiguousarray(scores, dtype=np.float32)
     _require_finite(result, "signal")
     return result
 

@@ -263,11 +263,11 @@ def _check_apart(net: nn.Module, few: Tensor) -> None:
 def _drawn(coins: ArrayLike | None, count: int, rng: np.random.Generator) -> BoolArray:
     if coins is None:
         return np.asarray(rng.random(count) < 0.5)
-    given = np.asarray(coins)
-    if given.shape != (count,) or given.dtype != np.bool_:
-        received = f"shape {given.shape} of type {given.dtype}"
+    checked = np.asarray(coins)
+    if checked.shape != (count,) or checked.dtype != np.bool_:
+        received = f"shape {checked.shape} of type {checked.dtype}"
         raise InputError("coins", f"an array ({count},) of bool", received, "one coin for each canary")
-    return given
+    return checked
 
 
 def _whole(name: str, value: object, low: int, high: int) -> int:

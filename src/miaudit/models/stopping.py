@@ -112,8 +112,8 @@ class BestWeights:
     def restore(self) -> None:
         """Restore the best weights of the models."""
         self._weights.values.copy_(self._values)
-        for buffer, kept in zip(self._weights.nets[0].buffers(), self._buffers, strict=True):
-            buffer.copy_(kept)
+        for buffer, best in zip(self._weights.nets[0].buffers(), self._buffers, strict=True):
+            buffer.copy_(best)
 
     def _copies(self) -> list[Tensor]:
         """Copy the buffers of the first network; only models trained alone have any."""

@@ -163,13 +163,14 @@ class SklearnTarget(Traits):
 
     def _log_odds(self, estimator: Any, x: Any) -> FloatArray:
         """Log-odds of labels (n, L), of probabilities (n, L) or, as forests give them, (n, 1 or 2) of each label."""
-        found = estimator.predict_proba(x)
-        if not isinstance(found, list):
-            check_label_columns(np.shape(found)[-1], self.labels, self.name)
-            return multi_label.log_odds(found)
-        check_label_columns(len(found), self.labels, self.name)
-        both = np.zeros((2, len(x), len(found)))  # without the label, and with it: a subset may lack one of the two
-        for j, (own, classes) in enumerate(zip(found, estimator.classes_, strict=True)):
+        probabilities = estimator.predict_proba(x)
+        if not isinstance(probabilities, list):
+            check_label_columns(np.shape(probabilities)[-1], self.labels, self.name)
+            return multi_label.log_odds(probabilities)
+        check_label_columns(len(probabilities), self.labels, self.name)
+        # without the label, and with it: a subset may lack one of the two
+        both = np.zeros((2, len(x), len(probabilities)))
+        for j, (own, classes) in enumerate(zip(probabilities, estimator.classes_, strict=True)):
             both[np.asarray(classes).astype(np.intp), :, j] = np.asarray(own).T
         return multi_label.log_odds(both[1], both[0])
 
@@ -179,7 +180,7 @@ def _repeatable(estimator: Any, seed: int) -> dict[str, int]:
 
     CatBoost does not list what was not set, and takes one name of two; LightGBM and XGBoost take every core by default.
     """
-    every, found = estimator.get_params(deep=True), dict[str, int]()
+    every, parameters = estimator.get_params(deep=True), dict[str, int]()
     for at, part in [("", estimator), *((f"{name}__", value) for name, value in every.items())]:
         if not hasattr(part, "get_params") or isinstance(part, type):
             continue
@@ -187,10 +188,10 @@ def _repeatable(estimator: Any, seed: int) -> dict[str, int]:
         foreign = not getattr(type(part).__init__, "__module__", "").startswith("sklearn.")  # whoever's parameters
         known = own.union(inspect.signature(type(part)).parameters) if foreign else own
         seeds = [name for names in (own, known) for name in ("random_state", "random_seed") if name in names]
-        found |= {f"{at}{name}": seed for name in seeds[:1]}
+        parameters |= {f"{at}{name}": seed for name in seeds[:1]}
         jobs = [name for name in ("n_jobs", "thread_count") if name in known]
-        found |= {f"{at}{name}": 1 for name in jobs if foreign or every[f"{at}{name}"] is not None}
-    return found
+        parameters |= {f"{at}{name}": 1 for name in jobs if foreign or every[f"{at}{name}"] is not None}
+    return parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,10 +252,10 @@ class Precomputed(Traits):
         if Path(path).suffix.lower() == ".npy":
             return cls(tables.read_array(path, "outputs"), given, Path(path).name, tuple(columns), labels)
         names = list(columns) or tables.column_names(path, "outputs")
-        found = tables.read_columns(path, names, "outputs")
-        if len(names) == 1 and found[names[0]].ndim > 2:
-            return cls(found[names[0]], given, Path(path).name, tuple(columns), labels)
-        parts = [found[name] if found[name].ndim > 1 else found[name][:, None] for name in names]
+        arrays = tables.read_columns(path, names, "outputs")
+        if len(names) == 1 and arrays[names[0]].ndim > 2:
+            return cls(arrays[names[0]], given, Path(path).name, tuple(columns), labels)
+        parts = [arrays[name] if arrays[name].ndim > 1 else arrays[name][:, None] for name in names]
         return cls(np.concatenate(parts, axis=1), given, Path(path).name, tuple(columns), labels)
 
     @property

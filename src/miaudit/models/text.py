@@ -102,8 +102,8 @@ def load(
         If a file is missing or damaged, weights are pickled or of another architecture, an adapter is without its base
         or of another one, or the folder brings code.
     """
-    found = ModelFolder.read(folder, "CAUSAL_LM", base=base, precision=precision, device=device)
-    return LanguageModel(found.folder.name, found.model, found.tokenizer, found.folder, found.base)
+    saved = ModelFolder.read(folder, "CAUSAL_LM", base=base, precision=precision, device=device)
+    return LanguageModel(saved.folder.name, saved.model, saved.tokenizer, saved.folder, saved.base)
 
 
 def save(language_model: LanguageModel, folder: str | Path) -> None:
@@ -163,7 +163,7 @@ def token_log_probabilities(
         rows = order[done : done + min(batch, fit)]
         with products(tf32=False):  # a process may have asked for it, and convolutions take it by themselves
             scored = _score_batch(
-                language_model.model, [cut.ids[r] for r in rows], [cut.kept[r] for r in rows], moments
+                language_model.model, [cut.ids[r] for r in rows], [cut.masks[r] for r in rows], moments
             )
         for row, values in zip(rows, scored, strict=True):
             parts[row] = values
@@ -180,7 +180,7 @@ def token_log_probabilities(
         mean=flat[1] if moments else None,
         std=flat[2] if moments else None,
         top1=flat[3] > 0,
-        tokens=np.concatenate([row[mask] for row, mask in zip(cut.ids, cut.kept, strict=True)]),
+        tokens=np.concatenate([row[mask] for row, mask in zip(cut.ids, cut.masks, strict=True)]),
         truncated=cut.truncated,
         notes=cut.notes,
     )
@@ -197,14 +197,14 @@ def cut_tokens(
         As :func:`token_log_probabilities` does.
     """
     cut = _Cut.of(language_model, texts, longest)
-    return cut.ids, cut.kept
+    return cut.ids, cut.masks
 
 
 class _Cut(NamedTuple):
     """Texts cut into tokens: ids of each text, which positions are scored, and what was left out."""
 
     ids: list[IntArray]
-    kept: list[BoolArray]
+    masks: list[BoolArray]
     truncated: BoolArray
     notes: tuple[str, ...]
 
@@ -216,11 +216,11 @@ class _Cut(NamedTuple):
         truncated = np.array([limit is not None and len(row) > limit for row in ids])
         ids = [row[:limit] for row in ids]
         special = np.array(sorted(set(tokenizer.all_special_ids)), dtype=np.int64)
-        kept = [~np.isin(row, special) for row in ids]
-        first = sum(int(mask[:1].sum()) for mask in kept)
-        for mask in kept:
+        masks = [~np.isin(row, special) for row in ids]
+        first = sum(int(mask[:1].sum()) for mask in masks)
+        for mask in masks:
             mask[:1] = False
-        empty = [row for row, mask in enumerate(kept) if not mask.any()]
+        empty = [row for row, mask in enumerate(masks) if not mask.any()]
         if empty:
             allowed = "a token with another before it in every text"
             raise InputError("texts", allowed, f"none in text {empty[0]}", "drop texts that are empty or too short")
@@ -229,7 +229,7 @@ class _Cut(NamedTuple):
             received = f"token {seen} for a model of {size} tokens"
             raise InputError("tokenizer", "the one the model was trained with", received, "check the folder")
         notes = _left_out(tokenizer, ids, special, first, truncated, limit)
-        return cls(ids, kept, truncated, notes)
+        return cls(ids, masks, truncated, notes)
 
 
 def _left_out(
@@ -240,9 +240,9 @@ def _left_out(
     truncated: BoolArray,
     limit: int | None,
 ) -> tuple[str, ...]:
-    found, counts = np.unique(np.concatenate(ids), return_counts=True)
-    kept = [(int(token), count) for token, count in zip(found, counts, strict=True) if token in special]
-    named = [f"{tokenizer.convert_ids_to_tokens(token)} ({count})" for token, count in kept]
+    tokens, counts = np.unique(np.concatenate(ids), return_counts=True)
+    special_counts = [(int(token), count) for token, count in zip(tokens, counts, strict=True) if token in special]
+    named = [f"{tokenizer.convert_ids_to_tokens(token)} ({count})" for token, count in special_counts]
     notes = []
     if named:
         notes.append(f"Special tokens are context only and have no score: {', '.join(named)}.")

@@ -59,11 +59,11 @@ class SavedClassifier(Traits):
 
     def __post_init__(self) -> None:
         model_folder.check_whole("batch", self.batch, 1)
-        given = None if self.base is None else Path(self.base)
-        base = base_of(Path(self.folder), given, beside=self.beside) or given
-        found = ModelFolder.read(self.folder, "SEQ_CLS", base=base, precision=self.precision, device=self.device)
-        object.__setattr__(self, "_read", found)
-        model_folder.limit(found.model, found.tokenizer, self.longest)
+        named_base = None if self.base is None else Path(self.base)
+        base = base_of(Path(self.folder), named_base, beside=self.beside) or named_base
+        saved = ModelFolder.read(self.folder, "SEQ_CLS", base=base, precision=self.precision, device=self.device)
+        object.__setattr__(self, "_read", saved)
+        model_folder.limit(saved.model, saved.tokenizer, self.longest)
 
     @property
     def name(self) -> str:
@@ -137,7 +137,7 @@ class SavedClassifier(Traits):
 
     @torch.inference_mode()
     def _asked(self, texts: list[str], most: int | None) -> Float32Array:
-        """Outputs of texts that go through the model together, with those inputs that it takes."""
+        """Return the outputs of one batch of texts; the model gets only the inputs that its forward method accepts."""
         model, tokenizer = self._read.model, self._read.tokenizer
         agreed = tokenizer.pad_token_id is not None
         cut = tokenizer(texts, truncation=most is not None, max_length=most, padding=agreed, return_tensors="pt")
@@ -145,5 +145,5 @@ class SavedClassifier(Traits):
         taken = inspect.signature(whole.forward).parameters
         inputs = {name: value.to(model.device) for name, value in cut.items() if name in taken}
         with products(tf32=False):  # a process may have asked for it
-            found: Float32Array = model(**inputs).logits.float().cpu().numpy()
-        return found
+            logits: Float32Array = model(**inputs).logits.float().cpu().numpy()
+        return logits

@@ -52,12 +52,12 @@ class _Network(Traits):
     @property
     def build(self) -> Callable[[], Any]:
         """The factory as a function."""
-        made = load_factory(self.factory) if isinstance(self.factory, str) else self.factory
+        factory = load_factory(self.factory) if isinstance(self.factory, str) else self.factory
         if self.output == LOGITS:
-            return made
+            return factory
         from miaudit.models import weights as saved  # noqa: PLC0415
 
-        return functools.partial(saved.keyed, factory=made, key=self.output)
+        return functools.partial(saved.keyed, factory=factory, key=self.output)
 
     @property
     def name(self) -> str:
@@ -83,8 +83,8 @@ class _Network(Traits):
         state = self._state if fitted is None else fitted
         if state is None:
             raise InputError("weights", "a file of saved weights", "none", "name one: there is no audited model yet")
-        found = train.logits(self.build, state, x, device=self.device, tf32=self._tf32)
-        return checked_outputs(self._of_given(found), len(x), self.name)
+        logits = train.logits(self.build, state, x, device=self.device, tf32=self._tf32)
+        return checked_outputs(self._of_given(logits), len(x), self.name)
 
     def _of_given(self, found: Any) -> Any:
         """Outputs as logits, log-odds or predictions; those of a network are so already."""
@@ -166,21 +166,21 @@ class TorchTarget(_Network):
         """
         from miaudit.models import devices  # noqa: PLC0415
 
-        name, given = self.config.device, (gpus or 0) if cluster else gpus
-        if name.startswith("cuda") and given == 0:
+        name, share = self.config.device, (gpus or 0) if cluster else gpus
+        if name.startswith("cuda") and share == 0:
             hint = "set shadow.gpus: 1, or a share of one"
             raise InputError("device", "auto or cpu, where fits are given no GPU", name, hint)
-        if ":" in name and given:
+        if ":" in name and share:
             raise InputError("device", "cuda, where each fit is given GPUs of its own", name, "leave the number out")
         if name != "auto":
             if name != "cpu" and not cluster:
                 devices.device_of(name)
             return self
-        if given and not cluster and not devices.usable():
-            received = f"{given:g} for each fit, and torch sees no GPU here"
+        if share and not cluster and not devices.usable():
+            received = f"{share:g} for each fit, and torch sees no GPU here"
             raise InputError("gpus", "none, or 0", received, "leave gpus out, or start it where torch can use one")
-        found = "cpu" if given == 0 else "cuda" if given else devices.kind_of(name)
-        return self if found == "cpu" and given is None else replace(self, config=replace(self.config, device=found))
+        device = "cpu" if share == 0 else "cuda" if share else devices.kind_of(name)
+        return self if device == "cpu" and share is None else replace(self, config=replace(self.config, device=device))
 
     def prepared(self, x: Any) -> Any:
         """Checked, and on the device."""
@@ -215,8 +215,8 @@ class TorchTarget(_Network):
     def identity(self) -> str:
         """The factory and its source, the network that it makes, the training, and the version of torch."""
         config = replace(self.config, device="auto")  # the kind that is used decides, beside this: see shadow.Fits
-        said = f"{self.architecture()} {config!r} {self.key}"
-        return said.replace(", tf32=False", "").replace(", loss='cross_entropy'", "")
+        description = f"{self.architecture()} {config!r} {self.key}"
+        return description.replace(", tf32=False", "").replace(", loss='cross_entropy'", "")
 
     def fit(self, x: Any, y: NDArray[Any], rows: IndexArray, *, seed: int) -> Any:
         """Train on some rows; return the weights by name."""
@@ -235,10 +235,10 @@ class TorchTarget(_Network):
             fits = train.fit_many(self.build, self.config, x, y, included, seeds=seeds, at_once=len(seeds))
             return list(fits)
         except train.TrainingError as error:
-            found: list[Any] = list(error.states)
+            states: list[Any] = list(error.states)
             for index, _, epoch in error.failed:
-                found[index] = _diverged(epoch)
-            return found
+                states[index] = _diverged(epoch)
+            return states
 
 
 @dataclass(frozen=True, eq=False)

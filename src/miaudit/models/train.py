@@ -58,8 +58,8 @@ class TrainingError(MiauditError):
         self.failed, self.states = tuple(failed), list(states)
         shown = "; ".join(f"model {i} (seed {seed}) in epoch {epoch}" for i, seed, epoch in self.failed[:5])
         more = f" and {len(self.failed) - 5} more" if len(self.failed) > 5 else ""
-        told = f"training: the loss became infinite or NaN: {shown}{more}; lower learning_rate, or scale the inputs"
-        super().__init__(one_line(told))
+        message = f"training: the loss became infinite or NaN: {shown}{more}; lower learning_rate, or scale the inputs"
+        super().__init__(one_line(message))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.failed, self.states)
@@ -166,11 +166,11 @@ def fit_many(
     for start in range(0, len(seeds), size):
         group = [_seed(seed) for seed in seeds[start : start + size]]
         try:
-            found, epochs = train_together(factory, config, data, rows[start : start + size], group, stacked=together)
+            trained, epochs = train_together(factory, config, data, rows[start : start + size], group, stacked=together)
         except torch.OutOfMemoryError as error:
             problem = str(error)
         else:
-            states += found
+            states += trained
             failed += [(start + i, group[i], epoch) for i, epoch in epochs.items()]
             continue
         # out of the handler: what it holds of the stack that was too large would keep its memory
@@ -270,9 +270,9 @@ def _rows_of_models(included: ArrayLike, data: Data, seeds: Sequence[int]) -> li
     return [np.flatnonzero(own) for own in table]
 
 
-def _stacking(net: nn.Module, config: TrainConfig, data: Data, asked: bool | None) -> bool:
+def _stacking(net: nn.Module, config: TrainConfig, data: Data, stacked: bool | None) -> bool:
     """Return whether networks are trained stacked; refuse where it was asked for and is impossible."""
-    if asked is False or (asked is None and data[0].device.type == "cpu"):
+    if stacked is False or (stacked is None and data[0].device.type == "cpu"):
         return False
     obstacles = {
         "DP-SGD": config.private is not None,
@@ -281,12 +281,12 @@ def _stacking(net: nn.Module, config: TrainConfig, data: Data, asked: bool | Non
         "frozen parameters": not all(p.requires_grad for p in net.parameters()),
         "recurrent layers": any(isinstance(m, nn.RNNBase) for m in net.modules()),
     }
-    found = [name for name, there in obstacles.items() if there]
-    if not found and not _runs_stacked(net, numbers(data[0][:2].cpu())):
-        found = ["operations that torch.func cannot stack, such as random ones"]
-    if asked and found:
-        raise InputError("stacked", "False here", f"True with {' and '.join(found)}", "leave it out")
-    return not found
+    reasons = [name for name, there in obstacles.items() if there]
+    if not reasons and not _runs_stacked(net, numbers(data[0][:2].cpu())):
+        reasons = ["operations that torch.func cannot stack, such as random ones"]
+    if stacked and reasons:
+        raise InputError("stacked", "False here", f"True with {' and '.join(reasons)}", "leave it out")
+    return not reasons
 
 
 def _too_many(
@@ -314,8 +314,8 @@ def _runs_stacked(net: nn.Module, few: Tensor) -> bool:
 
     def passed(own: State, x: Tensor, masks: tuple[Tensor, ...]) -> Tensor:
         with dropout.given(masks):
-            found: Tensor = torch.func.functional_call(net.train(), own, (x,))
-        return found
+            outputs: Tensor = torch.func.functional_call(net.train(), own, (x,))
+        return outputs
 
     try:
         with torch.no_grad(), Dropout(net, [0], few.device) as dropout:

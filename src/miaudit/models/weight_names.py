@@ -45,20 +45,20 @@ def named_as(expected: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> dic
     ['fc.weight']
     """
     groups = _shared(expected)
-    found = dict(state)
+    weights = dict(state)
     if set(state) != set(expected):
         tries = (_matched(groups, expected, state, one) for one in (_WRAPPERS, _WRAPPERS | {_PARALLEL}))
-        found = next((one for one in tries if one is not None), found)
+        weights = next((one for one in tries if one is not None), weights)
     for group in groups:
-        there = [name for name in group if name in found]
+        there = [name for name in group if name in weights]
         for name in there[1:]:
-            if not torch.equal(found[name], found[there[0]]):
+            if not torch.equal(weights[name], weights[there[0]]):
                 hint = "take the factory that these weights were trained with"
                 received = "different values for the two"
                 raise InputError("weights", f"one tensor for {there[0]} and {name}, which share it", received, hint)
-        found |= {name: found[there[0]] for name in group if there and name not in found}
+        weights |= {name: weights[there[0]] for name in group if there and name not in weights}
     counters = {name: values for name, values in expected.items() if name.split(".")[-1] == _COUNTER}
-    return found if set(found) & set(counters) else found | counters
+    return weights if set(weights) & set(counters) else weights | counters
 
 
 def _shared(expected: Mapping[str, Tensor]) -> list[list[str]]:
@@ -78,22 +78,22 @@ def _matched(
 ) -> dict[str, Tensor] | None:
     """Weights by the network's names, if all of them stand behind one beginning; None if they do not."""
     own = {_bare(name, wrappers): name for name in expected}
-    given = {_bare(name, wrappers): name for name in state}
-    if len(own) < len(expected) or len(given) < len(state):  # two names became one
+    saved = {_bare(name, wrappers): name for name in state}
+    if len(own) < len(expected) or len(saved) < len(state):  # two names became one
         return None
     needed = [[_bare(name, wrappers) for name in group] for group in groups if not _counts(group)]
-    starts = dict.fromkeys(start for name in given for start, rest in _cut(name) if rest in own)
-    fitting = [start for start in starts if all(any(start + one in given for one in group) for group in needed)]
+    starts = dict.fromkeys(start for name in saved for start, rest in _cut(name) if rest in own)
+    fitting = [start for start in starts if all(any(start + one in saved for one in group) for group in needed)]
     if not needed or not fitting:
         return None
     if len(fitting) > 1:
         received = f"weights that fit behind {' and '.join(repr(one) for one in fitting[:3])}"
         raise InputError("weights", "the weights of one network", received, "save the state_dict of the audited one")
     start = fitting[0]
-    found = {own[name]: state[given[start + name]] for name in own if start + name in given}
-    beyond = [name for name in given if not (name.startswith(start) and name.removeprefix(start) in own)]
+    weights = {own[name]: state[saved[start + name]] for name in own if start + name in saved}
+    beyond = [name for name in saved if not (name.startswith(start) and name.removeprefix(start) in own)]
     around = start.split(".")[0] in _HOLDERS and not any(name.startswith(start) for name in beyond)
-    return found if around else found | {given[name]: state[given[name]] for name in beyond}
+    return weights if around else weights | {saved[name]: state[saved[name]] for name in beyond}
 
 
 def _counts(group: Iterable[str]) -> bool:

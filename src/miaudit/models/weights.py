@@ -77,7 +77,7 @@ def load(path: str | Path) -> State:
     try:
         if source.suffix.lower() == _SAFE:
             return _single(_safe(source))
-        found = _plain(source)
+        content = _plain(source)
     except pickle.UnpicklingError as error:
         hint = "save model.state_dict(), better with miaudit.models.weights.save: objects are never unpickled"
         received = f"{source.name}, which holds other Python objects or is no such file"
@@ -86,7 +86,7 @@ def load(path: str | Path) -> State:
         first = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         received, hint = f"{source.name}, which cannot be read ({first})", "it may be truncated: write it again"
         raise InputError("weights", f"a complete {source.suffix} file", received, hint) from error
-    return _single(_of_checkpoint(found, source.name))
+    return _single(_of_checkpoint(content, source.name))
 
 
 def _safe(source: Path) -> State:
@@ -94,9 +94,13 @@ def _safe(source: Path) -> State:
     from safetensors import safe_open  # noqa: PLC0415 - only where weights are loaded
 
     with safe_open(source, "pt") as file:
-        found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-        once = {left: kept for left, kept in (file.metadata() or {}).items() if kept in found and left not in found}
-    return {**found, **{left: found[kept] for left, kept in once.items()}}
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+        once = {
+            left: stored
+            for left, stored in (file.metadata() or {}).items()
+            if stored in tensors and left not in tensors
+        }
+    return {**tensors, **{left: tensors[stored] for left, stored in once.items()}}
 
 
 class _Unread:
@@ -132,21 +136,21 @@ def _plain(source: Path) -> Any:
             return torch.load(source, map_location="cpu", weights_only=True)
 
 
-def _of_checkpoint(found: Any, file: str) -> Mapping[str, Tensor]:
+def _of_checkpoint(content: Any, file: str) -> Mapping[str, Tensor]:
     """The weights in what a file holds, without plain values beside them."""
     for _ in range(2):  # a checkpoint of a model that is kept in one
-        if isinstance(found, Mapping):
-            found = next((found[key] for key in _NESTED if isinstance(found.get(key), Mapping)), found)
-    if isinstance(found, Mapping):
-        tensors = {name: value for name, value in found.items() if isinstance(value, Tensor)}
-        others = [value for name, value in found.items() if name not in tensors]
+        if isinstance(content, Mapping):
+            content = next((content[key] for key in _NESTED if isinstance(content.get(key), Mapping)), content)
+    if isinstance(content, Mapping):
+        tensors = {name: value for name, value in content.items() if isinstance(value, Tensor)}
+        others = [value for name, value in content.items() if name not in tensors]
         if tensors and not any(isinstance(one, Mapping | list | tuple) for one in others):
             return tensors
-        if not found:
+        if not content:
             return {}
-    what = f"a {type(found).__name__}"
-    if isinstance(found, Mapping):
-        what = f"a mapping with the keys {', '.join(sorted(map(str, found))[:4])}"
+    what = f"a {type(content).__name__}"
+    if isinstance(content, Mapping):
+        what = f"a mapping with the keys {', '.join(sorted(map(str, content))[:4])}"
     received = f"{file}, which holds {what}"
     raise InputError("weights", "tensors by name", received, "save model.state_dict() alone")
 
@@ -202,9 +206,9 @@ def _outputs_of(_net: nn.Module, _inputs: Any, found: Any, *, key: str = "logits
 
 def build(factory: Factory) -> nn.Module:
     """Call a factory, with errors in one line; restore torch's generator afterwards."""
-    given: object = factory
-    if not callable(given):
-        received = type(given).__name__
+    function: object = factory
+    if not callable(function):
+        received = type(function).__name__
         raise InputError("factory", "a function that returns a torch.nn.Module", received, "pass the function itself")
     try:
         with torch.random.fork_rng([]):
@@ -363,7 +367,7 @@ class Pruned:
 
 def trained_parameters(net: nn.Module) -> list[tuple[str, nn.Parameter]]:
     """Return the parameters with gradients, by name; refuse a network without any."""
-    found = [(name, p) for name, p in net.named_parameters() if p.requires_grad]
-    if not found:
+    parameters = [(name, p) for name, p in net.named_parameters() if p.requires_grad]
+    if not parameters:
         raise InputError("factory", "a network with parameters to train", "one without", "unfreeze a layer")
-    return found
+    return parameters
