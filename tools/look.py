@@ -1,6 +1,6 @@
 """Look at one real page of every kind in a browser: ``python tools/look.py OUT [KIND ...]`` (or ``make look``).
 
-Each page is drawn from findings that users hold (``tests/frozen/files``) or from a small audit made here, and opened in
+Each page is drawn from findings of a command of ``tests/frozen/make.py`` or of a small audit made here, and opened in
 the Chromium of the system at 1,280 and at 390 pixels. OUT gets ``KIND-1280.png``, ``KIND-390.png`` and
 ``KIND-print.png``; a table says what axe-core finds, what is wider than its place, where the keyboard does not reach,
 and what is missing without scripts and in print. The exit code is 1 where there is any of it. Nothing is downloaded.
@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import gzip
 import importlib.util
 import json
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,7 +31,10 @@ from miaudit.findings.kinds import from_dict
 from miaudit.findings.policy import label_of
 from miaudit.report import index_page, kinds
 
-FROZEN = Path(__file__).parents[1] / "tests" / "frozen" / "files"
+TESTS = Path(__file__).parents[1] / "tests"
+sys.path.insert(0, str(TESTS))
+from frozen import inputs, make  # noqa: E402
+
 WIDE, PHONE, PAPER = 1280, 390, 720
 SIZES = (WIDE, PHONE)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -40,9 +43,9 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 # -- a page of every kind ----------------------------------------------------------------------------------------------
 
 
-def _frozen(name: str) -> Callable[[], FindingsRecord]:
+def _sample(name: str) -> Callable[[], FindingsRecord]:
     def made() -> FindingsRecord:
-        return from_dict(json.loads(gzip.decompress((FROZEN / "findings" / f"{name}.json.gz").read_bytes())))
+        return from_dict(json.loads(make.sample(name)))
 
     return made
 
@@ -74,43 +77,45 @@ def _long_names() -> FindingsRecord:
 
 
 def _coins() -> FindingsRecord:
-    return read_bundle(FROZEN / "coins" / "two-runs.zip").findings
+    return read_bundle(make.FILES / "coins" / "two-runs.zip").findings
 
 
 def _extraction() -> FindingsRecord:
     from miaudit.auditing.extraction import ExtractionPlan
 
     plan = ExtractionPlan(prefix=2, suffix=3, queries=100)
-    return audit_extraction(FROZEN / "inputs" / "tokens.jsonl", plan, design="one-run", names=True)
+    with tempfile.TemporaryDirectory() as folder:
+        inputs.write(Path(folder))
+        return audit_extraction(Path(folder) / "tokens.jsonl", plan, design="one-run", names=True)
 
 
 KINDS: dict[str, Callable[[], FindingsRecord]] = {
-    "audit-flagged": _frozen("one-run"),
+    "audit-flagged": _sample("one-run"),
     "audit-clear": _clear,
-    "audit-inconclusive": _frozen("pair"),
-    "audit-undeclared": _frozen("undeclared"),
-    "audit-claim": _frozen("mechanism"),
-    "audit-scores": _frozen("logits"),
-    "audit-groups": _frozen("groups"),
-    "audit-bootstrap": _frozen("bootstrap"),
-    "audit-vulnerability": _frozen("run-tree"),
+    "audit-inconclusive": _sample("pair"),
+    "audit-undeclared": _sample("undeclared"),
+    "audit-claim": _sample("mechanism"),
+    "audit-scores": _sample("logits"),
+    "audit-groups": _sample("groups"),
+    "audit-bootstrap": _sample("bootstrap"),
+    "audit-vulnerability": _sample("run-tree"),
     "audit-sealed-coins": _coins,
     "audit-several-runs": _several_runs,
     "audit-long-names": _long_names,
-    "zero-run-answered": _frozen("zero-run-stack"),
-    "zero-run-claim": _frozen("zero-run"),
-    "zero-run-refused": _frozen("refused"),
-    "zero-run-raw-only": _frozen("raw-only"),
-    "table": _frozen("table"),
-    "synthesis": _frozen("synthesis"),
-    "synthesis-private": _frozen("synthesis-private"),
-    "disclosure": _frozen("disclosure"),
+    "zero-run-answered": _sample("zero-run-stack"),
+    "zero-run-claim": _sample("zero-run"),
+    "zero-run-refused": _sample("refused"),
+    "zero-run-raw-only": _sample("raw-only"),
+    "table": _sample("table"),
+    "synthesis": _sample("synthesis"),
+    "synthesis-private": _sample("synthesis-private"),
+    "disclosure": _sample("disclosure"),
     "extraction": _extraction,
-    "comparison": _frozen("comparison"),
-    "history": _frozen("history"),
-    "verification": _frozen("verification"),
-    "verification-failed": _frozen("verification-failed"),
-    "challenge": _frozen("challenge-propensity"),
+    "comparison": _sample("comparison"),
+    "history": _sample("history"),
+    "verification": _sample("verification"),
+    "verification-failed": _sample("verification-failed"),
+    "challenge": _sample("challenge-propensity"),
 }
 INDEX = "index"
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from frozen import inputs
+
 Run = Callable[..., tuple[int, str, str]]
-INPUTS = Path(__file__).parents[1] / "frozen" / "files" / "inputs"
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copytree(INPUTS, tmp_path, dirs_exist_ok=True)
+    inputs.write(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

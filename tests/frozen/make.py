@@ -1,10 +1,10 @@
-"""Make the frozen files again: ``files/`` holds files of each kind that miaudit writes.
+"""Make the frozen files again: ``files/`` holds one small file of each kind that miaudit writes.
 
 ``python tests/frozen/make.py`` from the root of the checkout makes every kind again, and ``python tests/frozen/make.py
 findings stores`` makes only these kinds, with the kinds that are made from them. With ``--into FOLDER``, a new folder,
 the files are written there, and ``files/`` stays as it is. Files are replaced only after all of them were made.
 
-The command line makes nearly all of them, in a folder that holds a copy of ``files/inputs`` (:mod:`frozen.inputs`),
+The command line makes nearly all of them, in a folder that holds the tables and configurations of :mod:`frozen.inputs`,
 with relative names, so that findings hold no path of a machine. Some files have parts that no seed gives again: the
 salts and keys of a bundle, sealed coins, the noise of a private release and its date. The tests read, verify and
 continue such files. They do not make them again and compare.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import gzip
 import importlib.metadata
 import io
@@ -38,7 +39,6 @@ from frozen import inputs
 
 # These names are not public. Where one moves, this is the only place to change.
 from miaudit import bundle
-from miaudit.collect import runs
 from miaudit.command import program
 from miaudit.dp import mechanism
 from miaudit.io import sealed_coins
@@ -46,7 +46,6 @@ from miaudit.synthesis.generators import ledger
 from miaudit.synthesis.retraining_attack import sets
 
 FILES = Path(__file__).parent / "files"
-INPUTS = FILES / "inputs"
 
 TABLE = ("audit", "t.npz", "--score", "score", "--member", "member")
 ONE_RUN = (*TABLE, "--design", "one-run", "--primary-metric", "auc")
@@ -55,7 +54,7 @@ ZERO_RUN = (*OBSERVED[:-1], "--propensity-model", "line", "--estimator", "hajek"
 TEXT = ("audit", "text.csv", *ZERO_RUN[2:-1], "--text", "text", "--components", "3", "--no-bounds")
 SYNTHETIC = ("audit", "--synthetic", "made.csv", "--members", "members.csv", "--nonmembers", "others.csv")
 
-# What each prints with --json is kept as files/findings/NAME.json.gz.
+# Commands whose findings show what findings can hold. Those of KEPT are kept as files/findings/NAME.json.gz.
 FINDINGS: dict[str, tuple[str, ...]] = {
     "one-run": (*ONE_RUN, "--delta", "1e-6", "--threshold-for-concern", "0.55"),
     "multi-run": (*TABLE, "--design", "multi-run", "--primary-metric", "auc", "--claim-epsilon", "0.5"),
@@ -100,34 +99,24 @@ FINDINGS: dict[str, tuple[str, ...]] = {
     "synthesis": ("synthesise", "plain.yaml"),
     "extraction": ("extraction", "tokens.jsonl", "--prefix", "2", "--suffix", "3", "--design", "one-run", "--names"),
     "verification": ("verify", "one-run.zip"),
-    "verification-sealed": ("verify", "sealed.zip"),
     "verification-failed": ("verify", "changed.zip"),
-    "verification-hashes": ("verify", "hashes.zip"),
     "challenge": ("challenge", "one-run.zip", "--scores", "strong.npy"),
     "challenge-propensity": ("challenge", "zero-run.zip", "--propensity", "propensity.npy"),
-    "challenge-undecided": ("challenge", "sealed.zip", "--scores", "strong.npy"),
     "comparison": ("compare", "one-run.zip", "later.zip"),
-    "comparison-findings": ("compare", "groups/findings.json", "undeclared/findings.json"),
     "history": ("history", "one-run.zip", "later.zip", "one-run.zip"),
 }
+KEPT = (
+    *("one-run", "zero-run", "undeclared", "refused", "pair", "table", "disclosure", "synthesis", "extraction"),
+    *("verification", "challenge", "comparison", "history"),
+)
 BUNDLES: dict[str, tuple[str, ...]] = {
     "one-run": (*ONE_RUN, "--threshold-for-concern", "0.55"),
-    "multi-run": (*TABLE, "--design", "multi-run", "--no-bounds", "--group", "site", "--unit", "person"),
     "zero-run": (*ZERO_RUN, "x0,x1", "--primary-metric", "auc", "--claim-mu", "0.2", "--guesses", "60"),
-    "zero-run-stack": (*OBSERVED, "x0,site", "--categories", "site", "--primary-metric", "auc", "--guesses", "60"),
-    "zero-run-text": TEXT,
-    "refused": (*ZERO_RUN, "apart"),
-    "several": (*TABLE[:3], "score,other", *TABLE[4:], "--design", "one-run", "--headline", "split"),
-    "scores": (*ONE_RUN, "--no-bounds", "--unit", "person", "--share", "scores"),
-    "hashes": (*ONE_RUN, "--no-bounds", "--share", "hashes"),
     "sealed": (*ONE_RUN, "--no-bounds", "--seal"),
     "later": (*TABLE[:1], "later.npz", *TABLE[2:], "--design", "one-run", "--primary-metric", "auc", "--no-bounds"),
-    "campaign": ("run", "tree.yaml"),
 }
-# How each verifies, beside the sealed ones: exit code of `miaudit verify`.
-VERIFIES = {**dict.fromkeys(BUNDLES, 0), "hashes": 4, "sealed": 4, "changed": 3}
-# Campaigns that collect evidence: the store and the evidence are kept.
-CAMPAIGNS = ("tree", "network", "own-network", "regression", "many-runs", "as-it-is", "weights", "logprobs")
+# A campaign that collects evidence: the store and the evidence are kept.
+CAMPAIGNS = ("regression",)
 
 
 # -- the command line ------------------------------------------------------------------------------------------------
@@ -151,9 +140,10 @@ def call(*arguments: str) -> tuple[int, str, str]:
 
 @contextlib.contextmanager
 def workplace(*folders: Path) -> Iterator[Path]:
-    """Be in a new folder that holds a copy of each of these folders' contents."""
+    """Be in a new folder that holds the inputs, and a copy of each of these folders' contents."""
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as made:
+        inputs.write(Path(made))
         for folder in folders:
             shutil.copytree(folder, made, dirs_exist_ok=True)
         os.chdir(made)
@@ -224,29 +214,18 @@ def _write(path: Path, content: Mapping[str, object]) -> None:
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def input_files(files: Path) -> None:
-    """Tables and configurations, from which the other kinds are made."""
-    inputs.write(_fresh(files / "inputs"))
-
-
 def bundles(files: Path) -> None:
-    """A bundle of each kind with its keys, one that was changed by hand, and an opening of the sealed one.
-
-    ``recomputed.json`` says how many numbers and words of each bundle ``miaudit verify`` computes again.
-    """
+    """Bundles with their keys, and an opening of the sealed one."""
     place = _fresh(files / "bundles")
     for name, command in BUNDLES.items():
-        with workplace(files / "inputs") as work:
+        with workplace() as work:
             _call(*command, "--json", "--bundle", f"{name}.zip")
             for made in work.glob(f"{name}*"):
                 if made.suffix == ".zip" or made.name.endswith(".key.json"):
                     shutil.copy(made, place)
-    _changed(place / "one-run.zip", place / "changed.zip")
     with workplace(place) as work:
-        counts = {name: json.loads(_call("verify", f"{name}.zip", "--json")[1])["recomputed"] for name in BUNDLES}
         _call("unseal", "sealed.zip", "--key", "sealed.key.json", codes=(0,))
         shutil.copy(work / "sealed.opening.json", _fresh(files / "opening"))
-    _write(files / "recomputed.json", counts)
 
 
 def _changed(source: Path, target: Path) -> None:
@@ -284,40 +263,37 @@ def coins(files: Path) -> None:
 
 
 def findings(files: Path) -> None:
-    """Findings of every kind, as --json prints them, and the exit code of each command."""
+    """Findings of every kind, as --json prints them."""
     place = _fresh(files / "findings")
-    codes = {}
-    for name, command in FINDINGS.items():
-        codes[name], text = one_finding(command, files)
-        keep(text, place / f"{name}.json.gz")
-    keep((files / "ledgers" / "release" / "findings.json").read_text("utf-8"), place / "synthesis-private.json.gz")
-    _write(files / "exit_codes.json", codes)
+    for name in KEPT:
+        keep(one_finding(FINDINGS[name], files), place / f"{name}.json.gz")
 
 
-def one_finding(command: tuple[str, ...], files: Path = FILES) -> tuple[int, str]:
-    """Exit code and findings of one command, run beside the inputs, the bundles and the findings made before."""
-    with workplace(files / "inputs", files / "bundles") as work, quick_pictures():
-        for part in command:
-            name, _, file = part.partition("/")
-            if file == "findings.json":
-                (work / name).mkdir()
-                (work / part).write_text(kept(files / "findings" / f"{name}.json.gz"), encoding="utf-8")
-        return _call(*command, "--json")
+@functools.cache
+def sample(name: str) -> str:
+    """Return findings of one of the commands above: the kept ones, or what the command prints now."""
+    if name == "synthesis-private":
+        return (FILES / "ledgers" / "release" / "findings.json").read_text("utf-8")
+    return kept(FILES / "findings" / f"{name}.json.gz") if name in KEPT else one_finding(FINDINGS[name])
+
+
+def one_finding(command: tuple[str, ...], files: Path = FILES) -> str:
+    """Findings of one command, run beside the inputs, the bundles and a bundle that was changed."""
+    with workplace(files / "bundles") as work, quick_pictures():
+        _changed(work / "one-run.zip", work / "changed.zip")
+        return _call(*command, "--json")[1]
 
 
 def stores(files: Path) -> None:
-    """Each campaign's evidence (.npz) and the store of its finished models."""
+    """The evidence of a campaign (.npz) with the store of its finished models, and a store of the library."""
     place = _fresh(files / "stores")
     for name in CAMPAIGNS:
-        with workplace(files / "inputs") as work:
+        with workplace() as work:
             _call("collect", f"{name}.yaml", "--out", "evidence.npz", codes=(0,))
             (place / name).mkdir()
             shutil.copy(work / "evidence.npz", place / name)
             if (work / "store").is_dir():
                 shutil.copytree(work / "store", place / name / "store")
-    with workplace(files / "inputs") as work, quick_pictures():
-        _call("disclosure", "disclosure.yaml", "--json")
-        shutil.copytree(work / "store", place / "disclosure" / "store")
     for name, make in LIBRARY_STORES.items():
         (place / name).mkdir()
         np.savez(place / name / "result.npz", **make(place / name / "store", []))
@@ -331,29 +307,6 @@ class Resampled:
 
     def sample(self, n: int, *, rng: np.random.Generator) -> np.ndarray:
         return self.values[rng.integers(0, len(self.values), n)]
-
-
-def many_runs(store: Path, fits: list[int]) -> dict[str, np.ndarray]:
-    """Evidence of one fit for each record, kept in a store; each fit is noted in ``fits``."""
-    data = np.round(np.random.default_rng(1).normal(size=(60, 3)), 3)
-
-    def fit(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        fits.append(len(rows))
-        return np.asarray(data[rows].mean(axis=0) + rng.normal(size=3))
-
-    def score(mean: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:
-        return {"near": data[rows] @ mean, "far": -data[rows] @ mean}
-
-    found = runs.multi_run(
-        *(fit, score),
-        records=np.arange(5, 35),
-        base=np.arange(40, 60),
-        rng=np.random.default_rng(8),
-        inclusion=0.4,
-        store=store,
-        key="mean of the rows",
-    )
-    return {**{name: found.only(name).score for name in ("near", "far")}, "member": found.member}
 
 
 def synthetic_sets(store: Path, fits: list[int]) -> dict[str, np.ndarray]:
@@ -379,7 +332,7 @@ def synthetic_sets(store: Path, fits: list[int]) -> dict[str, np.ndarray]:
     return {"membership": made.membership, "drawn": np.stack([made.model(m) for m in range(made.models)])}
 
 
-LIBRARY_STORES = {"runs": many_runs, "sets": synthetic_sets}
+LIBRARY_STORES = {"sets": synthetic_sets}
 
 
 def evidence_of(design: str) -> ma.Evidence:
@@ -399,11 +352,10 @@ def evidence_of(design: str) -> ma.Evidence:
 
 
 def evidence(files: Path) -> None:
-    """Evidence of each design in each format of file."""
+    """Evidence in each format of file."""
     place = _fresh(files / "evidence")
-    for design in ("one-run", "multi-run", "zero-run"):
-        for ending in ("npz", "parquet", "csv"):
-            evidence_of(design).save(place / f"{design}.{ending}")
+    for ending in ("npz", "parquet", "csv"):
+        evidence_of("zero-run").save(place / f"zero-run.{ending}")
     simple = ma.Evidence(score=np.arange(8.0), member=np.arange(8) % 2 == 0, design="one-run")
     simple.save_pair(place / "members.npy", place / "nonmembers.npy")
 
@@ -411,7 +363,7 @@ def evidence(files: Path) -> None:
 def ledgers(files: Path) -> None:
     """A private release with its folder, its ledger with the lock, and a ledger with an entry of each mechanism."""
     place = _fresh(files / "ledgers")
-    with workplace(files / "inputs") as work:
+    with workplace() as work:
         _call("synthesise", "private.yaml", "--json", "--out", "out-first")
         for made in work.iterdir():
             if "ledger" in made.name:
@@ -445,7 +397,6 @@ def ledger_of_each_kind(path: Path) -> None:
 
 # In the order in which they are made: a kind reads only kinds above it.
 KINDS: Mapping[str, Callable[[Path], None]] = {
-    "inputs": input_files,
     "evidence": evidence,
     "stores": stores,
     "ledgers": ledgers,
@@ -454,7 +405,7 @@ KINDS: Mapping[str, Callable[[Path], None]] = {
     "findings": findings,
 }
 # A kind that is made from one that is made again has to be made again as well: bundles and releases have new digests.
-READ_BY = {"inputs": tuple(KINDS), "ledgers": ("findings",), "bundles": ("findings",)}
+READ_BY = {"bundles": ("findings",)}
 
 
 def remake(asked: list[str], into: Path | None) -> None:
