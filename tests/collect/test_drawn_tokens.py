@@ -272,7 +272,7 @@ def test_texts_are_needed_and_each_says_something(tmp_path: Path) -> None:
     (tmp_path / "train.py").touch()
     (tmp_path / "d.jsonl").touch()
     target = CommandTarget(f"{sys.executable} train.py {{rows}} {{out}}", "language-model", tmp_path)
-    assert (target.kind, target.columns) == ("signals", ("loss", "min_k", "min_k_plus_plus", "zlib_ratio"))
+    assert (target.kind, target.columns) == ("signals", ("loss", "min_k", "min_k_plus_plus"))
     with pytest.raises(InputError, match=r"data\.text: expected a column of texts"):
         target.on(None, "d.jsonl")
     with pytest.raises(InputError, match="none in row 1"):

@@ -61,7 +61,7 @@ def test_which_base_is_said_where_it_belongs(place: Path) -> None:
     config = place / "adapter" / "model" / "adapter_config.json"
     config.write_text(config.read_text(encoding="utf-8").replace(str(place / "base"), "base"), encoding="utf-8")
     found = FineTuned(TEXTS, beside=place).said(place / "adapter")  # it names it as the script called it
-    assert found.scores.shape == (12, 4)
+    assert found.scores.shape == (12, 3)
     (place / "elsewhere").mkdir()
     with pytest.raises(InputError, match="which is no local folder"):
         FineTuned(TEXTS, beside=place / "elsewhere").said(place / "adapter")

@@ -386,7 +386,7 @@ ATTACKS: Mapping[str, TokenAttack] = MappingProxyType(
 
 
 # What is computed where no score is named: more scores widen all intervals (docs/text.md has what the others add).
-DEFAULT = ("loss", "min_k", "min_k_plus_plus", "zlib_ratio", "reference_ratio")
+DEFAULT = ("loss", "min_k", "min_k_plus_plus", "reference_ratio")
 
 
 def member_scores(

@@ -310,7 +310,7 @@ class Campaign:
                 raise InputError("target.reference", "a reference model, for reference_ratio", "none", hint)
             if needs & {"log_p"}:
                 hint = "it needs texts and a language model"
-                if "zlib_ratio" in own:
+                if "min_k" in own:
                     hint = "write the tokens with --out tokens.jsonl, and name that file to miaudit audit"
                 raise InputError("attack.type", f"attacks on {kind}", name, hint)
             if design == "multi-run":

@@ -132,8 +132,8 @@ ATTACK = Keys(
             tuple[str, ...],
             Option(
                 "From losses: loss, gaussian_lira. From outputs also: logit_confidence, margin, entropy, "
-                "modified_entropy. From token-logprobs: loss, min_k, min_k_plus_plus, zlib_ratio, reference_ratio; all "
-                "that the file allows by default. Repeat for several; else loss by default.",
+                "modified_entropy. From token-logprobs: loss, min_k, min_k_plus_plus, reference_ratio, all that the "
+                "file allows by default, and zlib_ratio. Repeat for several; else loss by default.",
                 read=_attacks,
             ),
         ],

@@ -25,7 +25,7 @@ from miaudit.models.outputs import checked_outputs
 from miaudit.models.protocol import Kind, Traits
 from miaudit.models.train_config import SmallGPT2
 
-SIGNALS = ("loss", "min_k", "min_k_plus_plus", "zlib_ratio")
+SIGNALS = ("loss", "min_k", "min_k_plus_plus")
 REFERENCE = "reference_ratio"
 BASE = "base"  # as a reference: the model that an adapter belongs to, without it
 
