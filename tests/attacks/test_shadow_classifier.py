@@ -86,6 +86,14 @@ def test_features_do_not_see_a_common_shift_and_stay_finite_where_probabilities_
     assert (extreme[0] != extreme[1]).any()
 
 
+def test_a_signal_that_is_added_changes_no_feature(monkeypatch: pytest.MonkeyPatch) -> None:
+    z, y, _ = outputs(50, np.random.default_rng(3))
+    before = shadow_classifier.features(z, y)
+    monkeypatch.setitem(signals.BUILT_IN, "another", signals.BUILT_IN["loss"])
+    assert signals.member_scores(labels=y, logits=z, names=["another"])  # the control: it is one
+    np.testing.assert_array_equal(shadow_classifier.features(z, y), before)
+
+
 def test_any_classifier_can_be_passed_and_is_not_changed() -> None:
     rng = np.random.default_rng(4)
     z, y, member = outputs(600, rng)

@@ -93,7 +93,7 @@ def test_texts_are_read_by_default_in_one_component_for_a_hundred_rows() -> None
     table = covariates.table_of(evidence, Text())
     assert covariates.fit(Text(), table, seed=0)(table).shape == (1000, 10)
     assert propensity.rows_per_covariate(evidence) == 100
-    assert propensity.fit(evidence, rng=rng).how.startswith("cross-fitted in 5 folds: Text,")
+    assert propensity.fit(evidence, rng=rng).how.startswith("cross-fitted in 5 folds: TF-IDF of texts,")
 
 
 def test_a_vocabulary_of_no_more_words_than_components_is_kept_as_it_is() -> None:

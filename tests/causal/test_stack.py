@@ -174,7 +174,7 @@ def test_a_stacked_propensity_says_how_it_came_about_and_is_the_same_again() -> 
     evidence = shifted()
     found = learned(evidence)
     assert np.array_equal(found.values, learned(evidence).values)
-    assert found.how.startswith("cross-fitted in 5 folds: Numbers, a stack (")
+    assert found.how.startswith("cross-fitted in 5 folds: standardised columns, a stack (")
     assert (found.logistic, found.stacked, found.folds is None, found.values.shape) == (False, True, False, (1200,))
     assert Nuisance(propensity=found).of_rows(np.arange(600)).propensity.stacked  # type: ignore[union-attr]
     assert found.rows_per_covariate == 400

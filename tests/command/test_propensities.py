@@ -66,9 +66,12 @@ def answered(ran: tuple[int, str, str]) -> dict[str, Any]:
     [
         ([*TABLE, "--propensity", "pi"], "given"),
         ([*PAIR, *GIVEN], "given"),
-        ([*TABLE, "--propensity-sample", "sample.csv"], "on 2,500 separate records: Categories, L2 logistic"),
+        (
+            [*TABLE, "--propensity-sample", "sample.csv"],
+            "on 2,500 separate records: columns with coded categories, L2 logistic",
+        ),
         ([*TABLE, "--propensity-sample", "sample.csv", "--classifier", "naive-bayes"], "on 2,500 .* GaussianNB"),
-        ([*TABLE, "--classifier", "naive-bayes"], "cross-fitted in 5 folds: Categories, GaussianNB"),
+        ([*TABLE, "--classifier", "naive-bayes"], "cross-fitted in 5 folds: columns with coded categories, GaussianNB"),
     ],
 )
 def test_each_way_to_a_propensity_is_used_and_said(place: Path, run: Run, words: list[str], how: str) -> None:

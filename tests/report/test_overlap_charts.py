@@ -87,7 +87,7 @@ def test_the_love_plot_holds_the_thirty_worst_and_counts_the_rest():
     features[3]["after"] = -0.31
     title = " ".join(charts_of(found)["balance"].to_dict()["title"]["text"])
     assert "1 of 100 covariates and squares still differ by more than 0.2 (most: f3, 0.31)" in title
-    found["overlap"]["propensity"] = "cross-fitted in 5 folds: Numbers, a stack (1.00 of line)"
+    found["overlap"]["propensity"] = "cross-fitted in 5 folds: standardised columns, a stack (1.00 of line)"
     said = " ".join(charts_of(found)["balance"].to_dict()["title"]["subtitle"])
     assert "tolerated of a line after it; a stack is refused by standard errors" in said
 

@@ -24,6 +24,8 @@ __all__ = ["ShadowClassifier", "score"]
 Classes = Literal["pooled", "per-class"]
 
 _LEAST_PER_CLASS = 25  # members and non-members of a class, each, for a classifier of its own
+# By name: a signal that is added later does not change this attack.
+_FEATURES = ("loss", "logit_confidence", "margin", "entropy", "modified_entropy")
 _LARGEST_PROBABILITIES = 3
 
 
@@ -140,7 +142,7 @@ def features(outputs: ArrayLike, labels: ArrayLike) -> FloatArray:
     >>> features([[2.0, 0.0]], [0]).shape
     (1, 7)
     """
-    scores = signals.member_scores(labels=labels, logits=outputs, names=signals.BUILT_IN)
+    scores = signals.member_scores(labels=labels, logits=outputs, names=_FEATURES)
     z = np.asarray(outputs, dtype=np.float64)
     top = np.sort(z, axis=1)[:, ::-1][:, : min(_LARGEST_PROBABILITIES, z.shape[1])]
     centred = top - z.mean(axis=1, keepdims=True)  # softmax does not see a common shift

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from miaudit.arrays import FloatArray, IndexArray, IntArray
 from miaudit.causal import covariates, crossfit, screen, stack
 from miaudit.causal.cores import at_once
-from miaudit.causal.covariates import Custom, Encoding, Part, Text, resample
+from miaudit.causal.covariates import Categories, Custom, Encoding, Images, Part, Reduced, Text, resample
 from miaudit.causal.crossfit import CLIP, FOLDS
 from miaudit.causal.learning_curve import LearningCurve, learning_curve
 from miaudit.causal.outcome import Law, LocationScale, Regression
@@ -553,11 +553,16 @@ def _model_named(classifier: Any, strengths: Sequence[float]) -> str:
 
 
 def _named(encoding: Encoding) -> str:
-    """Name an encoding and the caller's own models."""
-    name = type(encoding).__name__
+    """Say what an encoding makes of the covariates, with the name of a function of the caller's own."""
     match encoding:
         case Custom(function=function):
-            return f"{name} ({getattr(function, '__name__', type(function).__name__)})"
+            return f"features of {getattr(function, '__name__', type(function).__name__)}"
         case Text(beside=beside):
-            return name if beside == Text().beside else f"{name} beside {_named(beside)}"
-    return name
+            return "TF-IDF of texts" + ("" if beside == Text().beside else f" beside {_named(beside)}")
+        case Categories():
+            return "columns with coded categories"
+        case Images():
+            return "principal components of pixels"
+        case Reduced():
+            return "principal components"
+    return "standardised columns"
