@@ -61,7 +61,7 @@ def assess(
     InputError
         If the options ask for more guesses than there are records.
     """
-    options, evidence, challenged, drawn = case.plan.bounds, case.audited, None, ""
+    options, evidence, challenged, sampled = case.plan.bounds, case.audited, None, ""
     if options is None:
         return (), (), None
     stacked = correction is not None and correction.propensity.stacked
@@ -70,16 +70,16 @@ def assess(
     challenge_rng, bound_rng = rng.spawn(2)
     reasons = _not_testable(evidence, options, correction, obstacle)
     if not reasons and _learned_from_unequal_units(evidence, correction):
-        evidence, correction, drawn = _one_record_each(evidence, correction, rng.spawn(1)[0])
-        reasons = _not_testable(evidence, options, correction, drawn)
+        evidence, correction, sampled = _one_record_each(evidence, correction, rng.spawn(1)[0])
+        reasons = _not_testable(evidence, options, correction, sampled)
     seen = evidence.covariates is not None or evidence.text is not None
     if evidence.design == "zero-run" and not reasons and correction is not None:
         if seen:
             challenged = _challenge(evidence, options, correction, stacked, challenge_rng)
             challenged = replace(challenged, text=f"{rests_on} {challenged.text}") if rests_on else challenged
         # A margin that was stated is what the challenge tested; without one, any misfit voids the bounds.
-        told = correction.misfit if options.margin is None else ""
-        reasons = (challenged.text,) if challenged is not None and challenged.rejected else (told,) if told else ()
+        misfit = correction.misfit if options.margin is None else ""
+        reasons = (challenged.text,) if challenged is not None and challenged.rejected else (misfit,) if misfit else ()
     if reasons:
         return (), reasons, challenged
     found = []
@@ -89,7 +89,7 @@ def assess(
         bounds = [
             way(evidence.only(name), one) for name, one in zip(case.judged, child.spawn(len(case.judged)), strict=True)
         ]
-        found.append(best_of(bounds, drawn, "; ".join(case.corrections), exploratory=case.exploratory))
+        found.append(best_of(bounds, sampled, "; ".join(case.corrections), exploratory=case.exploratory))
     return tuple(found), (), challenged
 
 
@@ -186,11 +186,11 @@ def _one_record_each(
         again = propensity.fit(alone, **how, encoding=correction.encoding, rng=learn)
     except InputError as error:
         return evidence, None, f"the propensity cannot be learned from one record of each unit ({error})"
-    said = (
+    sentence = (
         f"one record of each of {alone.n:,} units, drawn at random of {evidence.n:,} records; since units differ in "
         "size, the propensity was learned again from these"
     )
-    return alone, replace(correction, propensity=again), said
+    return alone, replace(correction, propensity=again), sentence
 
 
 def _challenge(
@@ -200,7 +200,7 @@ def _challenge(
     draw, bet = rng.spawn(2)
     nuisance = correction.nuisance
     competitors = _competitors(int(draw.integers(2**31)), evidence.n, quick=stacked)
-    found = challenge(
+    outcome = challenge(
         evidence,
         list(competitors.values()),
         classifier=nuisance.classifier,
@@ -212,20 +212,20 @@ def _challenge(
         rng=bet,
     )
     named = dict(zip((type(model).__name__ for model in competitors.values()), competitors, strict=True))
-    best = named[found.competitor]
-    share = f"{found.correct:,} of {found.guesses:,} bets on records that no model had seen"
-    if found.rejected:
+    best = named[outcome.competitor]
+    share = f"{outcome.correct:,} of {outcome.guesses:,} bets on records that no model had seen"
+    if outcome.rejected:
         text = (
-            f"The propensities are refuted: {best} won {share}, which has a probability of {found.p_value:.2g} if the "
-            f"log-odds of membership were within {found.gamma:g} of the learned ones. The covariates tell members "
-            f"apart in a way that the propensities miss, so no bound holds. {_way_out(found.smallest_gamma)}"
+            f"The propensities are refuted: {best} won {share}, which has a probability of {outcome.p_value:.2g} if "
+            f"the log-odds of membership were within {outcome.gamma:g} of the learned ones. The covariates tell members "
+            f"apart in a way that the propensities miss, so no bound holds. {_way_out(outcome.smallest_gamma)}"
         )
     else:
         text = (
             f"The propensities stood the challenge: the best of {len(competitors)} competitors ({best}) won {share} "
-            f"(p = {found.p_value:.2g} at a margin of {found.gamma:g} on the log-odds). That is no proof of them."
+            f"(p = {outcome.p_value:.2g} at a margin of {outcome.gamma:g} on the log-odds). That is no proof of them."
         )
-    return replace(found, competitor=best, competitors=tuple(competitors), text=text)
+    return replace(outcome, competitor=best, competitors=tuple(competitors), text=text)
 
 
 def _way_out(smallest: float | None) -> str:
@@ -275,11 +275,11 @@ def _upper(options: Bounds, mechanism: Mechanism) -> UpperBound:
     claim = options.claim
     if claim is not None and claim.parameter == "mu":
         return accounting.upper_bound(mechanism, parameter="mu")
-    found = accounting.upper_bound(mechanism, delta=options.delta if claim is None else claim.delta)
-    if claim is None and not math.isfinite(found.value):
+    bound = accounting.upper_bound(mechanism, delta=options.delta if claim is None else claim.delta)
+    if claim is None and not math.isfinite(bound.value):
         allowed = "a number above 0 beside a mechanism without a finite epsilon at delta = 0"
         raise InputError("delta", allowed, f"{options.delta:g}", "1e-5 is usual")
-    return found
+    return bound
 
 
 def judge(

@@ -89,24 +89,26 @@ def _chosen(evidence: Evidence, plan: Plan, rng: np.random.Generator) -> Case:
     match plan.headline:
         case Bonferroni():
             confidence = 1 - (1 - plan.confidence) / len(names)
-            said = (
+            sentence = (
                 f"{len(names)} scores were looked at: every interval is widened (Bonferroni) to hold for all of them."
             )
-            return Case(plan, evidence, names, names, None, confidence, (said,))
+            return Case(plan, evidence, names, names, None, confidence, (sentence,))
         case Split() if evidence.run is not None:
             hint = "name the score beforehand, or use bonferroni"
             raise InputError("headline", "no split of several runs, which audit the same records", "split", hint)
         case Split(share):
             pilot, rest, rows = _split_units(evidence, share, rng)
             best = _strongest(pilot, plan)
-            said = f"The score {best} was chosen on a random {share:.0%} of the units; every number is from the rest."
-            return Case(plan, rest, names, (best,), best, plan.confidence, (said,), rows=rows)
+            sentence = (
+                f"The score {best} was chosen on a random {share:.0%} of the units; every number is from the rest."
+            )
+            return Case(plan, rest, names, (best,), best, plan.confidence, (sentence,), rows=rows)
         case Exploratory():
             best = _strongest(evidence, plan)
-            said = (
+            sentence = (
                 f"{best} is the strongest of {len(names)} scores on the data that chose it: exploratory, uncorrected."
             )
-            return Case(plan, evidence, names, (best,), best, plan.confidence, (), (said,), exploratory=True)
+            return Case(plan, evidence, names, (best,), best, plan.confidence, (), (sentence,), exploratory=True)
 
 
 def _strongest(evidence: Evidence, plan: Plan) -> str:

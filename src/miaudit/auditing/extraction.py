@@ -141,13 +141,13 @@ def by_queries(needed: FloatArray, member: BoolArray, plan: ExtractionPlan) -> t
     ----------
     needed : array (n,), queries after which the first passage of each text or unit has come out
     """
-    asked = sorted({*(10 ** (k / 2) for k in range(13)), float(plan.queries)})
-    found = []
-    for queries in asked:
+    query_counts = sorted({*(10 ** (k / 2) for k in range(13)), float(plan.queries)})
+    rows = []
+    for queries in query_counts:
         out = needed <= queries * (1 + 1e-12)
         rates = (_rate(out[member], plan.confidence), _rate(out[~member], plan.confidence))
-        found.append(Queries(queries, *rates))
-    return tuple(found)
+        rows.append(Queries(queries, *rates))
+    return tuple(rows)
 
 
 def by_times(
@@ -170,7 +170,7 @@ def by_times(
         bands = [(2**k, 2 ** (k + 1) - 1) for k in powers]
     each = 1 - (1 - confidence) / (3 * len(bands))
     controls = np.sort(score[~member])
-    found = []
+    groups = []
     for low, high in bands:
         rows = member & (times >= low) & (times <= high)
         above = len(controls) - np.searchsorted(controls, score[rows], side="left")
@@ -178,9 +178,9 @@ def by_times(
         both = np.concatenate([score[rows], score[~member]])
         auc = Sample.of(Evidence(score=both, member=np.arange(len(both)) < rows.sum())).auc(confidence=each)
         rate = Rate(auc.value, auc.low, auc.high)
-        said = _rate(out[rows], each), float(exposure.mean()), _median(exposure, np.log2(len(controls) + 1), each)
-        found.append(Repetition(low, high, int(rows.sum()), *said, rate))
-    return tuple(found)
+        numbers = _rate(out[rows], each), float(exposure.mean()), _median(exposure, np.log2(len(controls) + 1), each)
+        groups.append(Repetition(low, high, int(rows.sum()), *numbers, rate))
+    return tuple(groups)
 
 
 def _median(values: FloatArray, most: float, confidence: float) -> Rate:
@@ -285,9 +285,9 @@ def told(score: FloatArray, member: BoolArray, unit: Sequence[str] | None, desig
     if member.all() or not member.any():
         return Told("loss", _ACCUSED, nothing, "It takes texts of both kinds.")
     evidence = Evidence(score=score, member=member, unit=None if unit is None else list(unit), design=design)
-    found = Sample.of(evidence).tpr_at_fpr(_ACCUSED, confidence)
-    why = "" if found.resolved else f"There are too few controls ({found.note})."
-    return Told("loss", _ACCUSED, Rate(found.value, found.low, found.high), why)
+    estimate = Sample.of(evidence).tpr_at_fpr(_ACCUSED, confidence)
+    why = "" if estimate.resolved else f"There are too few controls ({estimate.note})."
+    return Told("loss", _ACCUSED, Rate(estimate.value, estimate.low, estimate.high), why)
 
 
 def in_both(texts: Sequence[str], member: BoolArray) -> str:
@@ -302,12 +302,12 @@ def in_both(texts: Sequence[str], member: BoolArray) -> str:
     """
     if member.all() or not member.any():
         return ""
-    found = int(in_members(texts, member).sum())
-    if not found:
+    shared = int(in_members(texts, member).sum())
+    if not shared:
         return ""
     controls = int(np.count_nonzero(~member))
     return (
-        f"{found:,} of {controls:,} controls have an equal or nearly equal text among the members: "
+        f"{shared:,} of {controls:,} controls have an equal or nearly equal text among the members: "
         "they were in effect trained on, and hide what is memorised. Keep one of such texts."
     )
 

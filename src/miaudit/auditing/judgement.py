@@ -195,7 +195,7 @@ def _not_excluded(verdict: Verdict, scores: Sequence[ScoreFindings]) -> str:
 def _surest(case: Case, *, fair_coins: bool) -> dict[str, SurestMembers]:
     """The surest members of each score; those that do not count pay for all."""
     tail, plan = rule.tail_of(case.plan.confidence), case.plan
-    found = {
+    counts = {
         name: surest_members(
             case.samples[name],
             score=name,
@@ -206,7 +206,7 @@ def _surest(case: Case, *, fair_coins: bool) -> dict[str, SurestMembers]:
         )
         for name in case.names
     }
-    return {name: one for name, one in found.items() if one is not None}
+    return {name: one for name, one in counts.items() if one is not None}
 
 
 def _loudness(
@@ -260,9 +260,9 @@ def _estimator(
         if own is not None and (math.isclose(confidence, case.confidence) or (own.value is None and own.high is None)):
             return own
         if (name, confidence) not in held:
-            made = again(name, confidence)
+            again_measured = again(name, confidence)
             wide = own is not None and own.bootstrap is not None and isinstance(case.plan.intervals, Bootstrap)
-            held[name, confidence] = _hull(made, own) if wide and own is not None else made
+            held[name, confidence] = _hull(again_measured, own) if wide and own is not None else again_measured
         return held[name, confidence]
 
     return estimate
@@ -283,7 +283,7 @@ def _corrected(
     def estimate(name: str, confidence: float) -> Estimate:
         if not fitted and definition.of(name).outcome_model:
             fitted.append(zero_run.outcome_of(evidence, correction, plan, rng=copy.deepcopy(rng)))
-        made = zero_run.metrics(
+        corrected = zero_run.metrics(
             evidence,
             correction.propensity,
             plan,
@@ -293,8 +293,8 @@ def _corrected(
             fitted=fitted[0] if fitted else None,
             rng=copy.deepcopy(rng),  # the same folds at every confidence
         )
-        found: Estimate = made[name][1]
-        return found
+        value: Estimate = corrected[name][1]
+        return value
 
     return estimate
 

@@ -59,9 +59,9 @@ def near(
     needed = np.ceil(SHARE * sizes - 1e-9).astype(np.int64)
     rarest = _rarest(text, column, sizes - needed + 1, np.bincount(place, minlength=len(hashes)))
     some = sparse.csr_array((np.ones(len(rarest), dtype=np.int32), (text[rarest], column[rarest])), shape=mine.shape)
-    found = np.full(len(texts), -1, dtype=np.int64)
+    nearest = np.full(len(texts), -1, dtype=np.int64)
     for start in range(0, len(others), _AT_ONCE):
-        left = np.flatnonzero(found < 0)
+        left = np.flatnonzero(nearest < 0)
         pairs = (some[left] @ held[start : start + _AT_ONCE].T).tocoo()
         row, beside = left[pairs.coords[0]], start + pairs.coords[1]
         if own is not None:
@@ -70,12 +70,12 @@ def near(
         if not len(row):
             continue
         common: IntArray = np.asarray(mine[row].multiply(held[beside]).sum(axis=1)).ravel()
-        kept = common >= needed[row]
-        row, beside = row[kept], beside[kept]
+        close = common >= needed[row]
+        row, beside = row[close], beside[close]
         order = np.lexsort((beside, row))
         rows, first = np.unique(row[order], return_index=True)
-        found[rows] = beside[order][first]
-    return found
+        nearest[rows] = beside[order][first]
+    return nearest
 
 
 def in_members(texts: Sequence[str], member: ArrayLike) -> BoolArray:
@@ -107,7 +107,7 @@ def in_members(texts: Sequence[str], member: ArrayLike) -> BoolArray:
     inside = np.asarray(member, dtype=np.bool_)
     plain = [" ".join(text.lower().split()) for text in texts]
     known = {text for text, own in zip(plain, inside, strict=True) if own}
-    found = np.array([not own and text in known for text, own in zip(plain, inside, strict=True)], dtype=np.bool_)
+    held = np.array([not own and text in known for text, own in zip(plain, inside, strict=True)], dtype=np.bool_)
     hashes, whose = _of_group(plain, {})
     code, record = _once(np.unique(hashes, return_inverse=True)[1], whose)  # the texts of each triple, in their order
     rare = np.bincount(code)[code] <= _COMMON
@@ -123,11 +123,11 @@ def in_members(texts: Sequence[str], member: ArrayLike) -> BoolArray:
         a, b = a[across], b[across]
         pairs.append(np.where(inside[a], b, a) * len(plain) + np.where(inside[a], a, b))
     if not pairs:
-        return found
+        return held
     pair, common = np.unique(np.concatenate(pairs), return_counts=True)
     outside, other = np.divmod(pair, len(plain))
-    found[outside[common >= _ALIKE * (many[outside] + many[other] - common)]] = True
-    return found
+    held[outside[common >= _ALIKE * (many[outside] + many[other] - common)]] = True
+    return held
 
 
 def _rarest(text: IntArray, column: IntArray, counts: IntArray, held: IntArray) -> IntArray:

@@ -269,17 +269,17 @@ def _following(evidence: Evidence, correction: Correction, plan: Plan, rng: np.r
     options: dict[str, Any] = {"method": plan.estimator, "outcome": correction.nuisance.outcome}
     options["confidence"] = plan.confidence
     scores = [evidence.replace(score=x[:, i]) for i in np.argsort(-apart)[:2]]
-    found = [effects.auc(score, correction.propensity, **options, rng=rng) for score in scores]
-    return max((one.high - one.low) / 2 for one in found)
+    estimates = [effects.auc(score, correction.propensity, **options, rng=rng) for score in scores]
+    return max((one.high - one.low) / 2 for one in estimates)
 
 
 def _levels(evidence: Evidence, correction: Correction, plan: Plan, rng: np.random.Generator) -> Iterator[Level]:
-    drawn = [evidence.replace(score=rng.normal(size=evidence.n)) for _ in range(_DRAWS)]
+    simulated = [evidence.replace(score=rng.normal(size=evidence.n)) for _ in range(_DRAWS)]
     for fpr in plan.fpr_targets:
-        asked: dict[str, Any] = {"fpr": fpr, "confidence": plan.confidence, "rng": rng}
-        found = [effects.tpr_at_fpr(one, correction.propensity, **asked) for one in drawn]
-        low, high = (float(np.median([getattr(one, end) for one in found])) for end in ("low", "high"))
-        yield Level(fpr, low, high, bool(np.median([one.low > 0 for one in found]) > 0.5))
+        options: dict[str, Any] = {"fpr": fpr, "confidence": plan.confidence, "rng": rng}
+        estimates = [effects.tpr_at_fpr(one, correction.propensity, **options) for one in simulated]
+        low, high = (float(np.median([getattr(one, end) for one in estimates])) for end in ("low", "high"))
+        yield Level(fpr, low, high, bool(np.median([one.low > 0 for one in estimates]) > 0.5))
 
 
 # -- what would help ---------------------------------------------------------------------------------------------------
@@ -391,8 +391,8 @@ def _others(names: tuple[str, ...], i: int, evidence: Evidence) -> tuple[str, ..
 
 def _alone(column: FloatArray, evidence: Evidence) -> float:
     """AUC of one column in the better direction, 0.5 to 1."""
-    found = Sample.of(evidence.replace(score=column)).auc(0.95)
-    return 0.5 + abs((found.value or 0.0) - 0.5)
+    estimate = Sample.of(evidence.replace(score=column)).auc(0.95)
+    return 0.5 + abs((estimate.value or 0.0) - 0.5)
 
 
 def _in_words(again: Outlook) -> str:
@@ -410,7 +410,7 @@ def _marks(evidence: Evidence, gone: BoolArray, plan: Plan) -> tuple[str, ...]:
     theirs, others = x[gone], x[~evidence.member]
     scale = np.maximum(x.std(axis=0), 1e-300)
     apart = np.abs(theirs.mean(axis=0) - others.mean(axis=0)) / scale
-    told: list[tuple[float, str]] = []
+    marks: list[tuple[float, str]] = []
     for i, name in enumerate(names):
         levels = np.unique(x[:, i])
         if name in plan.categories or len(levels) == 2:
@@ -418,11 +418,11 @@ def _marks(evidence: Evidence, gone: BoolArray, plan: Plan) -> tuple[str, ...]:
             v = levels[int(np.argmax(lift))]
             share, rest = (float((part[:, i] == v).mean()) for part in (theirs, others))
             spread = math.sqrt(max(share * (1 - share), rest * (1 - rest), 1e-4))
-            told.append((max(lift) / spread, f"{name} = {v:g} ({share:.0%} of them, {rest:.0%} of the non-members)"))
+            marks.append((max(lift) / spread, f"{name} = {v:g} ({share:.0%} of them, {rest:.0%} of the non-members)"))
         else:
             means = f"{theirs[:, i].mean():.4g}, of the non-members {others[:, i].mean():.4g}"
-            told.append((float(apart[i]), f"{name} (on average {means})"))
-    return tuple(text for size, text in sorted(told, reverse=True)[:3] if size > _APART)
+            marks.append((float(apart[i]), f"{name} (on average {means})"))
+    return tuple(text for size, text in sorted(marks, reverse=True)[:3] if size > _APART)
 
 
 def _check(**asked: tuple[float | None, float, float]) -> None:

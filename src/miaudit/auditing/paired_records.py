@@ -106,10 +106,10 @@ def correlations(before: Audited, after: Audited) -> SharedRecords | None:
         return _wide("corrected estimates have no influence values of records.")
     if any(audit.evidence.run is not None for audit in audits):
         return _wide("an audit of several runs has each record several times.")
-    found = _matched(*audits)
-    if isinstance(found, str):
-        return _wide(found)
-    shared, what, by = found
+    matched = _matched(*audits)
+    if isinstance(matched, str):
+        return _wide(matched)
+    shared, what, by = matched
     first, second = map(_influences, audits)
     together = {name: shared.correlation(first[name], second[name]) for name in first if name in second}
     if not together:

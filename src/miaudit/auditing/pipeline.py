@@ -125,15 +125,15 @@ def audit(
     >>> findings.verdict.status, round(findings.metric("auc").value, 2)
     ('flagged', 0.76)
     """
-    drawn, recorded, said = seeds.generator(rng)
+    generator, recorded, sentences = seeds.generator(rng)
     if isinstance(evidence, Evidence):  # else it is refused below
-        said = (*said, *remarks.beforehand(evidence, plan, stability))
+        sentences = (*sentences, *remarks.beforehand(evidence, plan, stability))
     return examine(
         evidence,
         plan=plan,
         nuisance=nuisance,
-        rng=drawn,
-        notes=(*notes, *said),
+        rng=generator,
+        notes=(*notes, *sentences),
         repeat={**recorded, **(repeat or {})},
         vulnerability=vulnerability,
         coins=coins,
@@ -182,11 +182,11 @@ def examine(
     correction, obstacle = _challenged(correction, obstacle, challenge)
     used = correction if correction is not None and correction.answered else None
     shows_metrics = correction is None or used is not None or plan.raw_only  # those of a refused audit on request only
-    found = _measure(case, used, causal_rng, bootstrap_rng, progress)
+    measured = _measure(case, used, causal_rng, bootstrap_rng, progress)
     nonmembers = _nonmembers(case, used)
     judged = judgement.judged(
         case,
-        found,
+        measured,
         nonmembers,
         used if used is not None or not obstacle else correction,
         obstacle=obstacle,
@@ -199,12 +199,12 @@ def examine(
     judged = judgement.with_all_scores(judged, coins)
     best = judged.best
     shown = tuple(
-        _score_findings(case, name, found[name] if shows_metrics else (), used, nonmembers[name])
+        _score_findings(case, name, measured[name] if shows_metrics else (), used, nonmembers[name])
         for name in sorted(case.names, key=lambda name: name != best)  # the one that counts first
     )
     unused = bounds.without_use(plan.bounds, evidence)
-    said = [*notes, *case.notes, *unused, *([tested.note] if tested.note else [])]
-    groups = _groups(case, best, used, _note(found[best]), causal_rng) if shows_metrics else ()
+    remarks_made = [*notes, *case.notes, *unused, *([tested.note] if tested.note else [])]
+    groups = _groups(case, best, used, _note(measured[best]), causal_rng) if shows_metrics else ()
     findings = Findings(
         verdict=judged.verdict.beside(*judgement.all_the_same(judged, shown, groups, bounded, plan.policy)),
         metrics=shown[0].metrics,
@@ -215,18 +215,22 @@ def examine(
         evidence={"digest": evidence.digest, "source": evidence.source, "scores": list(evidence.scores)},
         groups=groups,
         overlap=None if correction is None else correction.overlap,
-        memorisation=_memorisation(case, used, best, found[best], causal_rng),
+        memorisation=_memorisation(case, used, best, measured[best], causal_rng),
         challenge=challenge,
         claim=bounds.judge(claim, bounded, upper, no_bound),
         bounds=bounded,
         no_bound=no_bound,
-        corrections=(*case.corrections, *_corrections(used, plan, found), *([] if coins is None else coins.paid_for)),
+        corrections=(
+            *case.corrections,
+            *_corrections(used, plan, measured),
+            *([] if coins is None else coins.paid_for),
+        ),
         assumptions=(
             *((several_runs.ASSUMED,) if evidence.run is not None else ()),
             _ASSUMED[_assumed(evidence, used, coins)],
             case.samples[best].independence,
         ),
-        notes=(*said, *remarks.on_scores(case, judged.verdict, best)),
+        notes=(*remarks_made, *remarks.on_scores(case, judged.verdict, best)),
         rows=_most_exposed(case.audited.only(best), plan.row_level, case.rows),
         repeat={**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__},
         vulnerability=vulnerability,
@@ -320,11 +324,11 @@ def _controlled(
     if not case.references:
         return correction, obstacle, None
     later = rng.spawn(1)[0]  # no other draw moves
-    found = zero_run.of_references(case.audited, case.references, correction, case.plan, rng=later)
-    if correction is None or found is None or not found.refuted:
-        return correction, obstacle, found
-    refused = correction.refuted(found.text)
-    return refused, _obstacle(refused), found
+    controls = zero_run.of_references(case.audited, case.references, correction, case.plan, rng=later)
+    if correction is None or controls is None or not controls.refuted:
+        return correction, obstacle, controls
+    refused = correction.refuted(controls.text)
+    return refused, _obstacle(refused), controls
 
 
 def _bounded(
@@ -365,9 +369,9 @@ def _nonmembers(case: Case, correction: Correction | None) -> dict[str, float]:
     """Non-members of each score as a low FPR counts them: independent and, weighted, as heavy as the heaviest."""
     if correction is None:
         return {name: float(sample.effective_nonmembers) for name, sample in case.samples.items()}
-    given: dict[str, Any] = {"confidence": case.confidence}
+    options: dict[str, Any] = {"confidence": case.confidence}
     return {
-        name: effects.effective_nonmembers(case.audited.only(name), correction.propensity, **given)
+        name: effects.effective_nonmembers(case.audited.only(name), correction.propensity, **options)
         for name in case.samples
     }
 
@@ -381,17 +385,19 @@ def _measure(
 ) -> dict[str, tuple[Metric, ...]]:
     """The metrics of every score with their bootstrap, where it is asked for; corrected ones stand first."""
     plan, confidence = case.plan, case.confidence
-    told = _Stages(progress, plan.n_bootstrap, len(case.samples) + (correction is not None))
-    found: dict[str, tuple[Metric, ...]] = {}
+    stages = _Stages(progress, plan.n_bootstrap, len(case.samples) + (correction is not None))
+    metrics: dict[str, tuple[Metric, ...]] = {}
     for (name, sample), child in zip(case.samples.items(), rng.spawn(len(case.samples)), strict=True):
         plain = definition.estimates(sample, plan.metric_names, confidence)
         resampled: dict[str, Estimate] = {}
         if plan.n_bootstrap:
-            drawn = bootstrap.replicates(sample, plan.fpr_targets, plan.n_bootstrap, rng=child, progress=told.next())
-            resampled = bootstrap.estimates(sample, drawn, plan.fpr_targets, confidence)
-        found[name] = tuple(_metric(m, estimate, resampled.get(m), plan) for m, estimate in plain.items())
-    causal = {} if correction is None else _causal(case, correction, causal_rng, told)
-    return {name: (*causal.get(name, ()), *raw) for name, raw in found.items()}
+            replicates = bootstrap.replicates(
+                sample, plan.fpr_targets, plan.n_bootstrap, rng=child, progress=stages.next()
+            )
+            resampled = bootstrap.estimates(sample, replicates, plan.fpr_targets, confidence)
+        metrics[name] = tuple(_metric(m, estimate, resampled.get(m), plan) for m, estimate in plain.items())
+    causal = {} if correction is None else _causal(case, correction, causal_rng, stages)
+    return {name: (*causal.get(name, ()), *raw) for name, raw in metrics.items()}
 
 
 def _causal(
@@ -399,19 +405,19 @@ def _causal(
 ) -> dict[str, tuple[Metric, ...]]:
     """The causal metrics of every score, with a bootstrap beside those of Hajek weights where it is asked for."""
     plan, confidence = case.plan, case.confidence
-    drawn: Mapping[str, Mapping[str, tuple[float, float]]] = {}
+    resampled: Mapping[str, Mapping[str, tuple[float, float]]] = {}
     if plan.n_bootstrap:
-        drawn = zero_run.bootstrapped(case.audited, correction, plan, confidence, progress=told.next())
-    found = {}
+        resampled = zero_run.bootstrapped(case.audited, correction, plan, confidence, progress=told.next())
+    metrics = {}
     for score in case.audited.scores:
         one = case.audited.only(score)
         rows = tuple(zero_run.both(one, correction.propensity, plan, correction.nuisance, confidence, rng=rng))
         note = withholding.contradicted(rows, one, correction, plan, rng=rng)
-        found[score] = tuple(
-            _metric(name, estimate, _resampled(estimate, method, drawn.get(score, {}).get(name)), plan, method)
+        metrics[score] = tuple(
+            _metric(name, estimate, _resampled(estimate, method, resampled.get(score, {}).get(name)), plan, method)
             for name, method, estimate in withholding.without(rows, note)
         )
-    return found
+    return metrics
 
 
 def _memorisation(
@@ -520,9 +526,9 @@ def _groups(
         raise InputError("group", f"at most {_MOST_GROUPS} groups", f"{len(names)}", "was it meant to be the unit?")
     names, codes, merged = _without_small_groups(names, codes, audited.member)
     confidence = 1 - (1 - case.confidence) / len(names)
-    said = f"intervals hold for all {len(names)} groups at once"
+    sentence = f"intervals hold for all {len(names)} groups at once"
     if case.exploratory:
-        said = f"exploratory: {said}, but not for the choice of the score"
+        sentence = f"exploratory: {sentence}, but not for the choice of the score"
     return tuple(
         _group(
             audited,
@@ -532,7 +538,7 @@ def _groups(
             correction,
             withheld,
             confidence,
-            f"{merged}; {said}" if name == _OTHER else said,
+            f"{merged}; {sentence}" if name == _OTHER else sentence,
             rng,
         )
         for k, name in enumerate(map(str, names))
@@ -548,10 +554,10 @@ def _without_small_groups(
     if np.count_nonzero(small) < 2:
         return names, codes, ""
     listed = ", ".join(names[small][:_MOST_NAMED]) + (", ..." if np.count_nonzero(small) > _MOST_NAMED else "")
-    said = f"{np.count_nonzero(small)} groups with fewer than {_FEWEST_IN_GROUP} of a class, merged: {listed}"
+    sentence = f"{np.count_nonzero(small)} groups with fewer than {_FEWEST_IN_GROUP} of a class, merged: {listed}"
     merged = np.where(small, _OTHER, names)[codes]
-    kept, recoded = np.unique(merged, return_inverse=True)
-    return kept, recoded, said
+    levels, recoded = np.unique(merged, return_inverse=True)
+    return levels, recoded, sentence
 
 
 def _group(
@@ -571,10 +577,10 @@ def _group(
         return GroupFindings(name, inside, outside, (), "no metrics: fewer than two members or two non-members")
     part = audited.take(rows)
     plain = definition.estimates(Sample.of(part), plan.metric_names, confidence)
-    found = [_metric(metric, estimate, None, plan) for metric, estimate in plain.items()]
+    metrics = [_metric(metric, estimate, None, plan) for metric, estimate in plain.items()]
     if correction is not None:
         learned = correction.propensity.of_rows(rows)
         causal = zero_run.metrics(part, learned, plan, correction.nuisance, confidence, rng=rng)
-        kept = withholding.without(((m, *of_metric) for m, of_metric in causal.items()), withheld)
-        found = [_metric(m, estimate, None, plan, method) for m, method, estimate in kept] + found
-    return GroupFindings(name, inside, outside, tuple(found), said)
+        retained = withholding.without(((m, *of_metric) for m, of_metric in causal.items()), withheld)
+        metrics = [_metric(m, estimate, None, plan, method) for m, method, estimate in retained] + metrics
+    return GroupFindings(name, inside, outside, tuple(metrics), said)

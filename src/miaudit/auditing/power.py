@@ -335,17 +335,17 @@ def refutation(
     """
     trials = _trials(design, members, nonmembers, confidence, claim.delta, guesses)
     reachable = trials.typical(claim.parameter, _LARGEST_MU).value
-    said = claim.parameter, claim.value, claim.delta, design, reachable
+    arguments = claim.parameter, claim.value, claim.delta, design, reachable
     if reachable <= claim.value:
-        return Refutation(*said, False)
+        return Refutation(*arguments, False)
     low, high = 0.01, _LARGEST_MU
     while high > low * 1.01:
         middle = math.sqrt(low * high)
         enough = trials.typical(claim.parameter, middle).value > claim.value
         low, high = (low, middle) if enough else (middle, high)
-    found = trials.typical(claim.parameter, high)
-    accuracy = (found.correct or 0) / (found.guesses or 1)
-    return Refutation(*said, True, found.correct, found.guesses, accuracy, high)
+    typical = trials.typical(claim.parameter, high)
+    accuracy = (typical.correct or 0) / (typical.guesses or 1)
+    return Refutation(*arguments, True, typical.correct, typical.guesses, accuracy, high)
 
 
 class _Trials(Protocol):
@@ -465,7 +465,7 @@ def _limits(
     last = min(int(counts[-1]) + 1, nonmembers)
     resolved = classical.resolvable(fpr, nonmembers, confidence)
     level = (1 + confidence) / 2 if upper else (1 - confidence) / 2
-    found = np.empty(_REPLICATES)
+    simulated = np.empty(_REPLICATES)
     for r in range(_REPLICATES):
         # True FPRs of the highest non-members are the first order statistics of uniforms: ratios of exponential sums.
         spacing = np.cumsum(rng.standard_exponential(last))
@@ -478,8 +478,8 @@ def _limits(
         most = outer[np.minimum(row, last)]
         fewest = np.where(row > 0, outer[np.maximum(row - 1, 0)], 0.0)
         middle = (fewest + most) / 2 if resolved else most
-        found[r] = classical.beta_mixture_quantile(mass, middle, members, level, at_zero=not upper)
-    return found
+        simulated[r] = classical.beta_mixture_quantile(mass, middle, members, level, at_zero=not upper)
+    return simulated
 
 
 def _standard_error(fpr: float, tpr: float, shift: float, members: int, nonmembers: int) -> float:

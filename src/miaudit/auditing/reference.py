@@ -190,9 +190,9 @@ def parted(evidence: Evidence, reference: Reference) -> tuple[Evidence, Mapping[
     rest = evidence.replace(score=audited)
     if evidence.design is None:
         return rest, {}
-    found = {name: evidence.scores[name] for name in reference.names}
-    _refuse_copies(audited, found)
-    return (rest if reference.covariate is None else _joined(rest, reference.covariate, found)), found
+    scores = {name: evidence.scores[name] for name in reference.names}
+    _refuse_copies(audited, scores)
+    return (rest if reference.covariate is None else _joined(rest, reference.covariate, scores)), scores
 
 
 def judged(reference: Reference, raw: Mapping[str, Metric], corrected: Metric | None) -> ReferenceFindings:
@@ -203,21 +203,25 @@ def judged(reference: Reference, raw: Mapping[str, Metric], corrected: Metric | 
     raw : AUC of each reference score by name, uncorrected
     corrected : AUC of the test by the correction of the audited scores; None where there is none
     """
-    said, refuted = [], False
+    sentences, refuted = [], False
     if reference.test is not None and corrected is None:
         before = raw[reference.test].reading
-        said.append(f"The reference score {reference.test} (raw AUC {before}) tests nothing: nothing was corrected.")
+        sentences.append(
+            f"The reference score {reference.test} (raw AUC {before}) tests nothing: nothing was corrected."
+        )
     elif reference.test is not None and corrected is not None:
         low, high = (0.5 if limit is None else limit for limit in (corrected.low, corrected.high))
         refuted = not low <= 0.5 <= high
         model = _model_of(reference, reference.test)
         shown = f"{amount('auc', corrected.value)} ({between('auc', low, high)}) by the same correction"
         verdict = _refuted(model, low, reference.covariate) if refuted else "This holds one half and refutes nothing."
-        said.append(f"{model.who} would have shown an AUC of {shown} (reference score {reference.test}). {verdict}")
+        sentences.append(
+            f"{model.who} would have shown an AUC of {shown} (reference score {reference.test}). {verdict}"
+        )
     if reference.covariate is not None:
         alone = "" if reference.test is not None else "; no second reference tests it"
         before = raw[reference.covariate].reading
-        said.append(f"The reference score {reference.covariate} is a covariate (raw AUC {before}){alone}.")
+        sentences.append(f"The reference score {reference.covariate} is a covariate (raw AUC {before}){alone}.")
     return ReferenceFindings(
         covariate=reference.covariate,
         test=reference.test,
@@ -225,7 +229,7 @@ def judged(reference: Reference, raw: Mapping[str, Metric], corrected: Metric | 
         raw=tuple(raw[name] for name in reference.names),
         corrected=corrected,
         refuted=refuted,
-        text=" ".join(said),
+        text=" ".join(sentences),
         conditions=_model_of(reference, reference.names[0]).conditions,  # of the covariate, which needs them
     )
 

@@ -90,8 +90,8 @@ def _equal_rows(evidence: Evidence) -> tuple[str, ...]:
     if evidence.unit_codes is not None or evidence.run is not None or described is None or one_class:
         return ()
     equal = Repeats.of(described, evidence.member)
-    said = equal.forbids("zero-run") if evidence.design == "zero-run" else equal.beyond_chance
-    return (equal.text(),) if said else ()
+    applies = equal.forbids("zero-run") if evidence.design == "zero-run" else equal.beyond_chance
+    return (equal.text(),) if applies else ()
 
 
 def _opposed(sample: Sample) -> Iterator[str]:

@@ -111,7 +111,7 @@ def _shown(
         )
     claimed = claim.value if claim is not None and claim.parameter == "mu" else None
     ceiling = None if claimed is None else one_run_ceiling(claimed, runs[0].n_units, confidence=confidence)
-    found = SeveralRuns(
+    summary = SeveralRuns(
         runs=len(runs),
         audited=audited,
         records=runs[0].n,
@@ -124,7 +124,7 @@ def _shown(
         ceiling=ceiling,
         text="-",
     )
-    return replace(found, text=_text(found, mu, claimed))
+    return replace(summary, text=_text(summary, mu, claimed))
 
 
 def _text(found: SeveralRuns, mu: LowerBound, claimed: float | None) -> str:

@@ -41,9 +41,9 @@ def obstacle(evidence: Evidence) -> str:
             member = one.member[rows]
             if member.all() or not member.any():
                 continue
-            found = Shared.of(contents[rows], member)
-            if found.beyond_chance:
-                whole = Shared(found.members, found.nonmembers, one.n_members, one.n_nonmembers, found.p_value)
+            shared = Shared.of(contents[rows], member)
+            if shared.beyond_chance:
+                whole = Shared(shared.members, shared.nonmembers, one.n_members, one.n_nonmembers, shared.p_value)
                 return (
                     f"{whole.size}, by {what}. Records of both sides cannot show what the model gives away about its "
                     "members. Leave them out of the non-members, and audit again."

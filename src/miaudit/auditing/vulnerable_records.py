@@ -69,8 +69,8 @@ def measure(
     subjects = _Subjects.of(evidence, rows)
     values, included = subjects.joined(np.asarray(values, dtype=np.float64), included)
     n, models = values.shape
-    found = vulnerability(values, included, fpr=_FPR, confidence=1 - _ERROR / n, rng=rng)
-    leaking = found.leaking(_ERROR)
+    vulnerable = vulnerability(values, included, fpr=_FPR, confidence=1 - _ERROR / n, rng=rng)
+    leaking = vulnerable.leaking(_ERROR)
     sides = included.sum(axis=0)
     return VulnerabilityFindings(
         of=subjects.of_what,
@@ -81,10 +81,10 @@ def measure(
         confidence=1 - _ERROR,
         fpr=_FPR,
         smallest_p=float(min(1 / comb(models, int(a)) for a in np.unique(sides))),
-        separation=_separation(found.separation, sides, models),
-        text=_in_words(found, leaking, subjects.of_what, models),
+        separation=_separation(vulnerable.separation, sides, models),
+        text=_in_words(vulnerable, leaking, subjects.of_what, models),
         groups=subjects.groups(leaking),
-        named=subjects.named(found) if names else (),
+        named=subjects.named(vulnerable) if names else (),
     )
 
 
@@ -113,8 +113,8 @@ class _Subjects:
         codes = evidence.unit_codes
         if codes is not None:
             return cls(codes, [str(one) for one in np.unique(evidence.unit)], evidence, "units")  # type: ignore[arg-type]
-        given = rows if evidence.unit is None else evidence.unit
-        return cls(np.arange(evidence.n), [str(one) for one in given], evidence, "records")
+        units = rows if evidence.unit is None else evidence.unit
+        return cls(np.arange(evidence.n), [str(one) for one in units], evidence, "records")
 
     def joined(self, values: FloatArray, included: BoolArray) -> tuple[FloatArray, BoolArray]:
         """Signals (subjects, M) and inclusion (M, subjects)."""

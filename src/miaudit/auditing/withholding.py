@@ -49,12 +49,12 @@ def contradicted(
     """
     of_auc = {method: estimate for name, method, estimate in rows if name == "auc"}
     if "aipw" not in of_auc and corrected.propensity.stacked:
-        asked = replace(plan, estimator="aipw"), corrected.nuisance, rows[0][2].confidence
-        of_auc |= dict(zero_run.metrics(evidence, corrected.propensity, *asked, names=("auc",), rng=rng).values())
+        options = replace(plan, estimator="aipw"), corrected.nuisance, rows[0][2].confidence
+        of_auc |= dict(zero_run.metrics(evidence, corrected.propensity, *options, names=("auc",), rng=rng).values())
     if not {"aipw", zero_run.ESTIMATOR} <= set(of_auc):
         return ""
-    found = Disagreement.of(of_auc["aipw"], of_auc[zero_run.ESTIMATOR])
-    return f"{WITHHELD}{found.sentence}" if found.exceeds else ""
+    disagreement = Disagreement.of(of_auc["aipw"], of_auc[zero_run.ESTIMATOR])
+    return f"{WITHHELD}{disagreement.sentence}" if disagreement.exceeds else ""
 
 
 def without(rows: Iterable[Row], note: str) -> Iterator[Row]:
@@ -72,7 +72,7 @@ def without(rows: Iterable[Row], note: str) -> Iterator[Row]:
 
 def in_words(found: Mapping[str, Sequence[Metric]]) -> tuple[str, ...]:
     """Say of each score what is withheld and what stays, beside the other corrections."""
-    said = []
+    sentences = []
     for score, metrics in found.items():
         held = [metric for metric in metrics if metric.withheld]
         if held:
@@ -80,8 +80,8 @@ def in_words(found: Mapping[str, Sequence[Metric]]) -> tuple[str, ...]:
             why = held[0].note.removeprefix(WITHHELD)
             stay = "The AUC and the average effect rest on the outcome model."
             stay = "" if any(metric.name == "auc" for metric in held) else f" {stay}"
-            said.append(f"Of the score {score}, {why}. Withheld: {names}.{stay}")
-    return tuple(said)
+            sentences.append(f"Of the score {score}, {why}. Withheld: {names}.{stay}")
+    return tuple(sentences)
 
 
 def refusal(measured: Mapping[str, Mapping[str, Metric]], names: Iterable[str]) -> str:
@@ -97,10 +97,10 @@ def refusal(measured: Mapping[str, Mapping[str, Metric]], names: Iterable[str]) 
     str
         A sentence; empty where none is withheld.
     """
-    kept = list(names)
+    scores = list(names)
     held = {
-        score: [metric for metric in found.values() if metric.name in kept and metric.withheld]
-        for score, found in measured.items()
+        score: [metric for metric in of_score.values() if metric.name in scores and metric.withheld]
+        for score, of_score in measured.items()
     }
     held = {score: metrics for score, metrics in held.items() if metrics}
     if not held:
@@ -108,7 +108,7 @@ def refusal(measured: Mapping[str, Mapping[str, Metric]], names: Iterable[str]) 
     score, metrics = next(iter(held.items()))
     labels = challenge.listed([definition.of(metric.name).label for metric in metrics])
     whose = f" of {challenge.listed(list(held))}" if len(measured) > 1 else ""
-    said = metrics[0].note.removeprefix(WITHHELD)
+    reason = metrics[0].note.removeprefix(WITHHELD)
     rest = "it rests" if len(metrics) == 1 else "they rest"
-    about = f"Of {score}, {said}" if len(measured) > 1 else f"{said[:1].upper()}{said[1:]}"
+    about = f"Of {score}, {reason}" if len(measured) > 1 else f"{reason[:1].upper()}{reason[1:]}"
     return f"{about}. {labels}{whose} cannot be judged, because {rest} on the weights alone."

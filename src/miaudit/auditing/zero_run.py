@@ -128,7 +128,7 @@ def sampled(case: Case, nuisance: Nuisance | None, rng: np.random.Generator) -> 
         return case
     code = covariates.codes(evidence)
     rows = covariates.sampled(evidence.member, code, stack.MOST_LEARNED, rng.spawn(1)[0])
-    said = (
+    sentence = (
         f"{len(rows):,} of {evidence.n:,} records were audited, drawn at random by whole units: the propensity, the "
         "regressions and the challenger learn from no more."
     )
@@ -137,7 +137,7 @@ def sampled(case: Case, nuisance: Nuisance | None, rng: np.random.Generator) -> 
         audited=evidence.take(rows),
         rows=rows if case.rows is None else case.rows[rows],
         references={name: values[rows] for name, values in case.references.items()},
-        notes=(*case.notes, said),
+        notes=(*case.notes, sentence),
     )
 
 
@@ -177,14 +177,14 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
         if learned.features is None:
             learned = replace(learned, features=seen.covariates)
         beside = _beside(evidence, plan, nuisance, encoding, learned, seed)
-        asked = [] if seen.covariates is None else [one for one in (learned, beside) if one is not None]
-        trees = challenge.Challenger.of(seen, learned, rng=doubt_rng) if asked else None
-        fits = [challenge.measure(seen, one, challenger=trees, rng=doubt_rng) for one in asked]
+        models = [] if seen.covariates is None else [one for one in (learned, beside) if one is not None]
+        trees = challenge.Challenger.of(seen, learned, rng=doubt_rng) if models else None
+        fits = [challenge.measure(seen, one, challenger=trees, rng=doubt_rng) for one in models]
     except InputError as error:
         return f"the propensity cannot be learned ({error})"
     measured = balance.measure(seen, learned, confidence=plan.confidence)
     judged = balance.judge_overlap(measured, differences=not learned.stacked)
-    said = _of_words(evidence, measured.blind_auc, plan.confidence, word_rng)
+    of_words = _of_words(evidence, measured.blind_auc, plan.confidence, word_rng)
     apart, left_out = _of_columns(evidence, measured.blind_auc, learned, plan)
     still = ""
     if curve is not None and curve.rising:
@@ -195,7 +195,7 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
     fit = fits[0] if fits else None
     misfit = _misfit(fit, seen, learned, plan)
     bare = gaps.sparse_levels(evidence, coded) if plan.propensity_model == "stack" else ""
-    reasons = tuple(text for text in (*judged.reasons, *apart, bare, misfit, *said, still) if text)
+    reasons = tuple(text for text in (*judged.reasons, *apart, bare, misfit, *of_words, still) if text)
     shown = replace(
         judged,
         status="refused" if reasons else judged.status,
@@ -283,7 +283,7 @@ def metrics(
     dict
         ``tpr_at_fpr_...`` for each target, then ``auc``, ``advantage``, ``balanced_accuracy``, ``ate``.
     """
-    found = {}
+    by_name = {}
     chosen = plan.estimator if evidence.n_nonmembers >= FEWEST_NONMEMBERS else ESTIMATOR
     outcome = nuisance.outcome if fitted is None else fitted
     names = names or plan.metric_names
@@ -294,8 +294,8 @@ def metrics(
         metric = definition.of(name)
         method = chosen if metric.outcome_model else ESTIMATOR
         estimate = effects.of(metric)(evidence, learned, method=method, outcome=outcome, confidence=confidence, rng=rng)
-        found[name] = method, estimate
-    return found
+        by_name[name] = method, estimate
+    return by_name
 
 
 def both(
@@ -308,11 +308,11 @@ def both(
     rng: np.random.Generator,
 ) -> Iterator[tuple[str, str, Estimate]]:
     """Yield name, estimator and estimate of each causal metric, and beside one of AIPW what the weights alone say."""
-    found = metrics(evidence, learned, plan, nuisance, confidence, rng=rng)
-    modelled = [name for name, (method, _) in found.items() if method != ESTIMATOR]
+    estimates = metrics(evidence, learned, plan, nuisance, confidence, rng=rng)
+    modelled = [name for name, (method, _) in estimates.items() if method != ESTIMATOR]
     weighted = replace(plan, estimator=ESTIMATOR), replace(nuisance, outcome=None)
     beside = metrics(evidence, learned, *weighted, confidence, names=modelled, rng=rng) if modelled else {}
-    for name, (method, estimate) in found.items():
+    for name, (method, estimate) in estimates.items():
         yield name, method, estimate
         if name in beside:
             yield name, *beside[name]
@@ -335,12 +335,12 @@ def of_references(
     sure = reference.CONFIDENCE
     each = {name: audited.replace(score={name: values}) for name, values in scores.items()}
     raw = {name: _auc("raw", Sample.of(one).auc(sure)) for name, one in each.items()}
-    found, test = None, plan.reference.test
+    estimate, test = None, plan.reference.test
     if test is not None and corrected is not None and corrected.answered:
-        asked: dict[str, Any] = {"names": ("auc",), "rng": rng}
-        method, auc = metrics(each[test], corrected.propensity, plan, corrected.nuisance, sure, **asked)["auc"]
-        found = _auc(method, auc)
-    return reference.judged(plan.reference, raw, found)
+        options: dict[str, Any] = {"names": ("auc",), "rng": rng}
+        method, auc = metrics(each[test], corrected.propensity, plan, corrected.nuisance, sure, **options)["auc"]
+        estimate = _auc(method, auc)
+    return reference.judged(plan.reference, raw, estimate)
 
 
 def _auc(estimator: str, found: Estimate) -> Metric:
@@ -424,17 +424,17 @@ def memorisation(
     wrong = tuple(_mislabelled(evidence, learned, e1, e0, rng) for e1, e0 in labels)
     if after <= 0.5 or contradicted:
         return Memorisation(before, after, after - 0.5, before - after, None, None, parts, wrong)
-    found = sensitivity.breakdown(evidence, learned, metric="auc", rng=rng)
-    told = f"{parts} {found.sentence[0].upper()}{found.sentence[1:]}."
-    value, low = (x if math.isfinite(x) else None for x in (found.value, found.low))
-    return Memorisation(before, after, after - 0.5, before - after, value, low, told, wrong)
+    breakdown = sensitivity.breakdown(evidence, learned, metric="auc", rng=rng)
+    sentence = f"{parts} {breakdown.sentence[0].upper()}{breakdown.sentence[1:]}."
+    value, low = (x if math.isfinite(x) else None for x in (breakdown.value, breakdown.low))
+    return Memorisation(before, after, after - 0.5, before - after, value, low, sentence, wrong)
 
 
 def _mislabelled(
     evidence: Evidence, learned: Propensity, members: float, nonmembers: float, rng: np.random.Generator
 ) -> Mislabelled:
-    found = sensitivity.under_mislabelling(evidence, learned, members=members, nonmembers=nonmembers, rng=rng)["auc"]
-    return Mislabelled(members, nonmembers, found.value, found.low, found.high)
+    estimate = sensitivity.under_mislabelling(evidence, learned, members=members, nonmembers=nonmembers, rng=rng)["auc"]
+    return Mislabelled(members, nonmembers, estimate.value, estimate.low, estimate.high)
 
 
 def encoding_of(evidence: Evidence, plan: Plan, nuisance: Nuisance) -> Encoding:
@@ -527,8 +527,8 @@ def _misfit(fit: LackOfFit | None, seen: Evidence, learned: Propensity, plan: Pl
     step = f"declare {challenge.listed(codes)} as categories (--categories)" if codes else ""
     if learned.stacked:
         columns = [i for name in missed[:2] for i, own in enumerate(_names(seen)) if own == name]
-        found = gaps.where(seen, learned.odds, columns, level) if columns else ""
-        place = f" {found[0].upper()}{found[1:]}." if found else ""
+        gaps_text = gaps.where(seen, learned.odds, columns, level) if columns else ""
+        place = f" {gaps_text[0].upper()}{gaps_text[1:]}." if gaps_text else ""
         more = f" Next: {step}." if step else ""
         return f"{fit.sentence} Weights that miss a part of the shift show that part as memorisation.{place}{more}"
     other = "learn the propensity with a classifier that sees it (Nuisance(classifier=...))"

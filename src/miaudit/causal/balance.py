@@ -405,13 +405,13 @@ def _differences(evidence: Evidence, weight: FloatArray) -> tuple[tuple[Differen
     for start in range(0, x.shape[1], _BLOCK):
         block, labels = x[:, start : start + _BLOCK], names[start : start + _BLOCK]
         z, varies = _standardised(block, member)
-        constant += [name for name, kept in zip(labels, varies, strict=True) if not kept]
-        kept = [name for name, use in zip(labels, varies, strict=True) if use]
-        plain += _compare(z, member, weight, kept)
+        constant += [name for name, varying in zip(labels, varies, strict=True) if not varying]
+        varying = [name for name, use in zip(labels, varies, strict=True) if use]
+        plain += _compare(z, member, weight, varying)
         # The square of a covariate with two values says the same as the covariate.
         more = ~_two_valued(z)
         curved, varies = _standardised(z[:, more] ** 2, member)
-        named = [f"{name}{_SQUARED}" for name, use in zip(kept, more, strict=True) if use]
+        named = [f"{name}{_SQUARED}" for name, use in zip(varying, more, strict=True) if use]
         squares += _compare(curved, member, weight, [name for name, use in zip(named, varies, strict=True) if use])
     return (*plain, *squares), tuple(constant)
 
@@ -449,13 +449,13 @@ def _calibration(values: FloatArray, member: BoolArray) -> tuple[CalibrationBin,
     inner = np.unique(np.quantile(values, np.arange(1, bins) / bins))
     place = np.searchsorted(inner, values, side="left")
     sums = np.stack([np.bincount(place, weights=column) for column in (member, values, np.ones(len(values)))], axis=1)
-    found: list[FloatArray] = []
+    curves: list[FloatArray] = []
     for row in sums[sums[:, 2] > 0]:
-        if found and min(row[2], found[-1][2]) < _FEWEST_IN_BIN / 2:
-            found[-1] = found[-1] + row
+        if curves and min(row[2], curves[-1][2]) < _FEWEST_IN_BIN / 2:
+            curves[-1] = curves[-1] + row
         else:
-            found.append(row)
-    rows = (row.tolist() for row in found)
+            curves.append(row)
+    rows = (row.tolist() for row in curves)
     return tuple(CalibrationBin(predicted / n, members / n, round(n)) for members, predicted, n in rows)
 
 
@@ -524,7 +524,7 @@ def _of_words(evidence: Evidence, rng: np.random.Generator) -> FloatArray:
     code = covariates.codes(evidence)
     folds = covariates.folds_of(crossfit.FOLDS, evidence.member, code, rng)
     text = np.asarray(evidence.text)
-    found = np.zeros(evidence.n)
+    differences = np.zeros(evidence.n)
     for fold in np.unique(folds):
         out = folds == fold
         terms = TfidfVectorizer(sublinear_tf=True, max_features=_MOST_WORDS)
@@ -535,5 +535,5 @@ def _of_words(evidence: Evidence, rng: np.random.Generator) -> FloatArray:
         model = LogisticRegression(C=10.0, max_iter=300).fit(x, evidence.member[~out])
         # Each fold's scores about their own middle, so that folds can be pooled.
         score = model.decision_function(terms.transform(text[out]))
-        found[out] = score - np.median(score)
-    return found
+        differences[out] = score - np.median(score)
+    return differences

@@ -119,8 +119,8 @@ class Basis:
         raw, labels, sorts = start._raw(x, names, scores)
         spread = raw.std(axis=0)
         spread = np.where(spread > _ROUNDING, spread, np.inf)
-        made = cls(tuple(amounts), tuple(codes), labels, sorts, raw.mean(axis=0), spread)
-        return made, (raw - made.centre) / spread
+        basis = cls(tuple(amounts), tuple(codes), labels, sorts, raw.mean(axis=0), spread)
+        return basis, (raw - basis.centre) / spread
 
     def _raw(
         self, x: FloatArray, names: Sequence[str], scores: Sequence[FloatArray]
@@ -149,19 +149,19 @@ class Basis:
     @property
     def factors(self) -> IntArray:
         """Positions of the functions whose products are tried: normal scores, and levels where a column has few."""
-        found, at = list(range(self.sorts[0])), self.sorts[0] + self.sorts[1]
+        columns, at = list(range(self.sorts[0])), self.sorts[0] + self.sorts[1]
         for _, levels, pooled in self.codes:
             if len(levels) <= _FEW_LEVELS:
-                found += range(at, at + len(levels))
+                columns += range(at, at + len(levels))
             at += len(levels) + pooled
-        return np.array(found, dtype=np.int64)
+        return np.array(columns, dtype=np.int64)
 
     @property
     def ridge(self) -> FloatArray:
         """Relative penalty (p,) of each function: a tenth for normal scores."""
-        found = np.ones(sum(self.sorts))
-        found[: self.sorts[0]] = 0.1
-        return found
+        penalties = np.ones(sum(self.sorts))
+        penalties[: self.sorts[0]] = 0.1
+        return penalties
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,17 +214,17 @@ class Products:
         variance = two - w.sum() * centre**2
         z = (summed - r.sum() * centre) / np.sqrt(np.where(variance > _ROUNDING * w.sum(), variance, np.inf))
         strength = np.abs(z[first, second])
-        kept = np.argsort(-strength, kind="stable")[:most]
-        kept = kept[strength[kept] > least]
-        pairs = np.column_stack([factors[first[kept]], factors[second[kept]]])
-        made = cls(pairs, np.zeros(len(pairs)), np.ones(len(pairs)))(main)
-        spread = made.std(axis=0)
-        return cls(pairs, made.mean(axis=0), np.where(spread > _ROUNDING, spread, np.inf))
+        strongest = np.argsort(-strength, kind="stable")[:most]
+        strongest = strongest[strength[strongest] > least]
+        pairs = np.column_stack([factors[first[strongest]], factors[second[strongest]]])
+        products = cls(pairs, np.zeros(len(pairs)), np.ones(len(pairs)))(main)
+        spread = products.std(axis=0)
+        return cls(pairs, products.mean(axis=0), np.where(spread > _ROUNDING, spread, np.inf))
 
     def __call__(self, main: FloatArray) -> FloatArray:
         """Return the products (n, k) of rows of the basis (n, p), standardised as the training rows are."""
-        made = np.clip(main[:, self.pairs[:, 0]] * main[:, self.pairs[:, 1]], -_CLIP, _CLIP)
-        return np.asarray((made - self.centre) / self.spread)
+        products = np.clip(main[:, self.pairs[:, 0]] * main[:, self.pairs[:, 1]], -_CLIP, _CLIP)
+        return np.asarray((products - self.centre) / self.spread)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,8 +243,8 @@ class Design:
         ``declared`` are positions of codes.
         """
         basis, main = Basis.fitted(x, names, declared)
-        made = cls(basis, Products.of(main, basis, member))
-        return made, made.features(main)
+        design = cls(basis, Products.of(main, basis, member))
+        return design, design.features(main)
 
     def __call__(self, x: FloatArray) -> FloatArray:
         """Return the features (n, p) of rows x (n, d)."""

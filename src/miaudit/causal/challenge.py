@@ -137,22 +137,22 @@ def challenge(
     """
     _check(competitors, gamma, level)
     models = competitors if given is not None else (classifier, *competitors)
-    asked: dict[str, Any] = {"encoding": encoding, "inner": inner, "screened": screened}
-    rows, logits = propensity.held_out_logits(evidence, models, **asked, rng=rng)
+    options: dict[str, Any] = {"encoding": encoding, "inner": inner, "screened": screened}
+    rows, logits = propensity.held_out_logits(evidence, models, **options, rng=rng)
     if evidence.unit_codes is not None and (given is None or given.rows_per_covariate is not None):
         # Log-odds learned from records speak of records that all have the same chance to be drawn.
         alike = drawn_alike(evidence.unit_codes[rows], rng, of=sizes(evidence.unit_codes)[rows])
         rows, logits = rows[alike], [logit[alike] for logit in logits]
     own, others = (logits[0], logits[1:]) if given is None else (given.matched(evidence).logit[rows], logits)
     names = tuple(type(model).__name__ for model in competitors)
-    found = [_bet(own, other, evidence.member[rows], len(names), gamma, level) for other in others]
-    best = min(range(len(found)), key=lambda i: found[i][0])
-    (p_value, _, correct), name = found[best], names[best]
-    margins = [margin for _, margin, _ in found if margin is not None]
-    smallest = max(margins) if len(margins) == len(found) else None
-    said = f"{name} won {correct:,} of {len(rows):,} bets on records that no model had seen."
+    bets = [_bet(own, other, evidence.member[rows], len(names), gamma, level) for other in others]
+    best = min(range(len(bets)), key=lambda i: bets[i][0])
+    (p_value, _, correct), name = bets[best], names[best]
+    margins = [margin for _, margin, _ in bets if margin is not None]
+    smallest = max(margins) if len(margins) == len(bets) else None
+    sentence = f"{name} won {correct:,} of {len(rows):,} bets on records that no model had seen."
     return Challenge(
-        p_value, gamma, smallest, level, correct, len(rows), name, names, rejected=p_value <= level, text=said
+        p_value, gamma, smallest, level, correct, len(rows), name, names, rejected=p_value <= level, text=sentence
     )
 
 
@@ -299,18 +299,18 @@ class LackOfFit:
         stacked = self.limit == STACKED_LIMIT
         together = f"{listed(self.product)}{' together' if len(self.product) > 1 else '' if stacked else ', squared'}"
         if stacked and not self.by_forest:
-            found = f"by {self.product_z:.1f} standard errors, refuted above {self.product_limit:.1f}"
+            measured = f"by {self.product_z:.1f} standard errors, refuted above {self.product_limit:.1f}"
             tell = "tell" if len(self.product) > 1 else "tells"
-            return f"The propensity is refuted: after weighting, {together} still {tell} members apart ({found})."
+            return f"The propensity is refuted: after weighting, {together} still {tell} members apart ({measured})."
         if not self.by_forest:
             how = "membership goes with a product of covariates that it does not have"
-            found = f"z {self.product_z:.1f}, refuted above {self.product_limit:.1f}"
-            return f"The propensity is refuted: {how} ({found}). It misses {together}."
+            measured = f"z {self.product_z:.1f}, refuted above {self.product_limit:.1f}"
+            return f"The propensity is refuted: {how} ({measured}). It misses {together}."
         how = "a forest foresees membership better from the same covariates"
-        found = f"z {self.z:.1f}, refuted above {self.limit:g}"
-        said = f"what {listed(self.missed)} say{'' if len(self.missed) > 1 else 's'}"
+        measured = f"z {self.z:.1f}, refuted above {self.limit:g}"
+        what = f"what {listed(self.missed)} say{'' if len(self.missed) > 1 else 's'}"
         above_all = f", above all {together}" if self.by_product else ""
-        return f"The propensity is refuted: {how} ({found}). It misses {said}{above_all}."
+        return f"The propensity is refuted: {how} ({measured}). It misses {what}{above_all}."
 
 
 def listed(names: Sequence[str]) -> str:
@@ -425,8 +425,8 @@ def measure(
     by_forest, by_product = z > limit, _above(product_z, product_limit)
     missed = product if by_product else ()
     if by_forest:
-        found = _missed(statistic, trees.forests, trees.x, z, shuffle)
-        missed = tuple(names[i] for i in trees.columns[found])
+        misfit = _missed(statistic, trees.forests, trees.x, z, shuffle)
+        missed = tuple(names[i] for i in trees.columns[misfit])
     return LackOfFit(z, limit, product_z, product_limit, product, missed, by_forest or by_product)
 
 
@@ -461,13 +461,13 @@ def _z(evidence: Evidence, values: FloatArray, fold: IntArray, tangents: FloatAr
 
 def _calibrated(raw: FloatArray, member: BoolArray, fold: IntArray) -> FloatArray:
     """Calibrate the log-odds (n,) of each fold by Platt's line of the others."""
-    found = np.empty(len(raw))
+    calibrated = np.empty(len(raw))
     for k in np.unique(fold):
         rows = fold == k
         slope, offset = crossfit.platt(raw[~rows], member[~rows].astype(np.float64))
         # Where nothing is to be learned, held-out log-odds point the wrong way: their class is rarer elsewhere.
-        found[rows] = offset + max(slope, 0.0) * raw[rows]
-    return found
+        calibrated[rows] = offset + max(slope, 0.0) * raw[rows]
+    return calibrated
 
 
 def _forest(x: Float32Array, member: BoolArray, rows: BoolArray, stacked: bool, rng: np.random.Generator) -> list[Any]:
@@ -482,13 +482,13 @@ def _forest(x: Float32Array, member: BoolArray, rows: BoolArray, stacked: bool, 
 
 def _log_odds(forests: list[tuple[BoolArray, list[Any]]], x: Float32Array) -> FloatArray:
     """Return the log-odds (n,) of membership by trees that did not see the record."""
-    found = np.empty(len(x))
+    logits = np.empty(len(x))
     for rows, trees in forests:
         near = x[rows]
         mean = sum(tree.predict_proba(near, check_input=False)[:, 1] for tree in trees) / len(trees)
         p = np.clip(mean, _FLOOR, 1 - _FLOOR)
-        found[rows] = np.log(p) - np.log1p(-p)
-    return found
+        logits[rows] = np.log(p) - np.log1p(-p)
+    return logits
 
 
 def _missed(
@@ -520,8 +520,8 @@ def _products(
     """
     from scipy.stats import rankdata
 
-    kept = np.flatnonzero(np.ptp(x, axis=0) > 0)
-    s = special.ndtri((rankdata(x[:, kept], axis=0) - 0.5) / len(x))
+    varying = np.flatnonzero(np.ptp(x, axis=0) > 0)
+    s = special.ndtri((rankdata(x[:, varying], axis=0) - 0.5) / len(x))
     s = (s - s.mean(axis=0)) / s.std(axis=0)
     best, place, count = 0.0, (0, 0), 0
     for start in range(0, s.shape[1], _BLOCK):
@@ -535,7 +535,7 @@ def _products(
     if not count:
         return None, None, ()
     limit = max(_LEAST_LIMIT, -float(special.ndtri(_FAMILYWISE / (2 * count))))
-    return best, limit, tuple(dict.fromkeys(int(kept[i]) for i in place))
+    return best, limit, tuple(dict.fromkeys(int(varying[i]) for i in place))
 
 
 def _of_block(evidence: Evidence, values: FloatArray, s: FloatArray, block: slice) -> tuple[FloatArray, BoolArray]:
@@ -557,10 +557,10 @@ def _of_block(evidence: Evidence, values: FloatArray, s: FloatArray, block: slic
 
 def _of_units(code: IntArray, r: FloatArray, own: FloatArray, s: FloatArray, centre: FloatArray) -> FloatArray:
     """Return the variance (k, d) of the sums of r (p - c) of k columns with all, records of one unit together."""
-    found = np.empty_like(centre)
+    means = np.empty_like(centre)
     order = np.argsort(code, kind="stable")
     starts = np.flatnonzero(np.diff(code[order], prepend=-1))
     for i in range(own.shape[1]):
         parts = r[:, None] * (own[:, [i]] * s - centre[i])
-        found[i] = (np.add.reduceat(parts[order], starts, axis=0) ** 2).sum(axis=0)
-    return found
+        means[i] = (np.add.reduceat(parts[order], starts, axis=0) ** 2).sum(axis=0)
+    return means

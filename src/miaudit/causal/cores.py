@@ -76,9 +76,9 @@ def grown(tree: Any, count: int, x: Float32Array, y: FloatArray | BoolArray, *, 
     rows = np.asfortranarray(x)
     if not np.isfinite(rows).all():
         raise ValueError("a tree needs finite rows")
-    found = []
+    forests = []
     for _ in range(count):
         options["random_state"] = int(draws.randint(np.iinfo(np.int32).max))
         with config_context(skip_parameter_validation=True):
-            found.append(type(tree)(**options).fit(rows, y, check_input=False))
-    return found
+            forests.append(type(tree)(**options).fit(rows, y, check_input=False))
+    return forests

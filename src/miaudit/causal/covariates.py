@@ -165,7 +165,7 @@ def table_of(evidence: Evidence, encoding: Encoding) -> Table:
     names = evidence.covariate_names or tuple(f"column {i}" for i in range(x.shape[1]))
     _check_columns(encoding, x)
     varies = x.min(axis=0) != x.max(axis=0)
-    dropped = tuple(name for name, kept in zip(names, varies, strict=True) if not kept)
+    dropped = tuple(name for name, varying in zip(names, varies, strict=True) if not varying)
     if not varies.any() and words is None:
         raise InputError(
             "evidence.covariates", "a column that varies", f"{len(names)} constant", "add covariates that vary"
@@ -324,13 +324,15 @@ def check(encoding: object) -> None:
 
 def _checked(function: Callable[[FloatArray], ArrayLike], x: FloatArray) -> FloatArray:
     """Return what the caller's function makes of covariates (n, d): finite features (n, p)."""
-    found = np.asarray(function(x), dtype=np.float64)
-    found = found.reshape(-1, 1) if found.ndim == 1 else found
-    if found.ndim != 2 or len(found) != len(x):
-        raise InputError("function", f"features of shape ({len(x)}, p)", f"shape {found.shape}", "one row per record")
-    if not np.isfinite(found).all():
+    features = np.asarray(function(x), dtype=np.float64)
+    features = features.reshape(-1, 1) if features.ndim == 1 else features
+    if features.ndim != 2 or len(features) != len(x):
+        raise InputError(
+            "function", f"features of shape ({len(x)}, p)", f"shape {features.shape}", "one row per record"
+        )
+    if not np.isfinite(features).all():
         raise InputError("function", "finite features", "NaN or infinity", "decide what missing values become")
-    return found
+    return features
 
 
 class _Terms:
@@ -352,8 +354,8 @@ class _Terms:
 
     def transform(self, text: NDArray[Any]) -> FloatArray:
         matrix = self._tfidf.transform(text)
-        found = matrix.toarray() if self._svd is None else self._svd.transform(matrix)
-        return np.asarray(found, dtype=np.float64)
+        features = matrix.toarray() if self._svd is None else self._svd.transform(matrix)
+        return np.asarray(features, dtype=np.float64)
 
 
 def _pca(components: int, table: Table, seed: int) -> Any:
@@ -459,11 +461,11 @@ def unit_kind(member: BoolArray, code: IntArray) -> IntArray:
 
 def folds_of(folds: int | ArrayLike, member: BoolArray, code: IntArray, rng: np.random.Generator) -> IntArray:
     """Return the fold of each record (n,), from a number of folds or given folds."""
-    given = np.asarray(folds)
-    if given.ndim == 0:
-        count = int(given)
+    numbers = np.asarray(folds)
+    if numbers.ndim == 0:
+        count = int(numbers)
         fewest = min(len(np.unique(code[member])), len(np.unique(code[~member])))
-        if count < 2 or count != given:
+        if count < 2 or count != numbers:
             raise InputError("folds", "a whole number from 2 up", str(folds), "5 is the default")
         if fewest < 2 * count:
             raise InputError(
@@ -473,11 +475,11 @@ def folds_of(folds: int | ArrayLike, member: BoolArray, code: IntArray, rng: np.
                 "collect more records, or learn the propensity from a separate sample with train=",
             )
         return assign(member, code, count, rng)
-    if given.shape != member.shape or given.dtype.kind not in "iu" or len(np.unique(given)) < 2:
+    if numbers.shape != member.shape or numbers.dtype.kind not in "iu" or len(np.unique(numbers)) < 2:
         raise InputError(
-            "folds", f"integers ({len(member)},), two folds or more", f"shape {given.shape}", "pass a number"
+            "folds", f"integers ({len(member)},), two folds or more", f"shape {numbers.shape}", "pass a number"
         )
-    return given.astype(np.int64)
+    return numbers.astype(np.int64)
 
 
 def assign(member: BoolArray, code: IntArray, count: int, rng: np.random.Generator) -> IntArray:
@@ -503,10 +505,10 @@ def sampled(member: BoolArray, code: IntArray, most: int, rng: np.random.Generat
         return np.arange(len(member))
     inside, size = unit_kind(member, code) > 0, np.bincount(code)
     room = min(size[inside].sum(), max(most // 2, most - size[~inside].sum()))
-    kept, order = np.zeros(len(size), dtype=np.bool_), rng.permutation(len(size))
+    selected, order = np.zeros(len(size), dtype=np.bool_), rng.permutation(len(size))
     for units, limit in ((order[inside[order]], room), (order[~inside[order]], most - room)):
-        kept[units] = np.cumsum(size[units]) - size[units] < limit
-    return np.flatnonzero(kept[code])
+        selected[units] = np.cumsum(size[units]) - size[units] < limit
+    return np.flatnonzero(selected[code])
 
 
 def _refuse_audited_rows(evidence: Evidence, audited: Table, train: Evidence, table: Table) -> None:
@@ -567,10 +569,10 @@ def resample(
         of_unit = np.zeros(len(kind), dtype=np.int64)
         of_unit[code] = np.asarray(strata)
         kind = kind + 3 * of_unit
-    found = np.empty((replicates, len(kind)), dtype=np.uint16)
+    counts = np.empty((replicates, len(kind)), dtype=np.uint16)
     for label in np.unique(kind):
         units = np.flatnonzero(kind == label)
         for k in range(replicates):
-            drawn = rng.integers(0, len(units), len(units), dtype=np.int32)
-            found[k, units] = np.bincount(drawn, minlength=len(units))
-    return found[:, code]
+            resampled = rng.integers(0, len(units), len(units), dtype=np.int32)
+            counts[k, units] = np.bincount(resampled, minlength=len(units))
+    return counts[:, code]

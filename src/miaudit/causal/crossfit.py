@@ -195,9 +195,9 @@ def _curvature(x: FloatArray, weight: FloatArray) -> FloatArray:
     if len(x) > _MANY_ROWS:
         with np.errstate(over="ignore", invalid="ignore"):
             rough = x.astype(np.float32) * np.sqrt(weight).astype(np.float32)[:, None]
-            found = np.asarray(rough.T @ rough, dtype=np.float64)  # by symmetry half of the work
-        if np.isfinite(found).all():
-            return found
+            curvature = np.asarray(rough.T @ rough, dtype=np.float64)  # by symmetry half of the work
+        if np.isfinite(curvature).all():
+            return curvature
     return np.asarray((x * weight[:, None]).T @ x)
 
 
@@ -427,20 +427,20 @@ def refits(
     check_clip(clip)
     place, learning, draw = rng.spawn(3)
     _, parts, fold = covariates.divide(evidence, train, chosen, folds, place)
-    drawn = resamples.of(evidence if train is None else train, replicates, counts, strata=fold, rng=draw)
+    resampled = resamples.of(evidence if train is None else train, replicates, counts, strata=fold, rng=draw)
 
     def learned(task: tuple[Part, np.random.Generator]) -> Callable[[slice], Shown]:
         part, seed = task
         model = learn(part, chosen, classifier, strength, enlarge=enlarge, rng=seed)
-        return replicates_of(model, part, drawn, workers, seed)
+        return replicates_of(model, part, resampled, workers, seed)
 
     again = at_once(learned, zip(parts, learning.spawn(len(parts)), strict=True), classifier)
     size = max(_FEWEST_TOGETHER, _NUMBERS // evidence.n) if classifier is None else _PER_WORKER * workers
     few = resamples.together(evidence.n)
 
     def blocks() -> Iterator[tuple[slice, FloatArray]]:
-        for first in range(0, len(drawn), size):
-            block = slice(first, min(first + size, len(drawn)))
+        for first in range(0, len(resampled), size):
+            block = slice(first, min(first + size, len(resampled)))
             solved = at_once(methodcaller("__call__", block), again, classifier)
             for start in range(first, block.stop, few):
                 some = slice(start, min(start + few, block.stop))
@@ -450,7 +450,7 @@ def refits(
                     out[:, part.held_out] = clipped(expit(logits + part.prior_shift), clip)[0]
                 yield some, out
 
-    return drawn, blocks()
+    return resampled, blocks()
 
 
 def replicates_of(
@@ -464,12 +464,12 @@ def replicates_of(
         ask = None if model.screen is None else model.screen.asked_again(part.member, (ones, beyond), penalty, start)
 
         def solved(block: slice) -> Shown:
-            drawn = resamples.Columns(counts, block, part.rows)
-            found = reweighted(ones, part.member, drawn, penalty, start)
-            more = None if ask is None else ask(drawn[:], found)
+            weights = resamples.Columns(counts, block, part.rows)
+            coefficients = reweighted(ones, part.member, weights, penalty, start)
+            more = None if ask is None else ask(weights[:], coefficients)
 
             def shown(some: slice) -> FloatArray:
-                raw = found[some] @ beyond.T
+                raw = coefficients[some] @ beyond.T
                 return model.spread(beyond @ start, raw if more is None else raw + more[some])
 
             return shown
@@ -482,8 +482,8 @@ def replicates_of(
 
     def fitted(block: slice) -> Shown:
         jobs = (
-            delayed(_one_replicate)(model.estimator, x, part.member, drawn[part.rows], target, int(seed))
-            for drawn, seed in zip(counts[block], seeds[block], strict=True)
+            delayed(_one_replicate)(model.estimator, x, part.member, weights[part.rows], target, int(seed))
+            for weights, seed in zip(counts[block], seeds[block], strict=True)
         )
         return model.spread(point, np.stack(Parallel(n_jobs=workers)(jobs))).__getitem__
 
@@ -532,17 +532,17 @@ def reweighted(
     factor = _factor(_curvature(x, p0 * (1 - p0)) + np.diag(penalty))
     inverse = np.asarray(cho_solve(factor, np.eye(x.shape[1]), check_finite=False), dtype=np.float64)
     rows = x, x.astype(np.float32)
-    found = np.empty((len(counts), x.shape[1]))
+    coefficients = np.empty((len(counts), x.shape[1]))
     size = max(1, _NUMBERS // len(x))
     for first in range(0, len(counts), size):
         block = slice(first, first + size)
-        drawn = counts[block].astype(np.float32)
-        gradient = (drawn * (p0 - y).astype(np.float32)) @ rows[1] + (penalty * start)[None, :]
-        beta, stuck = _descend(rows, y, drawn, start - gradient @ inverse, penalty, inverse, tolerance)
+        weights = counts[block].astype(np.float32)
+        gradient = (weights * (p0 - y).astype(np.float32)) @ rows[1] + (penalty * start)[None, :]
+        beta, stuck = _descend(rows, y, weights, start - gradient @ inverse, penalty, inverse, tolerance)
         for k in np.flatnonzero(stuck):
-            beta[k], _ = minimise(x, y, penalty, start, weight=drawn[k], tolerance=1e-6)
-        found[block] = beta
-    return found
+            beta[k], _ = minimise(x, y, penalty, start, weight=weights[k], tolerance=1e-6)
+        coefficients[block] = beta
+    return coefficients
 
 
 def _descend(

@@ -183,7 +183,7 @@ def _tally(contents: Sequence[bytes], member: BoolArray) -> tuple[IntArray, IntA
     seen: dict[bytes, int] = {}
     code = np.array([seen.setdefault(hashlib.blake2b(c, digest_size=16).digest(), len(seen)) for c in contents])
     first = np.unique(code, return_index=True)[1]
-    m, o = (np.bincount(code[kept], minlength=len(seen)).astype(np.int64) for kept in (member, ~member))
+    m, o = (np.bincount(code[side], minlength=len(seen)).astype(np.int64) for side in (member, ~member))
     return m, o, first.astype(np.int64)
 
 
@@ -193,8 +193,8 @@ def _tally(contents: Sequence[bytes], member: BoolArray) -> tuple[IntArray, IntA
 def _reduced(distinct: FloatArray, every: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, bool]:
     """Standardise the columns that vary, and project many of them to few dimensions."""
     sd = every.std(axis=0)
-    kept = sd > 1e-12 * np.abs(every).max(axis=0)
-    z = (distinct[:, kept] - every[:, kept].mean(axis=0)) / sd[kept]
+    varying = sd > 1e-12 * np.abs(every).max(axis=0)
+    z = (distinct[:, varying] - every[:, varying].mean(axis=0)) / sd[varying]
     if z.shape[1] <= _DIMENSIONS:
         return z, False
     return z @ rng.normal(size=(z.shape[1], _DIMENSIONS)) / math.sqrt(_DIMENSIONS), True
@@ -246,11 +246,11 @@ def _spacing(tree: cKDTree, rng: np.random.Generator) -> tuple[FloatArray, Float
 
 def _reaches(tree: cKDTree, rows: IntArray, radius: float, z: FloatArray, asked: IntArray) -> BoolArray:
     """Return which contents (k,), of those asked, have another one among the rows of a tree within the radius."""
-    found = np.zeros(len(z), dtype=np.bool_)
+    reached = np.zeros(len(z), dtype=np.bool_)
     distance, index = tree.query(z[asked], k=2, distance_upper_bound=np.nextafter(radius, np.inf))
     named = np.append(rows, -1)[index]
-    found[asked] = (np.isfinite(distance) & (named != asked[:, None])).any(axis=1)
-    return found
+    reached[asked] = (np.isfinite(distance) & (named != asked[:, None])).any(axis=1)
+    return reached
 
 
 # -- texts ------------------------------------------------------------------------------------------------------------
@@ -292,8 +292,8 @@ def _similar_pairs(texts: Sequence[str], threshold: float, rng: np.random.Genera
         common = len(np.intersect1d(a, b, assume_unique=True))
         return common >= threshold * (len(a) + len(b) - common)
 
-    kept = [pair for pair in sorted(candidates) if similar(*pair)]
-    return np.array(kept, dtype=np.int64).reshape(-1, 2), skipped
+    similar_pairs = [pair for pair in sorted(candidates) if similar(*pair)]
+    return np.array(similar_pairs, dtype=np.int64).reshape(-1, 2), skipped
 
 
 LEVEL = 1e-4
@@ -362,13 +362,15 @@ class Repeats:
         v = p * (1 - p)
         n, many = len(inside), count > 1
         c, a = count[many], inner[many]
-        drawn = (n - c) / (n - 1)  # the number of members is given: less than binomial where one row is most of all
+        variance_share = (n - c) / (
+            n - 1
+        )  # the number of members is given: less than binomial where one row is most of all
         excess, mean = float(((a - p * c) ** 2).sum()), v * float(c.sum())
         variance = float((c * v * (1 + 3 * (c - 2) * v) - (c * v) ** 2).sum())
         p_value = float(special.gammaincc(mean**2 / variance, excess * mean / variance)) if variance > 0 else 1.0
         pairs = float((c * (c - 1)).sum() / 2)
         across = float((a * (c - a)).sum())
-        effect = 1 + (excess - v * float((c * drawn).sum())) / (n * v)
+        effect = 1 + (excess - v * float((c * variance_share).sum())) / (n * v)
         return cls(int(c.sum()), round(pairs), round(across), 2 * v * pairs * n / (n - 1), effect, p_value)
 
     @property

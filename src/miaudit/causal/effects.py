@@ -277,10 +277,10 @@ def tpr_band(
     chosen, comparison = Hajek(), Comparison.of(evidence, Propensity.of(propensity))
     if _classical(chosen, comparison):
         sample = Sample.of(evidence)
-        found = [sample.tpr_at_fpr(float(alpha), confidence) for alpha in fpr]
+        band = [sample.tpr_at_fpr(float(alpha), confidence) for alpha in fpr]
     else:
-        found = [_tpr_from(comparison.roc, chosen, comparison, None, float(a), confidence, _BAND_NODES) for a in fpr]
-    return comparison.roc, np.array([e.low for e in found]), np.array([e.high for e in found])
+        band = [_tpr_from(comparison.roc, chosen, comparison, None, float(a), confidence, _BAND_NODES) for a in fpr]
+    return comparison.roc, np.array([e.low for e in band]), np.array([e.high for e in band])
 
 
 def effective_nonmembers(
@@ -473,19 +473,21 @@ def _modelled_curve(augmented: bool, comparison: Comparison, law: AnyLaw, most: 
     weighted = comparison.roc
     vertices = len(weighted.threshold) - 1
     share = np.sin(np.linspace(0, np.pi / 2, most)) ** 2
-    kept = 1 + (np.arange(vertices) if vertices <= most else np.unique(np.rint((vertices - 1) * share).astype(np.intp)))
+    vertices_used = 1 + (
+        np.arange(vertices) if vertices <= most else np.unique(np.rint((vertices - 1) * share).astype(np.intp))
+    )
     members = np.where(comparison.member, 1 / comparison.n1, 0.0)
     outside = np.where(comparison.member, 0.0, comparison.weight / comparison.total)
-    t = weighted.threshold[kept]
+    t = weighted.threshold[vertices_used]
     rate = law.weighted_exceedance(members - outside if augmented else members, t[::-1])[::-1]
     if augmented:
-        rate = rate + weighted.fpr[kept]
+        rate = rate + weighted.fpr[vertices_used]
     rate = np.clip(np.maximum.accumulate(rate), 0.0, 1.0)
     rate = np.concatenate([[0.0], rate, [1.0]])
     return Roc(
         np.concatenate([[np.inf], t, [-np.inf]]),
         rate * comparison.total,
-        np.concatenate([[0.0], weighted.true_positive[kept], [comparison.n1]]),
+        np.concatenate([[0.0], weighted.true_positive[vertices_used], [comparison.n1]]),
     )
 
 

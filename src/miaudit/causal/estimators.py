@@ -523,15 +523,15 @@ class Ranked:
         if self.unit is None:
             raise AttributeError("no units")
         whole = np.bincount(self.unit, self.weight)
-        found, block = np.empty(len(nodes)), max(1, _CELLS // len(whole))
+        sums, block = np.empty(len(nodes)), max(1, _CELLS // len(whole))
         for first in range(0, len(nodes), block):
             part = nodes[first : first + block]
             accused = _above(part, self.unit, self.weight, len(whole))
             of_units = (up + down) * accused - down * whole
             shaped = np.hstack([of_units, np.broadcast_to(extra, (len(part), len(extra)))])
             times = np.broadcast_to(np.r_[np.ones(len(whole)), counts], shaped.shape)
-            found[first : first + block] = _chance_below_zero(shaped, times, shape)
-        return found
+            sums[first : first + block] = _chance_below_zero(shaped, times, shape)
+        return sums
 
 
 def _running(weight: FloatArray, unit: IndexArray) -> FloatArray:
@@ -540,16 +540,16 @@ def _running(weight: FloatArray, unit: IndexArray) -> FloatArray:
     sums = np.cumsum(weight[order])
     first = np.r_[True, np.diff(unit[order]) > 0]
     before = (sums - weight[order])[first][np.cumsum(first) - 1]
-    found = np.empty(len(weight))
-    found[order] = np.maximum(sums - before, weight[order])
-    return found
+    totals = np.empty(len(weight))
+    totals[order] = np.maximum(sums - before, weight[order])
+    return totals
 
 
 def _above(nodes: IndexArray, group: IndexArray, part: FloatArray, groups: int) -> FloatArray:
     """Return the sum of the first parts (m,), by group (nodes, groups)."""
     node = np.searchsorted(nodes, np.arange(len(group)), side="right")  # the first node that has the record
-    kept = node < len(nodes)
-    sums = np.bincount(node[kept] * groups + group[kept], part[kept], minlength=len(nodes) * groups)
+    inside = node < len(nodes)
+    sums = np.bincount(node[inside] * groups + group[inside], part[inside], minlength=len(nodes) * groups)
     return np.asarray(np.cumsum(sums.reshape(len(nodes), groups), axis=0))
 
 
@@ -561,10 +561,10 @@ def _chance_below_zero(factor: FloatArray, times: FloatArray, shape: float) -> F
     c = np.where(times > 0, factor, 0.0) / shape
     m = times * shape
     up, down = c.max(axis=1), c.min(axis=1)
-    found = np.where(up <= 0, 1.0, 0.0)
+    chance = np.where(up <= 0, 1.0, 0.0)
     open_ = (up > 0) & (down < 0)
     if not open_.any():
-        return found
+        return chance
     c, m, least, most = c[open_], m[open_], 1 / down[open_], 1 / up[open_]
     mean, variance = (m * c).sum(axis=1), (m * c * c).sum(axis=1)
     low, high, s = least, most, np.clip(-mean / variance, 0.9 * least, 0.9 * most)
@@ -584,5 +584,5 @@ def _chance_below_zero(factor: FloatArray, times: FloatArray, shape: float) -> F
     flat = np.abs(r) < 1e-3  # at the mean the formula is 0/0; its limit has the skewness
     skew = 2 * (m * c**3).sum(axis=1) / variance**1.5
     correction = np.where(flat, -skew / 6, 1 / np.where(flat, 1, u) - 1 / np.where(flat, 1, r))
-    found[open_] = np.clip(special.ndtr(r) - np.exp(-r * r / 2) / math.sqrt(2 * math.pi) * correction, 0.0, 1.0)
-    return found
+    chance[open_] = np.clip(special.ndtr(r) - np.exp(-r * r / 2) / math.sqrt(2 * math.pi) * correction, 0.0, 1.0)
+    return chance

@@ -42,7 +42,7 @@ def sparse_levels(evidence: Evidence, declared: Sequence[int]) -> str:
         return ""
     x = np.asarray(evidence.covariates)
     names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
-    bare, told = np.zeros(evidence.n, dtype=np.bool_), []
+    bare, sentences = np.zeros(evidence.n, dtype=np.bool_), []
     for column in declared:
         levels, place = np.unique(x[:, column], return_inverse=True)
         outside, inside = (
@@ -52,15 +52,15 @@ def sparse_levels(evidence: Evidence, declared: Sequence[int]) -> str:
         bare |= np.isin(place, few)
         most = few[np.argsort(-inside[few], kind="stable")]
         more = f" and {len(most) - _MOST_LEVELS:,} more" if len(most) > _MOST_LEVELS else ""
-        told += (
+        sentences += (
             [f"{names[column]} = {', '.join(f'{x:g}' for x in levels[most[:_MOST_LEVELS]])}{more}"] if len(most) else []
         )
     share = float(bare[evidence.member].mean())
     if share <= _BARE_MEMBERS:
         return ""
     return (
-        f"{share:.1%} of members are in levels with fewer than {_FEWEST_IN_LEVEL} non-members ({'; '.join(told)}): "
-        f"nothing tells what their scores would have been. Next: add non-members of these levels, or leave out their "
+        f"{share:.1%} of members are in levels with fewer than {_FEWEST_IN_LEVEL} non-members "
+        f"({'; '.join(sentences)}): nothing tells what their scores would have been. Next: add non-members of these levels, or leave out their "
         f"members, which answers for the others only."
     )
 

@@ -120,15 +120,15 @@ def _of_units(
     scores: FloatArray, sides: tuple[FloatArray, FloatArray], means: tuple[FloatArray, FloatArray], code: IntArray
 ) -> FloatArray:
     """Return the variance (d, d) of the differences of products, with the records of one unit together."""
-    found = np.empty_like(means[0])
+    unit_means = np.empty_like(means[0])
     order = np.argsort(code, kind="stable")
     starts = np.flatnonzero(np.diff(code[order], prepend=-1))
     s, inside, outside = scores[order], sides[0][order][:, None], sides[1][order][:, None]
     for i in range(scores.shape[1]):
         product = s[:, [i]] * s
         parts = inside * (product - means[0][i]) - outside * (product - means[1][i])
-        found[i] = (np.add.reduceat(parts, starts, axis=0) ** 2).sum(axis=0)
-    return found
+        unit_means[i] = (np.add.reduceat(parts, starts, axis=0) ** 2).sum(axis=0)
+    return unit_means
 
 
 def _of_columns(g: FloatArray, sides: tuple[FloatArray, FloatArray], code: IntArray | None) -> FloatArray:

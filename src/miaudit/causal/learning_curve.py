@@ -76,10 +76,10 @@ def learning_curve(
         whole, halves = _curve_scores(part, chosen, classifier, strength, seed)
         member = evidence.member[part.held_out]
         auc_full, above_full = _auc_influence(whole, member)
-        found = [_auc_influence(score, member) for score in halves]
+        influences = [_auc_influence(score, member) for score in halves]
         full += auc_full / len(parts)
-        half += float(np.mean([auc for auc, _ in found])) / len(parts)
-        change = above_full - np.mean([above for _, above in found], axis=0)
+        half += float(np.mean([auc for auc, _ in influences])) / len(parts)
+        change = above_full - np.mean([above for _, above in influences], axis=0)
         influence[part.held_out] = change / len(parts)
     totals = influence if evidence.unit_codes is None else np.bincount(evidence.unit_codes, weights=influence)
     error = float(np.sqrt(totals @ totals))

@@ -70,10 +70,10 @@ class Law:
 
     def expected(self, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
         """Return E[function(Y(0)) | x] of each record (n,); the function works elementwise on any shape."""
-        found = np.empty(self.n)
+        expected = np.empty(self.n)
         for rows, values, mass in self._chunks():
-            found[rows] = function(values) @ mass
-        return found
+            expected[rows] = function(values) @ mass
+        return expected
 
     def exceedance(self, threshold: float) -> FloatArray:
         """Return P(Y(0) >= t | x) of each record (n,), 0 to 1; it does not rise with t."""
@@ -254,9 +254,11 @@ class Regression:
         )
         encoding = Categories(self.categories) if self.categories else Numbers()
         table = encodings.table_of(plain, encoding)
-        kept = encodings.sampled(evidence.member, code, stack.MOST_LEARNED, seed)
-        shared = stack.Folds.of_table(table, encoding, evidence.member, fold, kept=kept, seed=crossfit.seed_of(seed))
-        some = f", learned from {len(kept):,} of {evidence.n:,} records" if len(kept) < evidence.n else ""
+        selected = encodings.sampled(evidence.member, code, stack.MOST_LEARNED, seed)
+        shared = stack.Folds.of_table(
+            table, encoding, evidence.member, fold, kept=selected, seed=crossfit.seed_of(seed)
+        )
+        some = f", learned from {len(selected):,} of {evidence.n:,} records" if len(selected) < evidence.n else ""
         return stack.Regressed(shared, evidence.score, stack.Regressed.how + some)
 
 
@@ -344,13 +346,13 @@ def _cross_fit(model: Any, x: FloatArray, y: FloatArray, usable: BoolArray, fold
     """Predict every record (n,) with a clone of the model fitted on the usable records of the other folds."""
     from sklearn.base import clone  # noqa: PLC0415 (heavy, and only needed here)
 
-    found = np.empty(len(y))
+    predictions = np.empty(len(y))
     for k in range(int(fold.max()) + 1):
         held, train = fold == k, usable & (fold != k)
         if not held.any():
             continue
-        found[held] = clone(model).fit(x[train], y[train]).predict(x[held])
-    return found
+        predictions[held] = clone(model).fit(x[train], y[train]).predict(x[held])
+    return predictions
 
 
 def _nodes(residual: FloatArray) -> tuple[FloatArray, FloatArray]:

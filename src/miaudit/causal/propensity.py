@@ -325,11 +325,11 @@ def fit(
     place, learn = rng.spawn(2)
     audited, parts, fold = covariates.divide(evidence, train, chosen, folds, place)
     larger = screen.enlarging(chosen, classifier) if screened else None
-    asked: dict[str, Any] = {"refuse_few_rows": refuse_few_rows, "enlarge": larger}
+    options: dict[str, Any] = {"refuse_few_rows": refuse_few_rows, "enlarge": larger}
 
     def model_of(task: tuple[Part, np.random.Generator]) -> crossfit.Model:
         part, seed = task
-        return crossfit.learn(part, chosen, classifier, strength, **asked, rng=seed)
+        return crossfit.learn(part, chosen, classifier, strength, **options, rng=seed)
 
     models = at_once(model_of, zip(parts, learn.spawn(len(parts)), strict=True), classifier)
     logit = np.empty(evidence.n)
@@ -348,11 +348,11 @@ def fit(
     learned = f"{_model_named(classifier, strengths)}{', enlarged by ' * bool(added)}{', '.join(added)}"
     how = f"{where}: {_named(chosen)}, {learned}, Platt calibration{few}"
     linear, ratio = classifier is None, rows / (features.shape[1] + len(added))
-    found = Propensity(values, how, clip, clipped, fold, features, audited.dropped, linear, ratio)
+    propensity = Propensity(values, how, clip, clipped, fold, features, audited.dropped, linear, ratio)
     if not screened:
-        return found
-    drawn = resample(evidence if train is None else train, _RESAMPLES, strata=fold, rng=place)
-    return replace(found, errors=screen.spread(evidence.n, parts, models, drawn, place), added=added)
+        return propensity
+    resampled = resample(evidence if train is None else train, _RESAMPLES, strata=fold, rng=place)
+    return replace(propensity, errors=screen.spread(evidence.n, parts, models, resampled, place), added=added)
 
 
 def stacked(
@@ -471,8 +471,8 @@ def bootstrap(
     if screened:
         chosen = crossfit.encoding_of(evidence, options.get("encoding"))
         options["enlarge"] = screen.enlarging(chosen, options.get("classifier"))
-    drawn, blocks = crossfit.refits(evidence, train, replicates, **options)
-    out = np.empty((len(drawn), evidence.n))
+    replicates_drawn, blocks = crossfit.refits(evidence, train, replicates, **options)
+    out = np.empty((len(replicates_drawn), evidence.n))
     for block, values in blocks:
         out[block] = values
     return out
@@ -527,8 +527,8 @@ def held_out_logits(
         return crossfit.learn(part, chosen, classifier, inner=inner, enlarge=larger, rng=seed).logit(part.apply)
 
     logits = at_once(learned, zip(classifiers, learn.spawn(len(classifiers)), strict=True), *classifiers)
-    drawn = one_of_each(code[part.held_out], place)
-    return np.flatnonzero(part.held_out)[drawn], [logit[drawn] for logit in logits]
+    selected = one_of_each(code[part.held_out], place)
+    return np.flatnonzero(part.held_out)[selected], [logit[selected] for logit in logits]
 
 
 def rows_per_covariate(evidence: Evidence, *, encoding: Encoding | None = None, seed: int = 0) -> float:

@@ -88,9 +88,13 @@ def alone(evidence: Evidence, encoding: Encoding, *, confidence: float, rng: np.
     check_generator(rng)
     fold_rng, permute_rng = rng.spawn(2)
     piece, run = _pieces(evidence)
-    kept = _some(piece, fold_rng)
-    if kept is not None:
-        evidence, piece, run = evidence.take(kept), np.unique(piece[kept], return_inverse=True)[1], run[kept]
+    selected = _some(piece, fold_rng)
+    if selected is not None:
+        evidence, piece, run = (
+            evidence.take(selected),
+            np.unique(piece[selected], return_inverse=True)[1],
+            run[selected],
+        )
     first = np.unique(piece, return_index=True)[1]
     member, stratum = evidence.member[first], run[first]
     fewest = int(min(np.count_nonzero(member), np.count_nonzero(~member)))
@@ -158,10 +162,10 @@ def _mean(x: FloatArray, piece: IntArray) -> FloatArray:
 
 def _centred(x: FloatArray, stratum: IntArray) -> FloatArray:
     """Subtract the mean of each stratum from every column (m, p)."""
-    found = np.array(x, dtype=np.float64)
+    centred = np.array(x, dtype=np.float64)
     for own in _rows_of(stratum):
-        found[own] -= found[own].mean(axis=0)
-    return found
+        centred[own] -= centred[own].mean(axis=0)
+    return centred
 
 
 def _rows_of(stratum: IntArray) -> Iterator[IntArray]:
@@ -198,13 +202,13 @@ def features(table: Table, encoding: Encoding) -> FloatArray:
     first, second = np.triu_indices(z.shape[1], 1)
     if len(first) <= min(_MOST_PRODUCTS, len(x) / _ROWS_PER_PRODUCT):
         parts.append(z[:, first] * z[:, second])
-    found = np.hstack(parts)
-    found = found - found.mean(axis=0)
-    spread = found.std(axis=0)
+    columns = np.hstack(parts)
+    columns = columns - columns.mean(axis=0)
+    spread = columns.std(axis=0)
     varies = spread > 1e-9
     if not varies.any():
         raise InputError("evidence.covariates", "a column that varies", "none", "add covariates that vary")
-    return np.asarray(found[:, varies] / spread[varies])
+    return np.asarray(columns[:, varies] / spread[varies])
 
 
 def _numbers(table: Table, encoding: Encoding) -> tuple[FloatArray, list[bool]]:
@@ -259,10 +263,10 @@ class _Folds:
 
     def predicted(self, y: FloatArray) -> FloatArray:
         """Return predictions (m, B) of memberships that they have not seen."""
-        found = np.empty_like(y)
+        predictions = np.empty_like(y)
         for part, rows, learned in zip(self.x, self.rows, self.learned(y)[1], strict=True):
-            found[rows] = part @ learned
-        return found
+            predictions[rows] = part @ learned
+        return predictions
 
 
 def _p_value(folded: _Folds, y: FloatArray, stratum: IntArray, rng: np.random.Generator) -> float:
@@ -278,10 +282,10 @@ def _p_value(folded: _Folds, y: FloatArray, stratum: IntArray, rng: np.random.Ge
     larger = 0
     for start in range(0, PERMUTATIONS, _BATCH):
         count = min(_BATCH, PERMUTATIONS - start)
-        drawn = np.empty((count, len(y)))
+        permuted = np.empty((count, len(y)))
         for own in _rows_of(stratum):
-            drawn[:, own] = rng.permuted(np.broadcast_to(y[own], (count, len(own))), axis=1)
-        hits = np.flatnonzero(folded.statistic(drawn.T) >= truth - slack)
+            permuted[:, own] = rng.permuted(np.broadcast_to(y[own], (count, len(own))), axis=1)
+        hits = np.flatnonzero(folded.statistic(permuted.T) >= truth - slack)
         if larger + len(hits) >= _ENOUGH:
             return _ENOUGH / (start + int(hits[_ENOUGH - larger - 1]) + 1)
         larger += len(hits)

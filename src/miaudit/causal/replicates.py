@@ -77,18 +77,18 @@ def estimates(
     >>> estimates(evidence, np.ones((2, 4)), [[1, 1, 1, 1], [2, 1, 0, 1]]).tolist()
     [[0.75, 1.0], [1.0, 2.0]]
     """
-    w, drawn = np.asarray(odds), np.asarray(counts)
-    if w.ndim != 2 or w.shape != drawn.shape or w.shape[1] != evidence.n:
-        received = f"{w.shape} and {drawn.shape}"
+    w, weights = np.asarray(odds), np.asarray(counts)
+    if w.ndim != 2 or w.shape != weights.shape or w.shape[1] != evidence.n:
+        received = f"{w.shape} and {weights.shape}"
         raise InputError("odds", f"(K, {evidence.n}), as the counts", received, "one row a replicate")
     a, y, targets = evidence.member, evidence.score, np.array(fpr_targets)
-    found = np.empty((len(w), 2 + len(targets)))
-    for k, (odds_k, count) in enumerate(zip(w, drawn, strict=True)):
+    values = np.empty((len(w), 2 + len(targets)))
+    for k, (odds_k, count) in enumerate(zip(w, weights, strict=True)):
         weight = count * np.where(a, 1.0, odds_k)
         curve = Roc.of(y, a, weight, ascending=evidence.ascending)
         means = [float(weight[rows] @ y[rows] / weight[rows].sum()) for rows in (a, ~a)]
-        found[k] = [curve.auc, means[0] - means[1], *curve.tpr_at(targets)]
-    return found
+        values[k] = [curve.auc, means[0] - means[1], *curve.tpr_at(targets)]
+    return values
 
 
 def limits(
@@ -105,13 +105,13 @@ def limits(
     if len(replicates) < 2:
         raise InputError("odds", "at least 2 replicates", str(len(replicates)), "1000 are customary")
     tails = [(1 - confidence) / 2, (1 + confidence) / 2]
-    found = np.quantile(replicates, tails, axis=0).T
+    quantiles = np.quantile(replicates, tails, axis=0).T
     areas = replicates[:, 0]
     if areas.min() > 0 and areas.max() < 1:
         logits = special.logit(areas)
-        found[0] = special.expit(logits.mean() + special.ndtri(tails) * logits.std(ddof=1))
+        quantiles[0] = special.expit(logits.mean() + special.ndtri(tails) * logits.std(ddof=1))
     names = ("auc", "ate", *map(tpr_name, fpr_targets))
-    return {name: (float(low), float(high)) for name, (low, high) in zip(names, found, strict=True)}
+    return {name: (float(low), float(high)) for name, (low, high) in zip(names, quantiles, strict=True)}
 
 
 # -- the difference of two scores -------------------------------------------------------------------------------------
@@ -165,19 +165,21 @@ def difference(
     weights = np.ones(first.n) if odds is None else np.asarray(odds, dtype=np.float64)
     if weights.shape != (first.n,):
         raise InputError("odds", f"({first.n},)", str(weights.shape), "one for each record")
-    drawn, few = np.empty((replicates, 2 + len(fpr_targets))), together(first.n)
+    differences, few = np.empty((replicates, 2 + len(fpr_targets))), together(first.n)
     for start in range(0, replicates, _BLOCK):
         counts = Resamples(first, min(_BLOCK, replicates - start), rng=rng)
         for some in range(0, len(counts), few):
             part = counts[some : some + few]
-            drawn[start + some : start + some + len(part)] = _difference(first, second, weights, part, fpr_targets)
+            differences[start + some : start + some + len(part)] = _difference(
+                first, second, weights, part, fpr_targets
+            )
         if progress is not None:
             progress(start + len(counts), replicates)
     once = np.ones((1, first.n), dtype=np.uint16)
     values = _difference(first, second, weights, once, fpr_targets)[0]
     places = {"auc": 0} | {tpr_name(alpha): 2 + j for j, alpha in enumerate(fpr_targets)}
     return {
-        name: Estimate(float(values[i]), *_outer_limits(float(values[i]), drawn[:, i], confidence), confidence)
+        name: Estimate(float(values[i]), *_outer_limits(float(values[i]), differences[:, i], confidence), confidence)
         for name, i in places.items()
     }
 

@@ -80,13 +80,13 @@ class Resamples:
             return self._kept[block]
         numbers = range(self._replicates)[block]
         rng = np.random.Generator(type(self._rng.bit_generator)(0))  # of this call: blocks are looked at in threads
-        found = np.empty((len(numbers), self._units), dtype=np.uint16)
+        resampled = np.empty((len(numbers), self._units), dtype=np.uint16)
         for units, states in self._strata:
             for row, number in enumerate(numbers):
                 rng.bit_generator.state = states[number]
-                drawn = rng.integers(0, len(units), len(units), dtype=np.int32)
-                found[row, units] = np.bincount(drawn, minlength=len(units))
-        return found[:, self._code]
+                units_drawn = rng.integers(0, len(units), len(units), dtype=np.int32)
+                resampled[row, units] = np.bincount(units_drawn, minlength=len(units))
+        return resampled[:, self._code]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Return the counts (replicates, n) of all, for those who want them whole."""
@@ -118,8 +118,8 @@ def of(
     """Return the counts of a caller (replicates, n), checked, or draw them."""
     if counts is None:
         return Resamples(evidence, replicates, strata=strata, rng=rng)
-    drawn = np.asarray(counts)
-    if drawn.ndim != 2 or drawn.shape[1] != evidence.n or drawn.dtype.kind not in "iu" or drawn.min() < 0:
+    array = np.asarray(counts)
+    if array.ndim != 2 or array.shape[1] != evidence.n or array.dtype.kind not in "iu" or array.min() < 0:
         allowed = f"non-negative integers (replicates, {evidence.n})"
-        raise InputError("counts", allowed, f"shape {drawn.shape}", "see resample")
-    return drawn.astype(np.uint16)
+        raise InputError("counts", allowed, f"shape {array.shape}", "see resample")
+    return array.astype(np.uint16)

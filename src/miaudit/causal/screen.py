@@ -58,10 +58,10 @@ class Candidates:
     def of_rows(self, main: FloatArray, chosen: IntArray) -> FloatArray:
         """Return some functions (n, k) of rows of the basis (n, p)."""
         first, second = self.pairs[chosen].T
-        made = main[:, first]
+        products = main[:, first]
         both = second >= 0
-        made[:, both] = np.clip(made[:, both] * main[:, second[both]], -_CLIP, _CLIP)
-        return np.asarray(made)
+        products[:, both] = np.clip(products[:, both] * main[:, second[both]], -_CLIP, _CLIP)
+        return np.asarray(products)
 
     def named(self, chosen: IntArray) -> tuple[str, ...]:
         """Name some functions in words."""
@@ -108,9 +108,9 @@ class Screen:
         z, design = np.zeros(count), crossfit.with_ones(x)
         while len(pool):
             fitted = Fitted.of(design, y)
-            asked = fitted.scores(candidates, main, pool)
-            z[pool] = asked
-            pool = pool[np.abs(asked) > limit]
+            scores = fitted.scores(candidates, main, pool)
+            z[pool] = scores
+            pool = pool[np.abs(scores) > limit]
             if not len(pool) or len(chosen) == MOST:
                 break
             best = pool[np.argmax(np.abs(z[pool]))]
@@ -149,15 +149,23 @@ class Screen:
         width = design.shape[1] - len(self.chosen)
         p = crossfit.expit(design @ beta)
         fitted = Fitted(design, member - p, p * (1 - p))
-        made, wanted = (
+        products, wanted = (
             self.candidates.of_rows(self.candidates.basis(part[:, 1:width]), self.near) for part in (design, beyond)
         )
-        near, said = fitted.beyond(made)
+        near, solved = fitted.beyond(products)
         covariance = linalg.inv((design * fitted.weight[:, None]).T @ design + np.diag(penalty + _ROUNDING))
         gram = (near * fitted.weight[:, None]).T @ near
         shrunken = gram + _ROUNDING * np.trace(gram) * np.eye(len(gram))
         return Again(
-            self.limit, width, covariance, design, beyond, near, wanted - beyond @ said, shrunken, member.astype(float)
+            self.limit,
+            width,
+            covariance,
+            design,
+            beyond,
+            near,
+            wanted - beyond @ solved,
+            shrunken,
+            member.astype(float),
         )
 
     @property
@@ -186,21 +194,23 @@ class Fitted:
         """Return what the columns do not say of functions (n, k), and the coefficients (p, k) of what they say."""
         weighted = self.design * self.weight[:, None]
         gram = weighted.T @ self.design
-        said = linalg.solve(gram + _ROUNDING * np.trace(gram) * np.eye(len(gram)), weighted.T @ made, assume_a="pos")
-        return made - self.design @ said, said
+        solved = linalg.solve(gram + _ROUNDING * np.trace(gram) * np.eye(len(gram)), weighted.T @ made, assume_a="pos")
+        return made - self.design @ solved, solved
 
     def scores(self, candidates: Candidates, main: FloatArray, asked: IntArray) -> FloatArray:
         """Return z (k,) of some candidates; 0 where the columns say nearly all of one."""
-        found = np.empty(len(asked))
+        scores = np.empty(len(asked))
         size = max(1, _NUMBERS // len(main))
         for first in range(0, len(asked), size):
             part = slice(first, first + size)
-            made = candidates.of_rows(main, asked[part])
-            left, _ = self.beyond(made)
-            own, whole = (self.weight @ one**2 for one in (left, made - np.average(made, axis=0, weights=self.weight)))
+            products = candidates.of_rows(main, asked[part])
+            left, _ = self.beyond(products)
+            own, whole = (
+                self.weight @ one**2 for one in (left, products - np.average(products, axis=0, weights=self.weight))
+            )
             z = (self.residual @ left) / np.sqrt(np.where(own > 0, own, np.inf))
-            found[part] = np.where(own > _LEAST_LEFT * whole, z, 0.0)
-        return found
+            scores[part] = np.where(own > _LEAST_LEFT * whole, z, 0.0)
+        return scores
 
 
 def enlarging(encoding: Encoding, classifier: Any = None) -> Callable[[Part, FloatArray], Screen]:

@@ -100,10 +100,10 @@ def breakdown(
     comparison = Comparison.of(evidence, Propensity.of(propensity))
     value = _ratio(comparison, metric)
     upwards = value >= 1
-    found = np.array([_replicate(comparison, metric, rng) for _ in range(replicates)])
+    replicated = np.array([_replicate(comparison, metric, rng) for _ in range(replicates)])
     if not upwards:
-        value, found = 1 / value if value > 0 else math.inf, 1 / np.where(found > 0, found, np.inf)
-    low = float(np.quantile(found, LOW_QUANTILE, method="lower")) if replicates else 1.0
+        value, replicated = 1 / value if value > 0 else math.inf, 1 / np.where(replicated > 0, replicated, np.inf)
+    low = float(np.quantile(replicated, LOW_QUANTILE, method="lower")) if replicates else 1.0
     return Breakdown(metric, value, max(1.0, min(low, value)), replicates)
 
 
@@ -198,20 +198,20 @@ def under_mislabelling(
     (0.8125, 1.25)
     """
     propensity = Propensity.of(propensity)
-    kept = 1 - members - nonmembers
+    right_share = 1 - members - nonmembers
     for name, share in (("members", members), ("nonmembers", nonmembers)):
-        if not 0 <= share < 1 or kept <= 0:
+        if not 0 <= share < 1 or right_share <= 0:
             received = f"{members}, {nonmembers}"
             raise InputError(name, "shares from 0 that add up to less than 1", received, "write 0.02 for 2%")
     chance = {"auc": 0.5, "advantage": 0.0, "ate": 0.0}
-    found: dict[str, Estimate] = {}
+    estimates: dict[str, Estimate] = {}
     for name, metric in (("auc", effects.auc), ("advantage", effects.advantage), ("ate", effects.ate)):
         observed = metric(evidence, propensity, confidence=confidence, rng=rng)
-        found[name] = _stretched(observed, kept, chance[name], 1.0 if name != "ate" else math.inf)
+        estimates[name] = _stretched(observed, right_share, chance[name], 1.0 if name != "ate" else math.inf)
     for alpha in fpr_targets:
         effects._check_rate(alpha)
-        found[tpr_name(alpha)] = _solved_tpr(evidence, propensity, alpha, members, nonmembers, confidence, rng)
-    return found
+        estimates[tpr_name(alpha)] = _solved_tpr(evidence, propensity, alpha, members, nonmembers, confidence, rng)
+    return estimates
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------
@@ -268,13 +268,15 @@ def _replicate(comparison: Comparison, metric: Metric, rng: np.random.Generator)
 def _counts(comparison: Comparison, rng: np.random.Generator) -> FloatArray:
     """Draw the count of each record in a resample (n,)."""
     if comparison.units is not None:
-        drawn = rng.multinomial(comparison.units.count, np.full(comparison.units.count, 1 / comparison.units.count))
-        return drawn[comparison.units.code].astype(np.float64)
-    found = np.empty(len(comparison.member))
+        unit_counts = rng.multinomial(
+            comparison.units.count, np.full(comparison.units.count, 1 / comparison.units.count)
+        )
+        return unit_counts[comparison.units.code].astype(np.float64)
+    record_counts = np.empty(len(comparison.member))
     for kind in (comparison.member, ~comparison.member):
         n = int(kind.sum())
-        found[kind] = np.bincount(rng.integers(n, size=n), minlength=n)
-    return found
+        record_counts[kind] = np.bincount(rng.integers(n, size=n), minlength=n)
+    return record_counts
 
 
 def _stretched(observed: Estimate, kept: float, chance: float, most: float) -> Estimate:
@@ -324,8 +326,8 @@ def solved_curve(roc: Roc, members: float, nonmembers: float) -> Roc:
     Roc
         Clipped to [0, 1] and made monotone, since sampling noise is magnified.
     """
-    kept = 1 - members - nonmembers
-    fpr = ((1 - members) * roc.fpr - nonmembers * roc.tpr) / kept
-    tpr = ((1 - nonmembers) * roc.tpr - members * roc.fpr) / kept
+    right_share = 1 - members - nonmembers
+    fpr = ((1 - members) * roc.fpr - nonmembers * roc.tpr) / right_share
+    tpr = ((1 - nonmembers) * roc.tpr - members * roc.fpr) / right_share
     fpr, tpr = (np.maximum.accumulate(np.clip(rate, 0.0, 1.0)) for rate in (fpr, tpr))
     return Roc(roc.threshold, fpr * roc.n_nonmembers, tpr * roc.n_members)

@@ -44,8 +44,8 @@ def ranked(evidence: Evidence, categories: Sequence[str] = ()) -> dict[str, floa
     if x is None:
         return {}
     names = evidence.covariate_names or [f"covariate {i}" for i in range(x.shape[1])]
-    found = {name: _auc(x[:, i], member, coded=name in categories) for i, name in enumerate(names)}
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+    by_name = {name: _auc(x[:, i], member, coded=name in categories) for i, name in enumerate(names)}
+    return dict(sorted(by_name.items(), key=lambda item: -item[1]))
 
 
 def in_words(evidence: Evidence, blind: float | None, categories: Sequence[str] = ()) -> tuple[str, ...]:
@@ -57,16 +57,16 @@ def in_words(evidence: Evidence, blind: float | None, categories: Sequence[str] 
     """
     if blind is None or blind <= SEPARATED:
         return ()
-    found = alone(evidence, categories)
-    if not found:
+    by_name = alone(evidence, categories)
+    if not by_name:
         return (
             "No covariate separates them alone. Leave out what was made from membership or after training; of records "
             "that nothing else is like, nothing can be said: add non-members that are like the members.",
         )
-    told = ", ".join(f"{name} ({auc:.3f})" for name, auc in list(found.items())[:_MOST_NAMED])
-    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    listed = ", ".join(f"{name} ({auc:.3f})" for name, auc in list(by_name.items())[:_MOST_NAMED])
+    more = f" and {len(by_name) - _MOST_NAMED} more" if len(by_name) > _MOST_NAMED else ""
     return (
-        f"By the AUC of a covariate alone: {told}{more}. Leave it out if it was made from membership or after "
+        f"By the AUC of a covariate alone: {listed}{more}. Leave it out if it was made from membership or after "
         "training; if it says when or where records come from, add non-members with the members' values of it.",
     )
 

@@ -135,10 +135,10 @@ class Folds:
         place = np.full(len(self.x), -1)
         place[self.kept] = np.arange(len(self.kept))
         there = place[rows]
-        kept = np.flatnonzero(there >= 0)
-        features = {k: made[there[kept]] for k, made in self.features.items()}
+        selected = np.flatnonzero(there >= 0)
+        features = {k: made[there[selected]] for k, made in self.features.items()}
         return replace(
-            self, x=self.x[rows], member=self.member[rows], fold=self.fold[rows], kept=kept, features=features
+            self, x=self.x[rows], member=self.member[rows], fold=self.fold[rows], kept=selected, features=features
         )
 
     def held_out(self, k: int) -> Iterator[tuple[IntArray, FloatArray]]:
@@ -171,11 +171,11 @@ def log_odds(folds: Folds, others: Mapping[str, FloatArray]) -> tuple[FloatArray
     pieces = [(learn, into, k) for learn, into in ((_boosted, boosted), (_bent, bent)) for k in folds.designs]
     at_once(lambda piece: piece[0](folds, piece[2], piece[1]), pieces)
     losses = crossfit.log_loss(bent, folds.member.astype(np.float64)).mean(axis=1)
-    found = {**others, "basis": bent[int(np.argmin(losses))], "boosting": boosted}
-    held = np.column_stack(list(found.values()))
+    candidates = {**others, "basis": bent[int(np.argmin(losses))], "boosting": boosted}
+    held = np.column_stack(list(candidates.values()))
     shares = weigh(held, folds.member)
     logit = np.clip(shares[0] + held @ shares[1:], -MOST_LOG_ODDS, MOST_LOG_ODDS)
-    return logit, dict(zip(found, shares[1:].tolist(), strict=True))
+    return logit, dict(zip(candidates, shares[1:].tolist(), strict=True))
 
 
 def weigh(held: FloatArray, member: BoolArray) -> FloatArray:
@@ -211,13 +211,13 @@ def _bent(folds: Folds, k: int, held: FloatArray) -> None:
     """Fill in the held-out log-odds (penalties, n) of a fold by ridge regressions on the basis."""
     y, rows = folds.member[folds.kept].astype(np.float64), folds.fold[folds.kept] != k
     inside, target = crossfit.with_ones(folds.features[k][rows]), y[rows]
-    beta, curvature, found = np.zeros(inside.shape[1]), None, []
+    beta, curvature, losses = np.zeros(inside.shape[1]), None, []
     for penalty in PENALTIES:
         ridge = np.r_[0.0, penalty * float(rows.mean()) * folds.designs[k].ridge]
         beta, curvature = crossfit.minimise(inside, target, ridge, beta, curvature=curvature, tolerance=1e-4)
-        found.append(beta)
+        losses.append(beta)
     for out, features in folds.held_out(k):
-        held[:, out] = (crossfit.with_ones(features) @ np.column_stack(found)).T
+        held[:, out] = (crossfit.with_ones(features) @ np.column_stack(losses)).T
 
 
 def _boosted(folds: Folds, k: int, held: FloatArray) -> None:
@@ -316,11 +316,11 @@ class _Learned:
 
     def of_trees(self, target: FloatArray) -> FloatArray:
         """Return the mean over the trees of the target's (m,) mean in the leaf of each record held out."""
-        found = np.zeros(self.beyond.shape[1])
+        sums = np.zeros(self.beyond.shape[1])
         for leaf, there in zip(self.leaves, self.beyond, strict=True):
             count = np.bincount(leaf)
-            found += (np.bincount(leaf, weights=target) / np.maximum(count, 1))[there]
-        return found / len(self.leaves)
+            sums += (np.bincount(leaf, weights=target) / np.maximum(count, 1))[there]
+        return sums / len(self.leaves)
 
 
 @dataclass(frozen=True, eq=False)
@@ -389,7 +389,7 @@ class Regressed:
         from scipy.optimize import nnls
         from sklearn.ensemble import HistGradientBoostingRegressor
 
-        folds, found, outsiders = self.folds, np.empty((3, self.n)), ~self.folds.member
+        folds, predictions, outsiders = self.folds, np.empty((3, self.n)), ~self.folds.member
         options = _few_bins(folds)
 
         def fill(k: int) -> None:
@@ -398,13 +398,13 @@ class Regressed:
             values = target[rows]
             intercept, slopes = mine.ridge.fit(folds.features[k][mine.inside], values)
             for some, features in folds.held_out(k):
-                found[0, some] = intercept + features @ slopes
+                predictions[0, some] = intercept + features @ slopes
             trees = HistGradientBoostingRegressor(**options)
-            found[1, out] = trees.fit(folds.sorted_x[rows], values).predict(folds.sorted_x[out])
-            found[2, out] = mine.of_trees(values)
+            predictions[1, out] = trees.fit(folds.sorted_x[rows], values).predict(folds.sorted_x[out])
+            predictions[2, out] = mine.of_trees(values)
 
         self._learned  # noqa: B018 (learned before the threads ask for it)
         at_once(fill, folds.designs)
         centre = float(target[outsiders].mean())
-        shares, _ = nnls((found[:, outsiders] - centre).T, target[outsiders] - centre)
-        return np.clip(centre + shares @ (found - centre), target[outsiders].min(), target[outsiders].max())
+        shares, _ = nnls((predictions[:, outsiders] - centre).T, target[outsiders] - centre)
+        return np.clip(centre + shares @ (predictions - centre), target[outsiders].min(), target[outsiders].max())

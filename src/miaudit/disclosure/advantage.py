@@ -152,11 +152,11 @@ def advantage_of(
         return _result(value, error, disclosure, alpha, method, note)
     rows = [np.atleast_2d(x) for x in (a, b)]
     labels = np.broadcast_to(np.asarray(label), len(rows[0]))
-    found = []
+    estimates = []
     for mine, other, which in zip(*rows, labels, strict=True):
         curve = curve_of(mine, other, disclosure, int(which), threshold, temperature, method, draws, rng)
-        found.append(_read(curve, alpha))
-    value, error = (np.array(x) if a.ndim == 2 else np.array(x[0]) for x in zip(*found, strict=True))
+        estimates.append(_read(curve, alpha))
+    value, error = (np.array(x) if a.ndim == 2 else np.array(x[0]) for x in zip(*estimates, strict=True))
     return _result(value, error, disclosure, alpha, method, note)
 
 

@@ -206,16 +206,16 @@ def _of_sets(
     a: FloatArray, b: FloatArray, q: float, temperature: float, contracted: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the divergences of the sets, and what omitted labels may add to an advantage."""
-    found = []
+    bounds = []
     for mine, other in zip(np.atleast_2d(a), np.atleast_2d(b), strict=True):
         try:
             law = decision_sets.laws(mine, other, q, temperature)
-            found.append((*set_divergences(law.mass_out, law.mass_in), law.error))
+            bounds.append((*set_divergences(law.mass_out, law.mass_in), law.error))
         except Intractable:
-            found.append(
+            bounds.append(
                 (contracted * float(divergence(other, mine)), contracted * float(divergence(mine, other)), 0.0)
             )
-    out_in, in_out, slack = np.array(found).T.reshape(3, *a.shape[:-1])
+    out_in, in_out, slack = np.array(bounds).T.reshape(3, *a.shape[:-1])
     return out_in, in_out, slack
 
 
@@ -229,10 +229,10 @@ def set_divergences(mass_out: ArrayLike, mass_in: ArrayLike) -> tuple[float, flo
     """
     out, into = np.asarray(mass_out, dtype=np.float64), np.asarray(mass_in, dtype=np.float64)
     # Below the precision of the laws an outcome is noise; without it the divergences stay those of a coarser set.
-    kept = (out > 1e-12) & (into > 1e-12)
-    lost_out, lost_in = 1 - out[kept].sum(), 1 - into[kept].sum()
-    ratio = np.log(out[kept] / into[kept])
-    forward, backward = float(out[kept] @ ratio), float(-into[kept] @ ratio)
+    possible = (out > 1e-12) & (into > 1e-12)
+    lost_out, lost_in = 1 - out[possible].sum(), 1 - into[possible].sum()
+    ratio = np.log(out[possible] / into[possible])
+    forward, backward = float(out[possible] @ ratio), float(-into[possible] @ ratio)
     for p, s, which in ((lost_out, lost_in, 0), (lost_in, lost_out, 1)):
         if p > 1e-9:
             extra = math.inf if s <= 0 else p * math.log(p / s)

@@ -53,8 +53,8 @@ def contraction(classes: int, threshold: float, temperature: float) -> Contracti
     (0.681, 0.774)
     """
     if temperature == 0:
-        told = 1.0 if 0 < threshold < 1 else 0.0
-        return Contraction(told, told)
+        factor = 1.0 if 0 < threshold < 1 else 0.0
+        return Contraction(factor, factor)
     if classes == 2:
         exact = math.sqrt(float(_gain(np.array(1.0), threshold, temperature)))
         return Contraction(exact, exact)

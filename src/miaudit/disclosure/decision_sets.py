@@ -81,11 +81,11 @@ def _laws(alpha_in: tuple[float, ...], alpha_out: tuple[float, ...], threshold: 
     pairs = np.array([alpha_in, alpha_out])
     loss = _loss_of_label(pairs, threshold, temperature)
     most = _most_labels(threshold, len(alpha_in)) if temperature == 0 else len(alpha_in)
-    kept, error = _kept(pairs, loss, most)
-    if not kept.any():
+    likely, error = _kept(pairs, loss, most)
+    if not likely.any():
         return SetLaws(np.ones(1), np.ones(1), error)  # the same set nearly always
-    groups, sizes = _groups(pairs[:, kept])
-    rest = pairs[:, ~kept].sum(axis=1)
+    groups, sizes = _groups(pairs[:, likely])
+    rest = pairs[:, ~likely].sum(axis=1)
     of = _thresholded if temperature == 0 else _randomised
     mass_in, mass_out = (_cleaned(of(groups[i], sizes, float(rest[i]), threshold, temperature)) for i in (0, 1))
     for mass in (mass_in, mass_out):
@@ -148,10 +148,10 @@ def _kept(pairs: FloatArray, loss: FloatArray, most: int) -> tuple[BoolArray, fl
     cost = np.concatenate([[0.0], np.cumsum(loss[order])])
     first = int(np.searchsorted(cost, 1e-8, side="right")) - 1
     for left_out in range(first, len(loss) + 1):
-        kept = np.ones(len(loss), dtype=np.bool_)
-        kept[order[:left_out]] = False
-        if _count_outcomes(_groups(pairs[:, kept])[1], most) <= _MOST_OUTCOMES:
-            return kept, float(cost[left_out])
+        likely = np.ones(len(loss), dtype=np.bool_)
+        likely[order[:left_out]] = False
+        if _count_outcomes(_groups(pairs[:, likely])[1], most) <= _MOST_OUTCOMES:
+            return likely, float(cost[left_out])
     raise Intractable
 
 

@@ -293,9 +293,9 @@ def goodness(
         raise InputError("rng", "a numpy Generator where replicates are drawn", "None", "pass np.random.default_rng(0)")
     beyond = np.zeros(len(outputs))
     for _ in range(replicates):
-        drawn = sample(laws, outputs.shape[1], rng=rng)
-        again = fit(drawn, counted, smoothing=smoothing).alpha
-        beyond += kolmogorov(_transforms(drawn, again, label), counted) >= distance
+        simulated = sample(laws, outputs.shape[1], rng=rng)
+        again = fit(simulated, counted, smoothing=smoothing).alpha
+        beyond += kolmogorov(_transforms(simulated, again, label), counted) >= distance
     return Goodness(distance, pooled, (1 + beyond) / (1 + replicates))
 
 

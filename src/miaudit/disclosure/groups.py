@@ -129,12 +129,12 @@ def pooled(
     """
     check_options(confidence, replicates)
     p, inside, y = uncertainty.checked(probabilities, included, labels)
-    given = None if truth is None else float(uncertainty.checked_truth(truth, 1)[0])
+    known_truth = None if truth is None else float(uncertainty.checked_truth(truth, 1)[0])
     names = np.zeros(len(p), dtype=np.int64) if groups is None else np.asarray(groups)
     if names.shape != (len(p),):
         raise InputError("groups", f"one for each of {len(p)} records", f"shape {names.shape}", "pass (n,)")
     p = uncertainty.label_first(p, y)
-    fit = _Fit(given, confidence, replicates, smoothing, rng)
+    fit = _Fit(known_truth, confidence, replicates, smoothing, rng)
     return tuple(
         fit.group("all records" if groups is None else str(name), p[names == name], inside[names == name])
         for name in np.unique(names)

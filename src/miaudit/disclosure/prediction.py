@@ -100,18 +100,18 @@ class Comparison:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes to show beside the figures."""
-        said = [] if self.form == "fitted" else [self.assumption]
+        sentences = [] if self.form == "fitted" else [self.assumption]
         if self.constant:
             what = "every record" if self.constant == self.n else f"{self.constant} of {self.n} records"
-            said.append(f"the decision set of {what} is the same in all models, so it discloses nothing")
+            sentences.append(f"the decision set of {what} is the same in all models, so it discloses nothing")
         if self.placebo > 0.02:
-            said.append(
+            sentences.append(
                 f"with {self.models} models even a record that leaks nothing is predicted an advantage of about "
                 f"{self.placebo:.2f}; more models lower that"
             )
         if self.rank_correlation is None:
-            said.append("predicted or measured advantage is the same for all records: ranks cannot be compared")
-        return tuple(said)
+            sentences.append("predicted or measured advantage is the same for all records: ranks cannot be compared")
+        return tuple(sentences)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for findings and charts."""
@@ -128,7 +128,7 @@ class Comparison:
         arrays = ("predicted", "measured", "measured_sd")
         return {
             **{name: getattr(self, name) for name in plain},
-            **{name: None if (found := getattr(self, name)) is None else found.to_dict() for name in intervals},
+            **{name: None if (interval := getattr(self, name)) is None else interval.to_dict() for name in intervals},
             **{name: [float(value) for value in getattr(self, name)] for name in arrays},
             "records": self.n,
             "notes": list(self.notes),
@@ -208,7 +208,7 @@ def compare(
     laws = [shown.laws(half) for half in halves]
     few = np.arange(0, len(p), -(-len(p) // _PLACEBO_RECORDS))
     null = [shown.take(few, _permuted(inside, half, rng)).laws(half[few]) for half in halves]
-    found = []
+    predictions = []
     for name in disclosures:
         placebo = float(np.mean([shown.predicted(law[name], name, rng) for law in null]))
         measured = [held_out_advantage(shown.scores(name, half), inside, ~half) for half in halves]
@@ -218,8 +218,10 @@ def compare(
             if form == "fitted"
         ]
         predicted = [shown.predicted(law[name], name, rng) for law in laws]
-        found.append(_comparison(shown, name, predicted, measured, transferred, placebo, confidence, replicates, rng))
-    return tuple(found)
+        predictions.append(
+            _comparison(shown, name, predicted, measured, transferred, placebo, confidence, replicates, rng)
+        )
+    return tuple(predictions)
 
 
 def split(included: BoolArray, *, rng: np.random.Generator) -> BoolArray:
@@ -278,8 +280,8 @@ class _Shown:
             options = {"threshold": self.threshold, "temperature": self.temperature}
             # Exact laws of sets without symmetry cost seconds each; these draws leave an error of about 0.01.
             options |= {"method": "simulation", "draws": _SET_DRAWS}
-        found = advantage_of(*laws, disclosure=name, rng=rng, **options)
-        return np.asarray(found.value, dtype=np.float64)
+        advantage = advantage_of(*laws, disclosure=name, rng=rng, **options)
+        return np.asarray(advantage.value, dtype=np.float64)
 
     def scores(self, name: Disclosure, used: BoolArray, target: NDArray[Any] | None = None) -> FloatArray:
         """Return scores (n, T) of outputs by the fitted attack; default: of all models' outputs."""
@@ -297,12 +299,12 @@ class _Shown:
         value = np.empty(len(self.p))
         for start in range(0, len(value), _RECORDS_AT_ONCE):
             rows = slice(start, start + _RECORDS_AT_ONCE)
-            drawn = np.concatenate([dirichlet.sample(alpha[rows], _DRAWS, rng=rng) for alpha in laws], axis=1)
+            outputs = np.concatenate([dirichlet.sample(alpha[rows], _DRAWS, rng=rng) for alpha in laws], axis=1)
             if name == "decision-set":
-                drawn = _sets(drawn, self.threshold, self.temperature, rng)
+                outputs = _sets(outputs, self.threshold, self.temperature, rng)
             elif name == "true-label":
-                drawn = drawn[..., 0]
-            scores = self.take(rows, self.inside).scores(name, used[rows], drawn)
+                outputs = outputs[..., 0]
+            scores = self.take(rows, self.inside).scores(name, used[rows], outputs)
             member = np.broadcast_to(np.arange(2 * _DRAWS) < _DRAWS, scores.shape)
             value[rows] = held_out_advantage(scores, member, np.ones_like(member))[0]
         return value

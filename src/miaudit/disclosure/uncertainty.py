@@ -104,27 +104,27 @@ class Uncertainty:
         """Notes to show beside the figures."""
         outside = int((~self.in_domain).sum())
         apart = float(np.median(self.epistemic_out / self.epistemic_in))
-        said = [self.assumption]
+        sentences = [self.assumption]
         if outside:
             under = int((self.calibration_error < 0).sum())
             hard = int((self.aleatoric > 1 - 1 / self.classes + 1e-12).sum())
-            said.append(
+            sentences.append(
                 f"{outside} of {self.n} records lie outside the theory's domain: {under} with a calibration error "
                 f"below 0, {hard} with an aleatoric uncertainty above 1 - 1/K = {1 - 1 / self.classes:.3g}"
             )
         if not 0.5 <= apart <= 2:
-            said.append(
+            sentences.append(
                 f"the epistemic uncertainty without a record is {apart:.3g} times that with it (median), where the "
                 "theory takes both for equal (Eq. 28)"
             )
         if not self.converged.all():
-            said.append(f"the Dirichlet fit of {int((~self.converged).sum())} records did not converge")
+            sentences.append(f"the Dirichlet fit of {int((~self.converged).sum())} records did not converge")
         if self.smoothed:
-            said.append(
+            sentences.append(
                 f"probabilities below {self.smoothing:.3g} ({self.smoothed:.3%} of all) were raised to it, since a "
                 "Dirichlet law has no place for a zero"
             )
-        return tuple(said)
+        return tuple(sentences)
 
     def parameters(self, form: Form = "fitted") -> tuple[FloatArray, FloatArray]:
         """Return Dirichlet parameters (n, K) with and without each record; column 0 is its label.
@@ -223,13 +223,13 @@ def estimate(
         raise InputError("smoothing", f"a number in (0, {1 / p.shape[2]:.3g})", repr(smoothing), "leave it out")
     p = label_first(p, y)
     models, mean, error = zip(*(_moments(p[..., 0], side) for side in sides), strict=True)
-    given = None if truth is None else checked_truth(truth, len(p))
+    known_truth = None if truth is None else checked_truth(truth, len(p))
     # Without a given truth the mean of the other models stands in; smoothed, since the calibration error divides by it.
-    target = np.maximum(mean[1], smoothing) if given is None else given
+    target = np.maximum(mean[1], smoothing) if known_truth is None else known_truth
     fits = [dirichlet_fit.fit(p, side, smoothing=smoothing) for side in sides]
     alphas = [np.asarray(fit.alpha, dtype=np.float64) for fit in fits]
     spread_in, spread_out = (1 / alpha.sum(axis=1) for alpha in alphas)
-    unsure = (mean[0] / target) ** 2 * error[1] ** 2 if given is None else 0.0
+    unsure = (mean[0] / target) ** 2 * error[1] ** 2 if known_truth is None else 0.0
     return Uncertainty(
         confidence_in=mean[0],
         confidence_out=mean[1],
@@ -247,7 +247,7 @@ def estimate(
         models_out=models[1],
         smoothing=smoothing,
         smoothed=float((fits[0].smoothed * sides[0].sum() + fits[1].smoothed * sides[1].sum()) / counts.sum()),
-        given=given is not None,
+        given=known_truth is not None,
     )
 
 
@@ -390,11 +390,11 @@ def _used(values: ArrayLike, inside: BoolArray) -> BoolArray:
 
 def checked_truth(values: ArrayLike, n: int) -> FloatArray:
     """Return known ground-truth probabilities (n,), each above 0 and at most 1."""
-    given = np.asarray(values, dtype=np.float64)
-    if given.shape not in ((), (n,)) or not ((given > 0) & (given <= 1)).all():
-        received = f"shape {given.shape}, from {np.min(given):.3g} to {np.max(given):.3g}"
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape not in ((), (n,)) or not ((array > 0) & (array <= 1)).all():
+        received = f"shape {array.shape}, from {np.min(array):.3g} to {np.max(array):.3g}"
         raise InputError("truth", f"one probability or {n}, above 0 and at most 1", received, "1 - the flip rate")
-    return np.array(np.broadcast_to(given, n))
+    return np.array(np.broadcast_to(array, n))
 
 
 def _moments(confidence: FloatArray, side: BoolArray) -> tuple[IntArray, FloatArray, FloatArray]:

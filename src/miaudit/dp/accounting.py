@@ -76,15 +76,15 @@ def upper_bound(
     >>> upper_bound(Repeated(GaussianNoise(10.0), 25), parameter="mu").value
     0.5
     """
-    found = _countable(described(mechanism))
-    words = f"{found}; one record added or removed"
+    parts = _countable(described(mechanism))
+    words = f"{parts}; one record added or removed"
     if parameter == "mu":
-        return UpperBound("mu", _exact_mu(found), 0.0, words, _CLOSED_FORM)
+        return UpperBound("mu", _exact_mu(parts), 0.0, words, _CLOSED_FORM)
     if parameter != "epsilon":
         raise InputError("parameter", "'epsilon' or 'mu'", repr(parameter), "epsilon is the default")
     if delta is None:
         raise InputError("delta", "a number in [0, 1)", "none", "an epsilon means nothing without its delta")
-    value, accountant = _epsilon(found, check_delta(delta))
+    value, accountant = _epsilon(parts, check_delta(delta))
     return UpperBound("epsilon", value, float(delta), words, accountant)
 
 
@@ -106,9 +106,9 @@ def tradeoff(mechanism: Mechanism | Mapping[str, Any]) -> TradeOff:
     >>> round(sampled(0.05), 2), round(Gaussian(10.0)(0.05), 2)
     (0.66, 0.0)
     """
-    found = _countable(described(mechanism))
-    mu = _mu(found)
-    return _profile(found) if mu is None else Gaussian(mu)
+    parts = _countable(described(mechanism))
+    mu = _mu(parts)
+    return _profile(parts) if mu is None else Gaussian(mu)
 
 
 @lru_cache(maxsize=64)
@@ -116,8 +116,8 @@ def _profile(mechanism: Mechanism) -> PrivacyProfile:
     parts = _released(mechanism)
     spread = _epsilon(mechanism, _FINEST_DELTA)[0]
     epsilons = np.linspace(0.0, min(max(spread, 1e-6), _LARGEST_EPSILON), _PAIRS)
-    found = loss_distribution.deltas(parts, epsilons, spread=spread) if len(parts) <= _GRID_PARTS else None
-    known = np.full(_PAIRS, _BELOW_ONE) if found is None else np.minimum(found, _BELOW_ONE)
+    deltas = loss_distribution.deltas(parts, epsilons, spread=spread) if len(parts) <= _GRID_PARTS else None
+    known = np.full(_PAIRS, _BELOW_ONE) if deltas is None else np.minimum(deltas, _BELOW_ONE)
     squared = sum(
         part.times * (mu_of_pure(1 / part.noise) if part.kind == "laplace" else 1 / part.noise) ** 2 for part in parts
     )
@@ -182,23 +182,23 @@ def _epsilon(mechanism: Mechanism, delta: float) -> tuple[float, str]:
     if delta == 0:
         return pure, "the sum of pure epsilons" if pure < math.inf else "Gaussian noise, which has no pure epsilon"
     mu = _mu(mechanism)
-    found = {_CLOSED_FORM: sampling_bounds.gaussian(mu, delta)} if mu is not None else _by_losses(mechanism, delta)
-    method = min(found, key=lambda name: found[name])
-    return (found[method], method) if found[method] <= pure else (pure, "the sum of pure epsilons")
+    by_method = {_CLOSED_FORM: sampling_bounds.gaussian(mu, delta)} if mu is not None else _by_losses(mechanism, delta)
+    method = min(by_method, key=lambda name: by_method[name])
+    return (by_method[method], method) if by_method[method] <= pure else (pure, "the sum of pure epsilons")
 
 
 @lru_cache(maxsize=256)
 def _by_losses(mechanism: Mechanism, delta: float) -> dict[str, float]:
     """Return upper bounds of epsilon at a delta in (0, 1), by method."""
     parts = _released(mechanism)
-    found = {
+    by_method = {
         "Renyi divergences": sampling_bounds.by_moments(parts, delta),
         "the number of times that a record is sampled": sampling_bounds.by_samplings(parts, delta),
     }
     if len(parts) <= _GRID_PARTS:
-        spread = min(*found.values(), _pure_epsilon(mechanism))
-        found["the distribution of privacy losses"] = loss_distribution.epsilon(parts, delta, spread=spread)
-    return found
+        spread = min(*by_method.values(), _pure_epsilon(mechanism))
+        by_method["the distribution of privacy losses"] = loss_distribution.epsilon(parts, delta, spread=spread)
+    return by_method
 
 
 def _released(mechanism: Mechanism) -> tuple[Released, ...]:

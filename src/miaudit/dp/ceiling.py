@@ -79,8 +79,8 @@ def _total_variation(mu: float, cap: float, canaries: int) -> float:
     edges = cap + np.linspace(0, max(2 * mu, mu * mu / 2 + _TAILS * mu - cap), _CELLS + 1)
     members, others = _above(mu, edges)
     weight = members + others  # of both signs, since half of the records are members
-    share, kept = special.expit(edges[1:]), special.expit(cap)
-    one = special.rel_entr(share, kept) + special.rel_entr(special.expit(-edges[1:]), special.expit(-cap))
+    share, capped_share = special.expit(edges[1:]), special.expit(cap)
+    one = special.rel_entr(share, capped_share) + special.rel_entr(special.expit(-edges[1:]), special.expit(-cap))
     return float(np.sqrt(canaries * (-np.diff(weight) @ one + weight[-1] * np.log(2)) / 2))
 
 
@@ -98,5 +98,5 @@ def _released(claims: FloatArray, mu: float, cap: float) -> FloatArray:
     capped = np.maximum(inside - np.exp(at) * outside, 0.0)[:-1]
     claim = claims[:, None]
     claimed = special.ndtr(claim / 2 - at[1:] / claim) - np.exp(at[1:]) * special.ndtr(-claim / 2 - at[1:] / claim)
-    told = capped > 1e-12
-    return np.asarray(np.clip((np.maximum(claimed, 0)[:, told] / capped[told]).min(axis=1), 1e-300, 1.0))
+    reaches_cap = capped > 1e-12
+    return np.asarray(np.clip((np.maximum(claimed, 0)[:, reaches_cap] / capped[reaches_cap]).min(axis=1), 1e-300, 1.0))

@@ -54,9 +54,9 @@ class Choice:
         """Return the lower bound of a later run."""
         test = run.every_order[self.order]
         (guesses,) = numbers_of((self.fraction,), run.records)
-        found = test.bound(np.arange(run.records), guesses, confidence)
-        assumptions = tuple(CHOSEN_BEFORE if text == GUESSES_FIRST else text for text in found.assumptions)
-        return replace(found, assumptions=assumptions, corrections=(*run.notes, *found.corrections))
+        bound = test.bound(np.arange(run.records), guesses, confidence)
+        assumptions = tuple(CHOSEN_BEFORE if text == GUESSES_FIRST else text for text in bound.assumptions)
+        return replace(bound, assumptions=assumptions, corrections=(*run.notes, *bound.corrections))
 
     def in_words(self, run: RankedRun) -> str:
         """Say what was chosen, by the records of a run."""
@@ -78,10 +78,10 @@ def pessimistic(right: int, made: int, guesses: int | None = None) -> int:
 
 def _promised(earlier: Sequence[RankedRun], order: int, share: float, confidence: float) -> float:
     """Return the bound that a share of the records as guesses lets expect of the next run."""
-    right = made = 0
+    right = guessed = 0
     for run in earlier:
         (guesses,) = numbers_of((share,), run.records)
-        right, made = right + int(run.right[order][guesses - 1]), made + guesses
+        right, guessed = right + int(run.right[order][guesses - 1]), guessed + guesses
     (guesses,) = numbers_of((share,), earlier[-1].records)
-    bound, expected = earlier[-1].bound, pessimistic(right, made, guesses)
+    bound, expected = earlier[-1].bound, pessimistic(right, guessed, guesses)
     return bound(correct=expected, guesses=guesses, canaries=earlier[-1].records, confidence=confidence).value

@@ -105,17 +105,17 @@ def _certified(c: int, r: int, m: int, b: FloatArray, delta: FloatArray) -> floa
         shape=(n * r, 1 + n + n * r),
     )
     event = (np.arange(r + 1) >= c).astype(float)
-    found = optimize.linprog(  # type: ignore[call-overload]  # the stubs know dense constraints only
+    solution = optimize.linprog(  # type: ignore[call-overload]  # the stubs know dense constraints only
         np.concatenate([[1.0], m * delta, np.zeros(n * r)]),
         A_ub=sparse.vstack([-cover, within]),
         b_ub=np.concatenate([-event, np.zeros(n * r)]),
         bounds=(0, None),
         method="highs-ipm",
     )
-    if found.x is None or not np.isfinite(found.x).all():
+    if solution.x is None or not np.isfinite(solution.x).all():
         return 1.0
-    y = np.maximum(0.0, found.x[1 : 1 + n])
-    weights = np.clip(found.x[1 + n :].reshape(n, r), 0.0, y[:, None])
+    y = np.maximum(0.0, solution.x[1 : 1 + n])
+    weights = np.clip(solution.x[1 + n :].reshape(n, r), 0.0, y[:, None])
     covered = np.zeros(r + 1)
     covered[1:] += (weights * gain).sum(axis=0)
     covered[:-1] -= (weights * cost).sum(axis=0)

@@ -141,9 +141,9 @@ def _step(parts: tuple[Released, ...], spread: float) -> float:
 
 
 def _both_ways(parts: tuple[Released, ...], step: float) -> Iterable[tuple[_Losses, ...]]:
-    found = [(part.times, part.masses(step)) for part in parts]
-    yield tuple(_on_the_grid(first, p, q, step, times) for times, (first, p, q) in found)
-    yield tuple(_on_the_grid(-(first + len(p)), q[::-1], p[::-1], step, times) for times, (first, p, q) in found)
+    losses = [(part.times, part.masses(step)) for part in parts]
+    yield tuple(_on_the_grid(first, p, q, step, times) for times, (first, p, q) in losses)
+    yield tuple(_on_the_grid(-(first + len(p)), q[::-1], p[::-1], step, times) for times, (first, p, q) in losses)
 
 
 def _on_the_grid(first: int, p: FloatArray, q: FloatArray, step: float, times: int) -> _Losses:
@@ -236,8 +236,8 @@ class _Composed:
         if first == 0:
             return float(at[0])
         share = (above[first] - room) / held[first]  # between two points delta is above - e^(epsilon - point) held
-        found = float(at[first]) + (math.log(share) if share > 0 else -math.inf)
-        return min(max(found, float(at[first - 1])), float(at[first]))
+        smallest = float(at[first]) + (math.log(share) if share > 0 else -math.inf)
+        return min(max(smallest, float(at[first - 1])), float(at[first]))
 
     def deltas(self, epsilons: FloatArray) -> FloatArray:
         """Return the delta (k,) at each epsilon (k,)."""
@@ -268,10 +268,10 @@ def _least(function: Callable[[float], float]) -> tuple[float, float]:
     from scipy import optimize
 
     low, high = map(math.log, _TILTS)
-    found: Any = optimize.minimize_scalar(
+    minimum: Any = optimize.minimize_scalar(
         lambda t: function(math.exp(t)), bounds=(low, high), method="bounded", options={"xatol": 0.02}
     )
-    return float(found.fun), math.exp(float(found.x))
+    return float(minimum.fun), math.exp(float(minimum.x))
 
 
 def amplified(loss: float, rate: float) -> float:

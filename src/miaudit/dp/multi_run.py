@@ -323,17 +323,17 @@ def _from_evidence(
     inside, outside = evidence.score[evidence.member], evidence.score[~evidence.member]
     match rule:
         case Threshold():
-            found = _from_counts(_at_threshold(rule.value, inside, outside), family, level, method)
+            bound = _from_counts(_at_threshold(rule.value, inside, outside), family, level, method)
         case Split():
-            found = _split(inside, outside, family, level, rule.share, method, rng)
+            bound = _split(inside, outside, family, level, rule.share, method, rng)
         case Bonferroni():
-            found = _bonferroni(inside, outside, family, level, rule, method, rng)
+            bound = _bonferroni(inside, outside, family, level, rule, method, rng)
         case Exploratory():
             value = _best_threshold(inside, outside, family, level, 1.0)
-            found = _from_counts(_at_threshold(value, inside, outside), family, level, method)
+            bound = _from_counts(_at_threshold(value, inside, outside), family, level, method)
             paid = "none: the threshold was chosen on the scores that it is judged on, so the confidence does not hold"
-            found = replace(found, corrections=(*found.corrections, paid), exploratory=True)
-    return replace(found, corrections=(*found.corrections, *corrections))
+            bound = replace(bound, corrections=(*bound.corrections, paid), exploratory=True)
+    return replace(bound, corrections=(*bound.corrections, *corrections))
 
 
 def _check_design(evidence: Evidence) -> None:
@@ -483,14 +483,14 @@ def _above_ranks(
     """Count members above the (rank + 1)-th largest non-members, ties broken by one coin per record."""
     coins_in, coins_out = rng.random(len(inside)), rng.random(len(outside))
     order = np.lexsort((coins_out, outside))
-    found = []
+    bounds = []
     for rank in ranks:
         place = order[-(rank + 1)]
         above = np.count_nonzero(inside > outside[place])
         level = inside == outside[place]
         tied = np.count_nonzero(coins_in[level] > coins_out[place]) if level.any() else 0
-        found.append(Counts(int(above + tied), len(inside), rank, len(outside)))
-    return found
+        bounds.append(Counts(int(above + tied), len(inside), rank, len(outside)))
+    return bounds
 
 
 def _is_number(value: object) -> bool:

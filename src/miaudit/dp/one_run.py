@@ -391,17 +391,17 @@ def _p_value_of_silence(c: int, r: int) -> float:
 
 def _smallest_level(inverse: Inverse, c: int, r: int, m: int) -> float:
     """Bisect the exponent of the level; level 1 is always rejected, and the end that comes back is."""
-    rejected, kept = 0.0, 1.0
-    while _rejects(inverse, c, r, m, 10.0**-kept):
-        rejected, kept = kept, 2 * kept
-        if kept > 300:
+    rejected, accepted = 0.0, 1.0
+    while _rejects(inverse, c, r, m, 10.0**-accepted):
+        rejected, accepted = accepted, 2 * accepted
+        if accepted > 300:
             return 1e-300
-    while kept - rejected > 1e-9:
-        middle = (rejected + kept) / 2
+    while accepted - rejected > 1e-9:
+        middle = (rejected + accepted) / 2
         if _rejects(inverse, c, r, m, 10.0**-middle):
             rejected = middle
         else:
-            kept = middle
+            accepted = middle
     return float(10.0**-rejected)
 
 

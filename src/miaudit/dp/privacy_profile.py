@@ -61,16 +61,16 @@ class PrivacyProfile(TradeOff):
 
     def epsilon_at(self, delta: float) -> float:
         """Smallest epsilon that the pairs imply; infinite below the last delta."""
-        asked = check_delta(delta)
+        checked_delta = check_delta(delta)
         deltas = np.array(self.deltas)
-        if asked < deltas[-1]:
+        if checked_delta < deltas[-1]:
             return math.inf
-        first = int(np.argmax(deltas <= asked))
+        first = int(np.argmax(deltas <= checked_delta))
         if first == 0:
             return 0.0
         high, low = deltas[first - 1], deltas[first]
         left, right = math.exp(self.epsilons[first - 1]), math.exp(self.epsilons[first])
-        return math.log(left + (right - left) * (high - asked) / (high - low))
+        return math.log(left + (right - left) * (high - checked_delta) / (high - low))
 
     def _fnr(self, fpr: FloatArray) -> FloatArray:
         tops, slopes = self._lines

@@ -116,8 +116,8 @@ class RankedRun:
         if isinstance(option, Fixed) and self.records < option.count <= self.before:
             fewer = f"{self.records:,} guesses instead of {option.count:,}, one at every record that was left"
             option, notes = Fixed(self.records), (*notes, fewer)
-        found = choose(option, self.orders_for(option), confidence=confidence, rng=self.generators[4], gain=CLEARLY)
-        return replace(found, corrections=(*notes, *found.corrections))
+        bound = choose(option, self.orders_for(option), confidence=confidence, rng=self.generators[4], gain=CLEARLY)
+        return replace(bound, corrections=(*notes, *bound.corrections))
 
     def orders_for(self, guesses: object) -> tuple[CountTest, ...]:
         """Return the orders that an option of :mod:`miaudit.dp.selection` uses or chooses from."""

@@ -47,10 +47,10 @@ class Ranking:
         """Return the ranking of some of the records, named by their rows in ascending order; O(n)."""
         if len(rows) == len(self.score):
             return self
-        kept = np.zeros(len(self.score), dtype=np.bool_)
-        kept[rows] = True
-        place = np.cumsum(kept) - 1  # of a record among those that are kept
-        return Ranking(self.score[rows], place[self.ascending[kept[self.ascending]]])
+        selected = np.zeros(len(self.score), dtype=np.bool_)
+        selected[rows] = True
+        place = np.cumsum(selected) - 1  # of a record among those that are kept
+        return Ranking(self.score[rows], place[self.ascending[selected[self.ascending]]])
 
     @cached_property
     def ordered(self) -> FloatArray:
@@ -113,9 +113,9 @@ class Ranking:
 def ends_in_turn(ascending: IndexArray, rng: np.random.Generator) -> IndexArray:
     """Return rows (n,) from both ends of an order (n,) inwards, which end comes first drawn at random each time."""
     n = len(ascending)
-    half, drawn = n // 2, rng.random(n)
+    half, tie_breaks = n // 2, rng.random(n)
     low, high = ascending[:half], ascending[::-1][:half]
-    first, second = drawn[high], drawn[low]
+    first, second = tie_breaks[high], tie_breaks[low]
     high_first = (first < second) | ((first == second) & (high < low))
     rows = np.empty(n, dtype=np.intp)
     rows[0 : 2 * half : 2] = np.where(high_first, high, low)
@@ -129,7 +129,7 @@ def _drawn(rows: IndexArray, level: BoolArray, rng: np.random.Generator) -> Inde
 
     One number is drawn for each record; of two equal numbers the record with the lower row stands first.
     """
-    drawn = rng.random(len(rows))
+    tie_breaks = rng.random(len(rows))
     if not level.any():
         return rows
     rows = rows.copy()
@@ -137,12 +137,12 @@ def _drawn(rows: IndexArray, level: BoolArray, rng: np.random.Generator) -> Inde
     starts, stops = edges[::2], edges[1::2] + 1
     large = stops - starts >= _LARGE
     for start, stop in zip(starts[large].tolist(), stops[large].tolist(), strict=True):
-        rows[start:stop] = _by_number(rows[start:stop], drawn)
+        rows[start:stop] = _by_number(rows[start:stop], tie_breaks)
     starts, sizes = starts[~large], (stops - starts)[~large]
     block = np.repeat(np.arange(len(starts)), sizes)
     places = np.arange(len(block)) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
     tied = rows[places]
-    rows[places] = tied[np.lexsort((tied, drawn[tied], block))]
+    rows[places] = tied[np.lexsort((tied, tie_breaks[tied], block))]
     return rows
 
 

@@ -63,14 +63,14 @@ class Steps:
         >>> Steps.of(dp_sgd(records=1_000, batch=100, noise=1.5, steps=40))
         Steps(rate=0.1, noise=1.5, count=40)
         """
-        found = described(mechanism)
-        match found:
+        parts = described(mechanism)
+        match parts:
             case Repeated(PoissonSubsampled(GaussianNoise(noise), rate), times):
                 return cls(rate, noise, times)
             case Repeated(GaussianNoise(noise), times):
                 return cls(1.0, noise, times)
         hint = "describe the training by accounting.dp_sgd(records=, batch=, noise=, steps=)"
-        raise InputError("mechanism", "steps of DP-SGD: Gaussian noise, sampled or not, repeated", str(found), hint)
+        raise InputError("mechanism", "steps of DP-SGD: Gaussian noise, sampled or not, repeated", str(parts), hint)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,13 +109,13 @@ class Released:
         coins = _coins(self.coins)
         object.__setattr__(self, "coins", coins)
         for name in ("sums", "again"):
-            given = getattr(self, name)
-            if given is not None:
-                object.__setattr__(self, name, _sums(name, given, len(coins)))
+            array = getattr(self, name)
+            if array is not None:
+                object.__setattr__(self, name, _sums(name, array, len(coins)))
         for name in ("again", "joined"):
-            given = getattr(self, name)
-            if given is not None and np.shape(given) != self.sums.shape:
-                received = f"shape {np.shape(given)}"
+            array = getattr(self, name)
+            if array is not None and np.shape(array) != self.sums.shape:
+                received = f"shape {np.shape(array)}"
                 raise InputError(name, f"an array of shape {self.sums.shape}", received, "one row for each step")
         if float(self.sums.std()) < _SILENT:
             hint = "does the step hand on its gradient, and did the canaries reach the model?"
@@ -233,11 +233,15 @@ def check_sampling(run: Released, steps: Steps) -> None:
         (seen.sum(0), seen.shape[0], "batches that each canary is in"),
         (seen.sum(1), seen.shape[1], "canaries in each batch"),
     ):
-        found = np.atleast_1d(counts)
-        p = _binomial_fit(found, trials, steps.rate)
+        observed = np.atleast_1d(counts)
+        p = _binomial_fit(observed, trials, steps.rate)
         if p < _CONTRADICTED:
             expected = f"{trials * steps.rate:.4g} with a spread of {_spread(trials, steps.rate):.3g}"
-            received = f"{found.mean():.4g} with a spread of {found.std():.3g}" if len(found) > 1 else f"{found[0]:,}"
+            received = (
+                f"{observed.mean():.4g} with a spread of {observed.std():.3g}"
+                if len(observed) > 1
+                else f"{observed[0]:,}"
+            )
             hint = "claim the sampling that was done; shuffled or fixed batches are no Poisson samples"
             raise InputError("sampling", f"{what}: {expected}", received, hint)
 
@@ -258,17 +262,17 @@ def strange_noise(run: Released, steps: Steps) -> tuple[str, ...]:
     """
     noise = run.sums[:, ~run.coins] / steps.noise
     each = (noise**2).sum(1)
-    said = []
+    sentences = []
     least = int(each.argmin())
     if gammainc(noise.size / 2, each.sum() / 2) < _CONTRADICTED:
-        said.append(f"the noise is {math.sqrt(each.mean() / noise.shape[1]):.3g} times what is claimed")
+        sentences.append(f"the noise is {math.sqrt(each.mean() / noise.shape[1]):.3g} times what is claimed")
     elif len(each) * gammainc(noise.shape[1] / 2, each[least] / 2) < _CONTRADICTED:
-        found = math.sqrt(each[least] / noise.shape[1])
-        said.append(f"the noise of step {least + 1:,} is {found:.3g} times what is claimed")
+        deviation = math.sqrt(each[least] / noise.shape[1])
+        sentences.append(f"the noise of step {least + 1:,} is {deviation:.3g} times what is claimed")
     alike = _alike(noise[:_MOST_COMPARED])
     if alike is not None:
-        said.append(alike)
-    return tuple(said)
+        sentences.append(alike)
+    return tuple(sentences)
 
 
 def _alike(noise: FloatArray) -> str | None:
@@ -279,11 +283,13 @@ def _alike(noise: FloatArray) -> str | None:
     products = (noise @ noise.T) / np.outer(size, size)
     np.fill_diagonal(products, 0)
     one, other = sorted(int(i) for i in np.unravel_index(np.abs(products).argmax(), products.shape))
-    found = float(products[one, other])
-    p = len(noise) * (len(noise) - 1) / 2 * betainc((noise.shape[1] - 1) / 2, 0.5, max(0.0, 1 - found**2))
+    correlation = float(products[one, other])
+    p = len(noise) * (len(noise) - 1) / 2 * betainc((noise.shape[1] - 1) / 2, 0.5, max(0.0, 1 - correlation**2))
     if p >= _CONTRADICTED:
         return None
-    return f"the noise of steps {one + 1:,} and {other + 1:,} has a correlation of {found:.2f}: it is not drawn anew"
+    return (
+        f"the noise of steps {one + 1:,} and {other + 1:,} has a correlation of {correlation:.2f}: it is not drawn anew"
+    )
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------

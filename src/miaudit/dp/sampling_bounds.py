@@ -48,8 +48,8 @@ def by_moments(parts: Iterable[Released], delta: float) -> float:
     for part in parts:
         moments += part.times * np.array([_moment(part, order) for order in _ORDERS])
     orders = np.array(_ORDERS, dtype=float)
-    found = (moments - math.log(delta) - np.log(orders)) / (orders - 1) + np.log1p(-1 / orders)
-    return max(0.0, float(found.min()))
+    epsilons = (moments - math.log(delta) - np.log(orders)) / (orders - 1) + np.log1p(-1 / orders)
+    return max(0.0, float(epsilons.min()))
 
 
 def by_samplings(parts: Iterable[Released], delta: float) -> float:

@@ -48,7 +48,7 @@ def _laid_out(
     def value(correct: int, guesses: int) -> float:
         return bound(correct=correct, guesses=guesses, canaries=max(canaries, guesses), confidence=confidence).value
 
-    found: list[tuple[float, int]] = []
+    plan: list[tuple[float, int]] = []
     near = range(len(counts))
     for mu in _STRENGTHS:
         values = {}
@@ -58,16 +58,16 @@ def _laid_out(
         if values[best] > 0:  # the best number moves by a few places between strengths
             place = counts.index(best)
             near = range(max(0, place - _NEAR), min(len(counts), place + _NEAR + 1))
-        if not found and values[best] > 0:
-            found.append((0.0, best))
-        elif found and best != found[-1][1] and values[best] > found[-1][0]:
+        if not plan and values[best] > 0:
+            plan.append((0.0, best))
+        elif plan and best != plan[-1][1] and values[best] > plan[-1][0]:
             # A step has to end where its guesses, all of them right, still reach: from there nothing could walk on.
-            start = min(values[best], value(found[-1][1], found[-1][1]))
-            if start > found[-1][0]:
-                found.append((start, best))
+            start = min(values[best], value(plan[-1][1], plan[-1][1]))
+            if start > plan[-1][0]:
+                plan.append((start, best))
             else:
-                found[-1] = (found[-1][0], best)
-    return tuple(found) or ((0.0, counts[-1]),)
+                plan[-1] = (plan[-1][0], best)
+    return tuple(plan) or ((0.0, counts[-1]),)
 
 
 def walk(found: Sequence[tuple[float, LowerBound]]) -> LowerBound:

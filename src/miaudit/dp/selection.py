@@ -318,11 +318,11 @@ class CountTest:
     def share_right(self, rows: IntArray, guesses: int) -> tuple[int, int]:
         """Return right and made guesses among the first kept ones."""
         if self.kept is None:
-            made = self.places[rows[:guesses]]
+            places = self.places[rows[:guesses]]
         else:
             records = self.places[rows]
-            made = records[self.kept[records]][:guesses]
-        return int(np.count_nonzero(self.correct[made])), len(made)
+            places = records[self.kept[records]][:guesses]
+        return int(np.count_nonzero(self.correct[places])), len(places)
 
     def foreseen(self, rows: IntArray, guesses: int, share: float, confidence: float) -> float:
         """Return the bound if this share of the guesses were right."""
@@ -462,8 +462,8 @@ def _piloted(
     revealed = round(option.share * n)
     if not 1 <= revealed < n:
         every = tests[0].canaries(rows) if isinstance(tests[0], CountTest) else n
-        found = tests[0].bound(rows, every, confidence)
-        return settled(found, "too few records for a pilot: a guess at every one of them")
+        bound = tests[0].bound(rows, every, confidence)
+        return settled(bound, "too few records for a pilot: a guess at every one of them")
     shown = np.zeros(n, dtype=np.bool_)
     shown[rng.permutation(n)[:revealed]] = True
     best, chosen, left, count = -1.0, tests[0], rows, 1
@@ -487,28 +487,28 @@ def _promised(
 
     The share of right guesses is taken a little pessimistic (docs/methods.md, section 5).
     """
-    found = []
+    shares = []
     for tried, guesses in zip(_numbers(fractions, test, seen), _numbers(fractions, test, rest), strict=True):
-        right, made = test.share_right(seen, tried)
-        share = (right + 0.5) / (made + 1) - 0.125 / math.sqrt(max(1, made))
-        value = test.foreseen(rest, guesses, min(1.0, max(0.0, share)), confidence) if made else 0.0
-        found.append((value, guesses))
-    return max(found, key=lambda pair: pair[0])
+        right, guessed = test.share_right(seen, tried)
+        share = (right + 0.5) / (guessed + 1) - 0.125 / math.sqrt(max(1, guessed))
+        value = test.foreseen(rest, guesses, min(1.0, max(0.0, share)), confidence) if guessed else 0.0
+        shares.append((value, guesses))
+    return max(shares, key=lambda pair: pair[0])
 
 
 def _swept(option: Bonferroni | Exploratory, test: RankedTest, rows: IntArray, confidence: float) -> LowerBound:
     counts = sorted({_at_most(count, len(rows)) for count in option.counts or _numbers(option.fractions, test, rows)})
     unpaid = isinstance(option, Exploratory)
     paid = 1 if unpaid else len(counts)
-    found = [test.bound(rows, count, confidence if unpaid else 1 - (1 - confidence) / paid) for count in counts]
+    bounds = [test.bound(rows, count, confidence if unpaid else 1 - (1 - confidence) / paid) for count in counts]
     how = "and nothing was paid for that" if unpaid else f"the level divided by {len(counts)}"
     text = f"{'exploratory: ' if unpaid else ''}best of {len(counts)} numbers of guesses ({_listed(counts)}), {how}"
-    smallest = min((bound.p_value for bound in found if bound.p_value is not None), default=None)
+    smallest = min((bound.p_value for bound in bounds if bound.p_value is not None), default=None)
     return replace(
-        settled(max(found, key=lambda bound: bound.value), text),
+        settled(max(bounds, key=lambda bound: bound.value), text),
         confidence=confidence,
         p_value=None if smallest is None else min(1.0, paid * smallest),
-        reachable=max((bound.reachable for bound in found if bound.reachable is not None), default=None),
+        reachable=max((bound.reachable for bound in bounds if bound.reachable is not None), default=None),
         exploratory=unpaid,
     )
 

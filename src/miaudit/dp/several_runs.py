@@ -373,17 +373,17 @@ class RankedRuns:
         bounds = self.of_each(confidence=confidence, at_least=at_least)
         if not bounds:
             return self._none_audited(confidence)
-        found = combined(bounds, confidence=confidence, at_least=at_least)
+        bound = combined(bounds, confidence=confidence, at_least=at_least)
         several = len(self.runs)
         if len(bounds) == several and (self.guesses is not None or several == 1):
-            return found
+            return bound
         chosen = Choice.on(self.runs[:1], bounds[0].confidence).in_words(self.runs[0])
         text = f"run 1 chose {chosen}"
         if len(bounds) < several:
             text += ", and is not audited itself"
         if isinstance(at_least, Anytime) and several > 2:
             text += "; each later run was audited as all runs before it chose"
-        return replace(found, corrections=(*self.runs[0].notes, text, *found.corrections))
+        return replace(bound, corrections=(*self.runs[0].notes, text, *bound.corrections))
 
     def alone(self, place: int, confidence: float) -> LowerBound:
         """Return the bound of one run by itself at the confidence of the whole."""
@@ -403,11 +403,11 @@ class RankedRuns:
 
     def _none_audited(self, confidence: float) -> LowerBound:
         """Return the bound of one run that only chooses for the next: 0."""
-        found = self._by_itself(0, confidence)
+        bound = self._by_itself(0, confidence)
         text = "the first run chooses for the next and is not audited itself"
         notes = (*self.runs[0].notes, text)
         counts: dict[str, Any] = {"correct": None, "guesses": None, "canaries": None}
-        return replace(found, value=0.0, p_value=None, reachable=0.0, corrections=notes, **counts)
+        return replace(bound, value=0.0, p_value=None, reachable=0.0, corrections=notes, **counts)
 
 
 def of_each(
@@ -445,8 +445,8 @@ def combined(bounds: Sequence[LowerBound], *, confidence: float, at_least: int |
     values = [bound.value for bound in bounds]
     reachable = [bound.reachable for bound in bounds if bound.reachable is not None]
     silent = [bound.p_value for bound in bounds if bound.p_value is not None]
-    said = tuple(dict.fromkeys(text for bound in bounds for text in bound.corrections))
-    kept = tuple(dict.fromkeys(text for bound in bounds for text in bound.assumptions))
+    corrections = tuple(dict.fromkeys(text for bound in bounds for text in bound.corrections))
+    assumptions = tuple(dict.fromkeys(text for bound in bounds for text in bound.assumptions))
     return replace(
         first,
         value=way.largest(values, confidence),
@@ -457,8 +457,11 @@ def combined(bounds: Sequence[LowerBound], *, confidence: float, at_least: int |
         guesses=None,
         canaries=None,
         reachable=way.largest(reachable, confidence) if len(reachable) == len(bounds) else None,
-        assumptions=(*kept, *FRESH),
-        corrections=(*said, f"bounds of the runs at level {each:.3g}: {', '.join(f'{value:.4g}' for value in values)}"),
+        assumptions=(*assumptions, *FRESH),
+        corrections=(
+            *corrections,
+            f"bounds of the runs at level {each:.3g}: {', '.join(f'{value:.4g}' for value in values)}",
+        ),
         exploratory=any(bound.exploratory for bound in bounds),
     )
 
@@ -507,8 +510,8 @@ def _of_counts(
         allowed = "(correct, guesses, canaries) of each run"
         raise InputError("counts", allowed, repr(counts)[:80], "give a list with one triple for each run")
     each = combination(at_least).level_of_each(len(counts), confidence)
-    found = [bound(correct=c, guesses=r, canaries=m, confidence=1 - each) for c, r, m in counts]
-    return combined(found, confidence=confidence, at_least=at_least)
+    bounds = [bound(correct=c, guesses=r, canaries=m, confidence=1 - each) for c, r, m in counts]
+    return combined(bounds, confidence=confidence, at_least=at_least)
 
 
 def _check_schedule(guesses: Option | int, level_of_each: float, several: int) -> None:

@@ -181,43 +181,43 @@ def audit(
     >>> audit([train(1.0) for _ in range(4)], claim, rng=rng).refuted
     True
     """
-    given = [runs] if isinstance(runs, Released) else list(runs)
+    releases = [runs] if isinstance(runs, Released) else list(runs)
     check_confidence(confidence)
     steps = Steps.of(mechanism)
-    _check_runs(given, steps)
+    _check_runs(releases, steps)
     if sampling:
-        for run in given:
+        for run in releases:
             check_sampling(run, steps)
     claim = accounting.tradeoff(mechanism)
     upper = accounting.upper_bound(mechanism, delta=delta)
     mu = float(ndtri(1 - _TYPICAL) - ndtri(max(claim(_TYPICAL), 1e-300)))
-    asked = tuple(statistics) or _usual(given, steps)
-    found: list[tuple[float, LowerBound, float, float]] = []
-    for statistic, child in zip(asked, rng.spawn(len(asked)), strict=True):
-        share = _share(len(found), len(asked))
-        tried = [evidence(run, mechanism, statistic=statistic) for run in given]
+    chosen = tuple(statistics) or _usual(releases, steps)
+    bounds: list[tuple[float, LowerBound, float, float]] = []
+    for statistic, child in zip(chosen, rng.spawn(len(chosen)), strict=True):
+        share = _share(len(bounds), len(chosen))
+        tried = [evidence(run, mechanism, statistic=statistic) for run in releases]
         level = share * (1 - confidence)
         lower, p, least = _tested(tried, claim, mu, 1 - level, at_least, child)
-        found.append((p / share, lower, p, least / share))
-    best = max((lower for _, lower, _, _ in found), key=lambda bound: bound.value)
-    if len(asked) > 1:
-        paid = f"{len(asked)} statistics; the first at {_USUAL:g} of the level, the others share the rest"
+        bounds.append((p / share, lower, p, least / share))
+    best = max((lower for _, lower, _, _ in bounds), key=lambda bound: bound.value)
+    if len(chosen) > 1:
+        paid = f"{len(chosen)} statistics; the first at {_USUAL:g} of the level, the others share the rest"
         best = replace(best, confidence=confidence, corrections=(*best.corrections, paid))
-    p_value = min(1.0, *(paid for paid, _, _, _ in found))
-    spread = math.sqrt(float(np.mean([(run.sums[:, ~run.coins] ** 2).mean() for run in given])))
+    p_value = min(1.0, *(paid for paid, _, _, _ in bounds))
+    spread = math.sqrt(float(np.mean([(run.sums[:, ~run.coins] ** 2).mean() for run in releases])))
     return StepAudit(
         best,
         upper,
         mu,
         p_value,
         p_value <= 1 - confidence,
-        tuple(dict.fromkeys(text for run in given for text in strange_noise(run, steps))),
+        tuple(dict.fromkeys(text for run in releases for text in strange_noise(run, steps))),
         spread / steps.noise,
-        min(least for _, _, _, least in found) <= 1 - confidence,
+        min(least for _, _, _, least in bounds) <= 1 - confidence,
         steps.count,
-        len(given[0].coins),
-        len(given),
-        tuple((str(one), p) for one, (_, _, p, _) in zip(asked, found, strict=True)),
+        len(releases[0].coins),
+        len(releases),
+        tuple((str(one), p) for one, (_, _, p, _) in zip(chosen, bounds, strict=True)),
     )
 
 
@@ -280,14 +280,14 @@ def _guesses(claim: TradeOff, mu: float, canaries: int, confidence: float, *, lu
 
 
 def _usual(runs: Sequence[Released], steps: Steps) -> tuple[Statistic, ...]:
-    found: list[Statistic] = [Sampled()]
+    usual: list[Statistic] = [Sampled()]
     if steps.rate < 1:
-        found.append(Summed())
+        usual.append(Summed())
         if steps.count >= 2 * round(1 / steps.rate):
-            found.append(SameBatch())
+            usual.append(SameBatch())
     if all(run.again is not None for run in runs):
-        found.append(AgainstRerun())
-    return tuple(found)
+        usual.append(AgainstRerun())
+    return tuple(usual)
 
 
 def _share(place: int, several: int) -> float:

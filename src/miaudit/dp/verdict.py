@@ -250,8 +250,8 @@ def _answer(claim: Claim, lower: LowerBound | None, reasons: Sequence[str]) -> t
     shown = f"{claim.parameter} = {at_least(lower.value)}"
     sure = f"{100 * lower.confidence:.6g}"
     if lower.value > claim.value:
-        said = f"With {sure}% confidence, {claim.parameter} is at least {at_least(lower.value)}."
-        return "refuted", f"Refuted: {claim}. {said}"
+        sentence = f"With {sure}% confidence, {claim.parameter} is at least {at_least(lower.value)}."
+        return "refuted", f"Refuted: {claim}. {sentence}"
     size = ""
     if lower.reachable is not None:
         size = f"; an attack without errors would have shown {at_most(lower.reachable)} on so many records"

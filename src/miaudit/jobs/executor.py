@@ -301,11 +301,11 @@ def _hung(parcel: Path, number: int) -> Path:
 
 def _said(path: Path) -> str:
     try:
-        said = path.read_text(encoding="utf-8", errors="replace")
+        text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
     path.unlink(missing_ok=True)
-    return said
+    return text
 
 
 @contextmanager
@@ -375,8 +375,8 @@ def _received(folder: Path) -> tuple[Task, Any]:
     files = [folder / f"{i}.array" for i in range(count)]
     buffers = [np.memmap(path, mode="c") if path.stat().st_size else bytearray() for path in files]
     unpickler = pickle.Unpickler(io.BytesIO((folder / "shared").read_bytes()), buffers=buffers)  # noqa: S301
-    found: tuple[Task, Any] = unpickler.load()
-    return found
+    received: tuple[Task, Any] = unpickler.load()
+    return received
 
 
 # -- a Ray cluster ---------------------------------------------------------------------------------------------------
@@ -421,10 +421,10 @@ def _on_ray(task: Task, shared: Any, jobs: Sequence[Any], place: Ray) -> Iterato
 
 def _of_the_cluster(error: Exception) -> str:
     """In one line what Ray says of a job that it could not run: most often that the user's module is not there."""
-    said = _COLOUR.sub("", str(error))
-    absent = _ABSENT.search(said)
+    message = _COLOUR.sub("", str(error))
+    absent = _ABSENT.search(message)
     if absent is None:
-        return one_line(f"{type(error).__name__}: {said}")[:300]
+        return one_line(f"{type(error).__name__}: {message}")[:300]
     return f"the cluster has no module {absent[1]}: put it beside the configuration file, or install it there"
 
 
@@ -461,15 +461,15 @@ def _lost(ray: Any) -> tuple[type[Exception], ...]:
 def _perform_on_ray(parcel: tuple[Task, Any], number: int, job: Any, each: Resources) -> Outcome:
     if each.timeout is None:
         return _attempt(*parcel, number, job, each)
-    found: list[Outcome] = []
-    work = threading.Thread(target=lambda: found.append(_attempt(*parcel, number, job, each)), daemon=True)
+    outcomes: list[Outcome] = []
+    work = threading.Thread(target=lambda: outcomes.append(_attempt(*parcel, number, job, each)), daemon=True)
     # what holds the interpreter is ended from below; Ray then says that the process died
     faulthandler.dump_traceback_later(each.timeout + _LAST_SECONDS, exit=True)
     work.start()
     work.join(each.timeout)
-    if found:
+    if outcomes:
         faulthandler.cancel_dump_traceback_later()
-        return found[0]
+        return outcomes[0]
     frame = sys._current_frames().get(work.ident or 0)
     return _too_long(number, each, "".join(traceback.format_stack(frame)))  # and this process ends
 

@@ -112,12 +112,12 @@ def gpus() -> tuple[Gpu, ...]:
     if program is None:
         return ()
     try:
-        said = subprocess.run(  # noqa: S603 - the driver's own program
+        answer = subprocess.run(  # noqa: S603 - the driver's own program
             [program, "-L"], capture_output=True, text=True, timeout=_DRIVER_SECONDS, check=False
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return ()
-    return listed(said)
+    return listed(answer)
 
 
 def listed(said: str) -> tuple[Gpu, ...]:
@@ -128,7 +128,7 @@ def listed(said: str) -> tuple[Gpu, ...]:
     >>> listed("GPU 0: NVIDIA H200 (UUID: GPU-5e1)\nGPU 1: NVIDIA H200 (UUID: GPU-7a0)\n")
     (Gpu(uuid='GPU-5e1', name='NVIDIA H200'), Gpu(uuid='GPU-7a0', name='NVIDIA H200'))
     """
-    found: list[Gpu] = []
+    devices: list[Gpu] = []
     whole = ""
     for line in said.splitlines():
         match = _LISTED.match(line)
@@ -137,10 +137,10 @@ def listed(said: str) -> tuple[Gpu, ...]:
         kind, words, uuid = match.groups()
         if kind == "GPU":
             whole = words.partition(":")[2].strip() or words
-        elif found and not found[-1].uuid.startswith("MIG"):
-            found.pop()
-        found.append(Gpu(uuid, whole))
-    return tuple(found)
+        elif devices and not devices[-1].uuid.startswith("MIG"):
+            devices.pop()
+        devices.append(Gpu(uuid, whole))
+    return tuple(devices)
 
 
 def visible(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
@@ -151,10 +151,10 @@ def visible(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
     >>> visible({"CUDA_VISIBLE_DEVICES": "2,0"}), visible({"CUDA_VISIBLE_DEVICES": ""})
     (('2', '0'), ())
     """
-    told = (os.environ if environment is None else environment).get(VARIABLE)
-    if told is None:
+    setting = (os.environ if environment is None else environment).get(VARIABLE)
+    if setting is None:
         return tuple(one.uuid for one in gpus())
-    names = (name.strip() for name in told.split(","))
+    names = (name.strip() for name in setting.split(","))
     return tuple(takewhile(lambda name: name not in ("", "-1", "NoDevFiles"), names))  # CUDA reads no further
 
 

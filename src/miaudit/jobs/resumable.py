@@ -79,20 +79,20 @@ class JobsFailedError(MiauditError):
         more = f"; and {rest} more" if rest else ""
         if store is None:
             named = "" if what in ("generators", "passes") else " (shadow.store in a configuration file)"
-            kept = f"give store={named} to keep what finishes"
+            advice = f"give store={named} to keep what finishes"
         elif len(failed) == total:
-            kept = "none finished: mend the cause and run again"
+            advice = "none finished: mend the cause and run again"
         else:
-            kept = f"the {total - len(failed)} others are kept in {store}: run again to repeat only these"
-        super().__init__(one_line(f"{len(failed)} of {total} {what} failed: {shown}{more}; {kept}"))
+            advice = f"the {total - len(failed)} others are kept in {store}: run again to repeat only these"
+        super().__init__(one_line(f"{len(failed)} of {total} {what} failed: {shown}{more}; {advice}"))
 
 
 def _alike(failed: Sequence[Any]) -> list[list[Any]]:
     """Failures that are told in the same words, whatever their number and the place of their log, together."""
     groups = dict[str, list[Any]]()
     for one in failed:
-        told = str(getattr(one, "problem", one)).partition("; log: ")[0]
-        groups.setdefault(_OWN_FOLDER.sub("", told), []).append(one)
+        problem = str(getattr(one, "problem", one)).partition("; log: ")[0]
+        groups.setdefault(_OWN_FOLDER.sub("", problem), []).append(one)
     return list(groups.values())
 
 
@@ -264,11 +264,11 @@ class Store:
         place = Path(folder)
         cls._of(place, decides, name, columns)  # what is no store, or another one, is left as it is
         with atomic.locked_folder(place):
-            opened, known, given = cls._of(place, decides, name, columns)
+            opened, known, texts = cls._of(place, decides, name, columns)
             for left in place.glob(".*.part"):  # of a process that was killed while writing
                 left.unlink(missing_ok=True)
             if known is None:
-                decided: dict[str, Any] = {"format": _FORMAT, "fingerprint": opened.fingerprint, "decides": given}
+                decided: dict[str, Any] = {"format": _FORMAT, "fingerprint": opened.fingerprint, "decides": texts}
                 decided |= {"columns": list(columns)} if columns else {}
                 text = json.dumps(decided, indent=1) + "\n"
                 opened._write("about.json", lambda path: path.write_text(text, encoding="utf-8"))
@@ -300,19 +300,19 @@ class Store:
         """The store that a folder is or can become; what decides its arrays as it says, or None; and as given."""
         if place.exists() and not place.is_dir():
             raise InputError("store", "a folder", f"the file {place}", "name a folder")
-        given = {str(name): str(value) for name, value in decides.items()}
+        texts = {str(name): str(value) for name, value in decides.items()}
         # listed before it is read: a store that is made between the two is no folder with other files
         others = place.is_dir() and any(path.name[0] != "." for path in place.iterdir())
         known = _read_about(place)
         if known is None and others:
             raise InputError("store", "a store or an empty folder", f"{place} with other files", "name a new folder")
-        if known is not None and known != given:
-            differ = [what for what in {**given, **known} if known.get(what) != given.get(what)]
+        if known is not None and known != texts:
+            differ = [what for what in {**texts, **known} if known.get(what) != texts.get(what)]
             allowed = f"a folder of the same {' and '.join(differ)}"
             received = f"{place}, made with another{_changed(place, columns)}"
             raise InputError("store", allowed, received, "name another folder, or delete this one")
-        fingerprint = hashlib.sha256(json.dumps([_FORMAT, sorted(given.items())]).encode()).hexdigest()
-        return cls(place, fingerprint, name), known, given
+        fingerprint = hashlib.sha256(json.dumps([_FORMAT, sorted(texts.items())]).encode()).hexdigest()
+        return cls(place, fingerprint, name), known, texts
 
     def path(self, number: int) -> Path:
         """Where the array of this number is, or would be; with the fingerprint, so no stale file is taken for it."""
@@ -355,8 +355,8 @@ class Store:
         OSError, ValueError
             If it is not there, or damaged.
         """
-        found: NDArray[Any] = np.load(self.path(number), mmap_mode="r", allow_pickle=False)
-        return found
+        array: NDArray[Any] = np.load(self.path(number), mmap_mode="r", allow_pickle=False)
+        return array
 
     def _write(self, name: str, write: Any) -> None:
         try:

@@ -29,7 +29,7 @@ def chosen(folder: Path) -> list[Path]:
     ...     [path.name for path in chosen(Path(place))]
     ['mine.py']
     """
-    found: list[Path] = []
+    files: list[Path] = []
     for place, folders, names in os.walk(folder):
         here = Path(place)
         below = here != folder
@@ -38,8 +38,8 @@ def chosen(folder: Path) -> list[Path]:
             continue
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
         paths = (here / name for name in sorted(names) if not name.startswith("."))
-        found += [path for path in paths if path.is_file() and path.stat().st_size <= LARGEST_FILE]
-    return found
+        files += [path for path in paths if path.is_file() and path.stat().st_size <= LARGEST_FILE]
+    return files
 
 
 @contextmanager

@@ -74,29 +74,29 @@ def estimates(
     limit therefore subtracts the quantile of the excess.
     """
     tail = (1 - confidence) / 2
-    found: dict[str, Estimate] = {}
+    by_name: dict[str, Estimate] = {}
     for i, fpr in enumerate(fpr_targets):
         plain = sample.tpr_at_fpr(fpr, confidence)
         low, high = np.quantile(drawn.tpr[:, i], [tail, 1 - tail])
         if plain.value is None:
-            found[tpr_name(fpr)] = plain
+            by_name[tpr_name(fpr)] = plain
         else:
-            found[tpr_name(fpr)] = Estimate(
+            by_name[tpr_name(fpr)] = Estimate(
                 plain.value, min(float(low), plain.value), max(float(high), plain.value), confidence, plain.note
             )
     auc = sample.roc.auc
     limits = classical.auc_limits(
         auc, float(drawn.auc.var(ddof=1)), sample.independent_members, sample.independent_nonmembers, confidence
     )
-    found["auc"] = Estimate(auc, *limits, confidence)
+    by_name["auc"] = Estimate(auc, *limits, confidence)
     plain = sample.advantage(confidence)
     best = plain.value or 0.0
     low_advantage = max(0.0, best - float(np.quantile(drawn.excess, 1 - tail)))
-    found["advantage"] = Estimate(best, low_advantage, plain.high, confidence)
-    found["balanced_accuracy"] = Estimate((1 + best) / 2, (1 + low_advantage) / 2, (1 + plain.high) / 2, confidence)
+    by_name["advantage"] = Estimate(best, low_advantage, plain.high, confidence)
+    by_name["balanced_accuracy"] = Estimate((1 + best) / 2, (1 + low_advantage) / 2, (1 + plain.high) / 2, confidence)
     low, high = np.quantile(drawn.difference, [tail, 1 - tail])
-    found["ate"] = Estimate(sample.difference(confidence).value, float(low), float(high), confidence)
-    return found
+    by_name["ate"] = Estimate(sample.difference(confidence).value, float(low), float(high), confidence)
+    return by_name
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,6 +198,6 @@ class _UnitDraw:
     def __call__(self) -> tuple[IntArray, IntArray]:
         times = np.zeros(self._count, dtype=np.int64)
         for stratum in self._strata:
-            drawn = self._rng.integers(0, len(stratum), len(stratum))
-            times[stratum] = np.bincount(drawn, minlength=len(stratum))
+            resampled = self._rng.integers(0, len(stratum), len(stratum))
+            times[stratum] = np.bincount(resampled, minlength=len(stratum))
         return times[self._inside], times[self._outside]

@@ -80,9 +80,9 @@ def _of_rows(roc: Roc, member: BoolArray, ascending: IndexArray, inside: FloatAr
     """Give each row (n,) the value of its vertex (k,): of members the first, of non-members the second."""
     falling = ascending[::-1]
     at_vertex = (np.diff(roc.true_positive) + np.diff(roc.false_positive)).astype(np.intp)
-    found = np.empty(len(falling))
-    found[falling] = np.where(member[falling], np.repeat(inside, at_vertex), np.repeat(outside, at_vertex))
-    return found
+    influence = np.empty(len(falling))
+    influence[falling] = np.where(member[falling], np.repeat(inside, at_vertex), np.repeat(outside, at_vertex))
+    return influence
 
 
 @dataclass(frozen=True, eq=False)

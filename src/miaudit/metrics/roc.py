@@ -195,9 +195,9 @@ def histogram(values: FloatArray, member: BoolArray) -> Histogram:
     bins = max(1, math.ceil((high - first) / step))
     edges = first + step * np.arange(bins + 1)
     shares = []
-    for kept in (member, ~member):
-        counts, _ = np.histogram(np.clip(values[kept], edges[0], edges[-1]), edges)
-        shares.append(tuple(np.round(counts / np.count_nonzero(kept), 6).tolist()))
+    for side in (member, ~member):
+        counts, _ = np.histogram(np.clip(values[side], edges[0], edges[-1]), edges)
+        shares.append(tuple(np.round(counts / np.count_nonzero(side), 6).tolist()))
     return Histogram(tuple(float(f"{edge:.12g}") for edge in edges), shares[0], shares[1])
 
 

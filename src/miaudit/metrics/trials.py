@@ -106,8 +106,8 @@ def _cut(law: FloatArray, start: IntArray, mean: FloatArray, variance: FloatArra
     if surplus < width // 2:
         return law, start
     first = np.clip(np.rint(mean).astype(np.int64) - width // 2 - start, 0, surplus)
-    kept = np.take_along_axis(law, first[..., None] + np.arange(width), axis=-1)
-    return kept, start + first
+    likely = np.take_along_axis(law, first[..., None] + np.arange(width), axis=-1)
+    return likely, start + first
 
 
 def approximate_tail(p: FloatArray, least: int) -> FloatArray:
@@ -140,9 +140,9 @@ def one_of_each(code: IntArray, rng: np.random.Generator) -> IndexArray:
     order = rng.permutation(len(code))[::-1]
     first = np.full(int(code.max(initial=-1)) + 1, -1, dtype=np.intp)
     first[code[order]] = order  # of several records of a unit the last one stays: the first of the permutation
-    drawn = np.zeros(len(code), dtype=np.bool_)
-    drawn[first[first >= 0]] = True
-    return np.flatnonzero(drawn)
+    selected = np.zeros(len(code), dtype=np.bool_)
+    selected[first[first >= 0]] = True
+    return np.flatnonzero(selected)
 
 
 def sizes(code: IntArray) -> IntArray:

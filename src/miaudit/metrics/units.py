@@ -44,7 +44,7 @@ class Units:
         >>> units.members, units.nonmembers, units.spanning
         (2, 2, 1)
         """
-        labels = [np.asarray(given).astype(np.str_) for given in (members, nonmembers)]
+        labels = [np.asarray(side).astype(np.str_) for side in (members, nonmembers)]
         code = np.unique(np.concatenate(labels), return_inverse=True)[1]
         return cls.of(code.astype(np.int64), np.arange(len(code)) < len(labels[0]))
 
@@ -118,8 +118,8 @@ class Units:
 
     def independent_trials(self, hit: BoolArray, *, members: bool) -> float:
         """Return :meth:`trials` of the units of the hits (n,) in one class."""
-        kept = self._rows[0 if members else 1]
-        return self.trials(self.code[kept[hit[kept]]], members=members)
+        unit_rows = self._rows[0 if members else 1]
+        return self.trials(self.code[unit_rows[hit[unit_rows]]], members=members)
 
     def trials(self, code: IntArray, *, members: bool) -> float:
         """Independent trials that say as much of the rate of hits in a class as its records do.
@@ -169,12 +169,12 @@ class Units:
         if not pairs:
             return 0.0
         totals = []
-        for kept, sizes in zip(self._rows, self._sizes, strict=True):
-            hits = np.bincount(self.code[kept[hit[kept]]], minlength=self.count)
-            totals.append(hits - hits.sum() / len(kept) * sizes)
+        for unit_rows, sizes in zip(self._rows, self._sizes, strict=True):
+            hits = np.bincount(self.code[unit_rows[hit[unit_rows]]], minlength=self.count)
+            totals.append(hits - hits.sum() / len(unit_rows) * sizes)
         spread = math.sqrt(float(totals[0] @ totals[0]) * float(totals[1] @ totals[1]))
-        found = -float(totals[0] @ totals[1]) / spread if spread > 0 else 0.0
-        return min(1.0, max(0.0, found + 1 / math.sqrt(pairs)))
+        correlation = -float(totals[0] @ totals[1]) / spread if spread > 0 else 0.0
+        return min(1.0, max(0.0, correlation + 1 / math.sqrt(pairs)))
 
     @cached_property
     def _rows(self) -> tuple[IndexArray, IndexArray]:

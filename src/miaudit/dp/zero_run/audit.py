@@ -93,16 +93,16 @@ class AuditedRecords:
             units = ev.n_units
             if is_given(propensity) or equal_sizes(ev.unit_codes):
                 rows = one_of_each(ev.unit_codes, rng)
-                said = f"one record drawn at random of each of {units:,} units"
+                sentence = f"one record drawn at random of each of {units:,} units"
             else:
                 rows = drawn_alike(ev.unit_codes, rng)
-                said = (
+                sentence = (
                     f"one record drawn at random of each of {len(rows):,} units; {units - len(rows):,} more units were "
                     "left out, small ones rather than large ones, since the propensity was learned from records and "
                     "holds where each record has the same chance to be drawn (learn it from one record of each unit "
                     "to keep all units)"
                 )
-            notes = (f"{said}; the other {ev.n - len(rows):,} left out",)
+            notes = (f"{sentence}; the other {ev.n - len(rows):,} left out",)
         if propensity.screened:
             enlarged = "".join(f", {name}" for name in propensity.added) or ", to which nothing was added"
             notes += (f"log-odds of a line in the covariates{enlarged} (splines and products screened at 5%)",)
@@ -167,16 +167,16 @@ def audit(job: Job, records: AuditedRecords, correction: Correction) -> LowerBou
     """Run one audit."""
     match correction:
         case Thinning():
-            found = _thinned(job, records, correction)
+            bound = _thinned(job, records, correction)
         case PoissonBinomial():
-            found = _untampered(job, records, correction)
+            bound = _untampered(job, records, correction)
         case Conditional():
-            found = _conditional(job, records, correction)
+            bound = _conditional(job, records, correction)
         case Composition():
-            found = _composed(job, records, correction)
+            bound = _composed(job, records, correction)
         case _:
             return correction.lower_bound(job, records)
-    return replace(found, assumptions=(*found.assumptions, INDEPENDENT, SCORES_ONLY))
+    return replace(bound, assumptions=(*bound.assumptions, INDEPENDENT, SCORES_ONLY))
 
 
 # -- the corrections ------------------------------------------------------------------------------------------------
@@ -207,20 +207,20 @@ def _thinned(job: Job, records: AuditedRecords, option: Thinning) -> LowerBound:
             )
             for name, places, guess in ways
         ]
-        found = selection.choose(job.number, tests, confidence=inner, rng=job.rng)
+        choice = selection.choose(job.number, tests, confidence=inner, rng=job.rng)
     else:
-        kept = [toss(places, guess)[np.argsort(places)] for _, places, guess in ways]
-        found = _counted(job, records, ways, job.one_run, inner, kept, size)
+        coins = [toss(places, guess)[np.argsort(places)] for _, places, guess in ways]
+        choice = _counted(job, records, ways, job.one_run, inner, coins, size)
     worth = float(size[ways[0][1]].sum())
     thinned = f"{len(low):,} records thinned at random, worth {worth:,.1f} fair coins (Theorem Z); {how}"
     paid = (f"error probability {cost:.3g} charged for the band of the log-odds",) if cost else ()
     return replace(
-        found,
+        choice,
         confidence=job.confidence,
-        p_value=None if found.p_value is None else min(1.0, found.p_value + cost),
-        method=f"zero run, thinning to fair coins, then {found.method}",
-        assumptions=tuple(text for text in found.assumptions if text != one_run.FAIR_COINS),
-        corrections=(*records.notes, thinned, *paid, *found.corrections),
+        p_value=None if choice.p_value is None else min(1.0, choice.p_value + cost),
+        method=f"zero run, thinning to fair coins, then {choice.method}",
+        assumptions=tuple(text for text in choice.assumptions if text != one_run.FAIR_COINS),
+        corrections=(*records.notes, thinned, *paid, *choice.corrections),
     )
 
 
@@ -243,26 +243,26 @@ def _counted(
 
 def _untampered(job: Job, records: AuditedRecords, option: PoissonBinomial) -> LowerBound:
     records = _smallest(records, option.smallest, job.propensity)
-    margin, drawn, notes = _pessimism(job, option.margin)
+    margin, replicates, notes = _pessimism(job, option.margin)
     tests = [
         UntamperedTest(
             name,
             places,
             records.right(guess)[places],
             job.one_run,
-            *_beforehand(records, places, guess, drawn, option.signed, margin),
+            *_beforehand(records, places, guess, replicates, option.signed, margin),
         )
         for name, places, guess in orders(job, records)
     ]
     # A schedule computes the exact law of every one of its steps; the few fixed numbers of guesses alone hold as well.
     number = selection.Bonferroni(selection.Hedged().few) if job.number is None else job.number
-    found = selection.choose(number, tests, confidence=job.confidence, rng=job.rng)
-    return replace(found, corrections=(*records.notes, *notes, *found.corrections))
+    choice = selection.choose(number, tests, confidence=job.confidence, rng=job.rng)
+    return replace(choice, corrections=(*records.notes, *notes, *choice.corrections))
 
 
 def _conditional(job: Job, records: AuditedRecords, option: Conditional) -> LowerBound:
     records = _smallest(records, option.smallest, job.propensity)
-    margin, drawn, notes = _pessimism(job, option.margin)
+    margin, replicates, notes = _pessimism(job, option.margin)
     uniforms = job.rng.random(len(records.rows))
     aware = partial(_toward, signed=option.signed, margin=margin) if option.aware else None
     tests = [
@@ -273,13 +273,13 @@ def _conditional(job: Job, records: AuditedRecords, option: Conditional) -> Lowe
             records.right(guess)[places],
             uniforms,
             job.one_run,
-            *_beforehand(records, places, guess, drawn, option.signed, margin),
+            *_beforehand(records, places, guess, replicates, option.signed, margin),
         )
         for name, places, guess in orders(job, records, aware)
     ]
-    found = selection.choose(job.number, tests, confidence=job.confidence, rng=job.rng)
+    choice = selection.choose(job.number, tests, confidence=job.confidence, rng=job.rng)
     how = "guesses tampered with by their log-odds" + (", and ranked by what survives" if option.aware else "")
-    return replace(found, corrections=(*records.notes, how, *notes, *found.corrections))
+    return replace(choice, corrections=(*records.notes, how, *notes, *choice.corrections))
 
 
 def _composed(job: Job, records: AuditedRecords, option: Composition) -> LowerBound:
@@ -385,9 +385,9 @@ def centre_of(score: FloatArray) -> float:
 
 def _by_sides(sides: Sides, score: FloatArray, rng: np.random.Generator) -> Order:
     """Put the k+ highest and the k- lowest scores first; the others follow, and matter to thinning only."""
-    asked = sides.members + sides.nonmembers
-    if asked > len(score):
-        raise InputError("guesses", f"at most the {len(score):,} records audited", f"{asked:,}", "guess for fewer")
+    total = sides.members + sides.nonmembers
+    if total > len(score):
+        raise InputError("guesses", f"at most the {len(score):,} records audited", f"{total:,}", "guess for fewer")
     falling = np.lexsort((rng.random(len(score)), -score))
     explicit = np.zeros(len(score), dtype=np.int64)
     explicit[falling[: sides.members]] = 1
@@ -441,19 +441,19 @@ def half_width_of(
 
 def _pessimism(job: Job, margin: float | None) -> tuple[float, FloatArray | None, tuple[str, ...]]:
     """Margin and bootstrap replicates for tests that take log-odds as points, and what was done, in words."""
-    drawn = job.replicates
+    replicates = job.replicates
     if margin is None:
         _refuse_few_rows(job.propensity, job.ev)
         margin = 0.0 if is_given(job.propensity) else MARGIN
-        if drawn is None and not is_given(job.propensity):
-            drawn = _bootstrap(job.ev, job.propensity, job.rng)
+        if replicates is None and not is_given(job.propensity):
+            replicates = _bootstrap(job.ev, job.propensity, job.rng)
     notes: tuple[str, ...] = (f"log-odds that are worse for the audit by {margin:g} (margin)",) if margin else ()
-    if drawn is not None:
+    if replicates is not None:
         notes += (
-            f"plain quantile over {len(drawn):,} bootstrap replicates of the propensity, half of the error probability "
-            "spent on it (erratum B7)",
+            f"plain quantile over {len(replicates):,} bootstrap replicates of the propensity, half of the error "
+            "probability spent on it (erratum B7)",
         )
-    return margin, drawn, notes
+    return margin, replicates, notes
 
 
 def _bootstrap(ev: Evidence, propensity: Propensity, rng: np.random.Generator) -> FloatArray:
@@ -468,8 +468,8 @@ def _bootstrap(ev: Evidence, propensity: Propensity, rng: np.random.Generator) -
     encoded = Evidence(score=ev.score, member=ev.member, covariates=propensity.features, unit=ev.unit)
     number = int(np.clip(_LARGEST_REPLICATES // ev.n, 50, _REPLICATES))
     clip = propensity.clip or propensities.CLIP
-    kept: dict[str, Any] = {"folds": propensity.folds, "clip": clip, "screened": propensity.screened}
-    return propensities.bootstrap(encoded, replicates=number, **kept, rng=rng)
+    options: dict[str, Any] = {"folds": propensity.folds, "clip": clip, "screened": propensity.screened}
+    return propensities.bootstrap(encoded, replicates=number, **options, rng=rng)
 
 
 def _refuse_few_rows_without_bounds(job: Job, option: Thinning | Composition) -> None:
@@ -519,10 +519,10 @@ def _shift(job: Job, records: AuditedRecords, option: Composition) -> tuple[Shif
     number = max(1, min(size, job.number if isinstance(job.number, int) else round(0.05 * size)))
 
     def planned(shift: Shift) -> float:
-        found = _composition_bound(
+        bound = _composition_bound(
             shift, job, correct=number, guesses=number, canaries=max(1, size), confidence=confidence
         )
-        return found.value
+        return bound.value
 
     return replace(composition.choose_shift(curve, planned), cost=confidence - job.confidence), records
 

@@ -286,8 +286,8 @@ def thin(
     ((_, places, guess),) = zero_run_audit.orders(job, records)
     low, high = (records.logit - wide)[places], (records.logit + wide)[places]
     guess = guess[places]
-    kept = tossed(records.member[places], guess, low, high, rng)
-    rows = records.rows[places[kept]]
+    retained = tossed(records.member[places], guess, low, high, rng)
+    rows = records.rows[places[retained]]
     inside = ev.member[rows]
     if len(rows) == 0 or inside.all() or not inside.any():
         raise InputError(
@@ -302,7 +302,7 @@ def thin(
         group=None if ev.group is None else ev.group[rows],
         source=f"{ev.source} (thinned to fair coins)".strip(),
     )
-    return Thinned(evidence, float(coins_worth(low, high).sum()), rows, guess[kept])
+    return Thinned(evidence, float(coins_worth(low, high).sum()), rows, guess[retained])
 
 
 # -- testable or not ------------------------------------------------------------------------------------------------

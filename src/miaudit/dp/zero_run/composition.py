@@ -108,7 +108,7 @@ class Composition:
     half_width: Any = None
 
     def __post_init__(self) -> None:
-        if sum(given is not None for given in (self.eta, self.closeness, self.sample)) > 1:
+        if sum(option is not None for option in (self.eta, self.closeness, self.sample)) > 1:
             raise InputError("composition", "one of eta, closeness and sample", "several", "say how close in one way")
         self.stated()
         for name in ("share", "spend"):
@@ -290,9 +290,9 @@ def mu_lower_bound(shift: Shift, *, correct: int, guesses: int, canaries: int, c
     >>> round(mu_lower_bound(Shift(0.1), correct=416, guesses=500, canaries=10_000, confidence=0.975).value, 3)
     0.418
     """
-    found = _mu_bound(shift, correct, guesses, canaries, confidence)
+    bound = _mu_bound(shift, correct, guesses, canaries, confidence)
     return replace(
-        found,
+        bound,
         p_value=one_run.p_value(_together(0.0, shift), correct=correct, guesses=guesses, canaries=canaries),
         method="zero run, composition audit (Algorithm 7)",
         assumptions=_assumptions(shift),
@@ -309,9 +309,9 @@ def _mu_bound(shift: Shift, correct: int, guesses: int, canaries: int, confidenc
             confidence=confidence,
             parameter="mu",
         )
-    found = one_run.mu_lower_bound(correct=correct, guesses=guesses, canaries=canaries, confidence=confidence)
-    reachable = None if found.reachable is None else _less(found.reachable, shift.mu)
-    return replace(found, value=_less(found.value, shift.mu), reachable=reachable)
+    bound = one_run.mu_lower_bound(correct=correct, guesses=guesses, canaries=canaries, confidence=confidence)
+    reachable = None if bound.reachable is None else _less(bound.reachable, shift.mu)
+    return replace(bound, value=_less(bound.value, shift.mu), reachable=reachable)
 
 
 def _together(mu: float, shift: Shift) -> TradeOff:

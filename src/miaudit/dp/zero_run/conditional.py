@@ -178,11 +178,11 @@ class ConditionalTest:
         chosen = rows[:guesses]
         level = (1 - confidence) / (1 if self.replicates is None else 2)
         cost = 1 - confidence - level if self.replicates is not None else 0.0
-        found = sorted(self._each(chosen, len(rows), level))
-        value, survivors = found[math.floor(cost * len(found))]
+        limits = sorted(self._each(chosen, len(rows), level))
+        value, survivors = limits[math.floor(cost * len(limits))]
         # At most as many guesses survive at epsilon 0 as at the value that was reached: these give the p-value.
         silent = sorted(self._survivors(guess) for guess in self._tampered(chosen))
-        one = self._one_run(silent[math.floor(cost * len(found))], guesses, len(rows), level)
+        one = self._one_run(silent[math.floor(cost * len(limits))], guesses, len(rows), level)
         return replace(
             one,
             value=value,

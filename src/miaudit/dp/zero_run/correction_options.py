@@ -67,24 +67,24 @@ def correction_said(value: object) -> str | Correction:
     >>> correction_said("thinning")
     'thinning'
     """
-    kind, said = _parts(value)
+    kind, fields = _parts(value)
     if kind not in CORRECTIONS:
         hint = nearest(kind, CORRECTIONS) or "thinning is the default"
         raise InputError("correction", ", ".join(CORRECTIONS), repr(kind)[:60], hint)
     known = OPTIONS.get(kind, {})
-    given = {}
-    for written, one in said.items():
+    options = {}
+    for written, one in fields.items():
         name = str(written).replace("-", "_")
         if name not in known:
             allowed = f"options of {kind} ({', '.join(known) or 'none'})"
             hint = nearest(name, known) or "leave it out"
             raise InputError("correction", allowed, repr(str(written))[:60], hint)
         form, option = known[name]
-        found = _number(one, form) if isinstance(one, str) else one
-        if not option.permits(form, found):
-            raise option.refusal(f"correction.{name}", form, found)
-        given[name] = float(found) if form is float else found
-    return CORRECTIONS[kind](**_fields(given)) if given else kind
+        number = _number(one, form) if isinstance(one, str) else one
+        if not option.permits(form, number):
+            raise option.refusal(f"correction.{name}", form, number)
+        options[name] = float(number) if form is float else number
+    return CORRECTIONS[kind](**_fields(options)) if options else kind
 
 
 def _parts(value: object) -> tuple[str, Mapping[Any, Any]]:
@@ -113,7 +113,7 @@ def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
     fields = {name: value for name, value in given.items() if name not in _WIDTHS}
     if "seeds" in fields:
         fields["seeds"] = 1 if fields["seeds"] == 1 else SeedStable(fields["seeds"])
-    made = {"standard_errors": StandardErrors, "scheffe": Scheffe}
+    records = {"standard_errors": StandardErrors, "scheffe": Scheffe}
     for name in widths:
-        fields["half_width"] = made[name](given[name]) if name in made else given[name]
+        fields["half_width"] = records[name](given[name]) if name in records else given[name]
     return fields

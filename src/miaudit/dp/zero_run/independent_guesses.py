@@ -166,18 +166,18 @@ class SeedStableTest:
     def bound(self, rows: IntArray, guesses: int, confidence: float) -> LowerBound:
         """Return what at least three quarters of the coin sets show."""
         whole, inner = self.canaries(rows), 1 - self.stable.share_of_level * (1 - confidence)
-        found = [
+        limits = [
             self.from_counts(correct=right, guesses=guesses, canaries=max(whole, guesses), confidence=inner)
-            for right in (self._right(kept, rows, guesses)[0] for kept in self.coins)
+            for right in (self._right(coins, rows, guesses)[0] for coins in self.coins)
         ]
-        middle = sorted(found, key=lambda bound: bound.value, reverse=True)[math.ceil(0.75 * len(found)) - 1]
-        p_values = sorted(1.0 if bound.p_value is None else bound.p_value for bound in found)
+        middle = sorted(limits, key=lambda bound: bound.value, reverse=True)[math.ceil(0.75 * len(limits)) - 1]
+        p_values = sorted(1.0 if bound.p_value is None else bound.p_value for bound in limits)
         return replace(
             middle,
-            value=self.stable.settle([bound.value for bound in found]),
+            value=self.stable.settle([bound.value for bound in limits]),
             confidence=confidence,
-            p_value=min(1.0, p_values[math.ceil(0.75 * len(found)) - 1] / self.stable.share_of_level),
-            corrections=(*middle.corrections, f"{len(found)} sets of coins, of which three quarters must agree"),
+            p_value=min(1.0, p_values[math.ceil(0.75 * len(limits)) - 1] / self.stable.share_of_level),
+            corrections=(*middle.corrections, f"{len(limits)} sets of coins, of which three quarters must agree"),
         )
 
     def share_right(self, rows: IntArray, guesses: int) -> tuple[int, int]:
@@ -195,8 +195,8 @@ class SeedStableTest:
         return max(1, math.ceil(float(self.size[rows].sum()) - 1e-9))
 
     def _right(self, kept: BoolArray, rows: IntArray, guesses: int) -> tuple[int, int]:
-        made = rows[kept[rows]][:guesses]
-        return int(np.count_nonzero(self.correct[made])), len(made)
+        guessed_rows = rows[kept[rows]][:guesses]
+        return int(np.count_nonzero(self.correct[guessed_rows])), len(guessed_rows)
 
 
 # -- how far the log-odds may be off --------------------------------------------------------------------------------
@@ -267,8 +267,8 @@ def half_width(
             return np.zeros(n), "the propensities were given: log-odds taken as known", 0.0
         case None | StandardErrors():
             multiple = _STANDARD_ERRORS if chosen is None else chosen.multiple
-            said = f"log-odds within {multiple:g} standard errors of the learned ones, pointwise"
-            return multiple * standard_errors(propensity, replicates, units), said, 0.0
+            sentence = f"log-odds within {multiple:g} standard errors of the learned ones, pointwise"
+            return multiple * standard_errors(propensity, replicates, units), sentence, 0.0
         case Scheffe(share):
             return _scheffe(share * level, propensity, replicates, units)
         case _:
@@ -326,16 +326,16 @@ def standard_errors(propensity: Propensity, replicates: ArrayLike | None = None,
 
 def check_replicates(replicates: ArrayLike, n: int) -> FloatArray:
     """Return bootstrap replicates of propensities (K, n), each strictly between 0 and 1, at least 20 of them."""
-    drawn = np.asarray(replicates, dtype=np.float64)
-    if drawn.ndim != 2 or drawn.shape[1] != n or len(drawn) < 20:
+    array = np.asarray(replicates, dtype=np.float64)
+    if array.ndim != 2 or array.shape[1] != n or len(array) < 20:
         raise InputError(
-            "replicates", f"(K, {n}) propensities with K of at least 20", f"shape {drawn.shape}", "use 600"
+            "replicates", f"(K, {n}) propensities with K of at least 20", f"shape {array.shape}", "use 600"
         )
-    if not ((drawn > 0) & (drawn < 1)).all():
+    if not ((array > 0) & (array < 1)).all():
         raise InputError(
             "replicates", "probabilities strictly between 0 and 1", "others, or NaN", "pass propensity.bootstrap(...)"
         )
-    return drawn
+    return array
 
 
 def logit(p: FloatArray) -> FloatArray:
@@ -459,15 +459,15 @@ def quantile_bound(toward: FloatArray, correct: int, level: float, below: int) -
     step = max(_TOLERANCE, 0.1 / toward.shape[1])  # about the error of the approximation
     at = max(0.0, float(np.sort(approximate_bounds(toward, correct, level))[below]) - step / 2)
     while high - low > _TOLERANCE:
-        kept = kept_low.copy()
+        unrejected = kept_low.copy()
         open_ = np.flatnonzero(kept_high & ~kept_low)
-        kept[open_] = tail(expit(toward[open_] + at), correct) > level
-        if np.count_nonzero(kept) > below:
+        unrejected[open_] = tail(expit(toward[open_] + at), correct) > level
+        if np.count_nonzero(unrejected) > below:
             if at == 0.0:
                 return 0.0
-            high, kept_high = at, kept
+            high, kept_high = at, unrejected
         else:
-            low, kept_low, probed = at, kept, True
+            low, kept_low, probed = at, unrejected, True
         # Outwards until both ends were tested, then halve.
         inwards = (low + high) / 2 if probed else max(low, high - step)
         at, step = inwards if math.isfinite(high) else low + step, 4 * step
