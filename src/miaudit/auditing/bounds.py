@@ -217,8 +217,8 @@ def _challenge(
     if outcome.rejected:
         text = (
             f"The propensities are refuted: {best} won {share}, which has a probability of {outcome.p_value:.2g} if "
-            f"the log-odds of membership were within {outcome.gamma:g} of the learned ones. The covariates tell members "
-            f"apart in a way that the propensities miss, so no bound holds. {_way_out(outcome.smallest_gamma)}"
+            f"the log-odds of membership were within {outcome.gamma:g} of the learned ones. The covariates tell "
+            f"members apart in a way that the propensities miss, so no bound holds. {_way_out(outcome.smallest_gamma)}"
         )
     else:
         text = (

@@ -65,13 +65,13 @@ def read(path: Path, name: str, allowed: Allowed) -> Columns:
     try:
         with zipfile.ZipFile(path) as archive:
             entries = _checked(archive, path.stat().st_size)
-            found = {key: _array(archive, entry, key, allowed) for key, entry in entries.items()}
+            arrays = {key: _array(archive, entry, key, allowed) for key, entry in entries.items()}
     except _DAMAGED as error:
         received = one_line(str(error))[:100] or type(error).__name__
         raise InputError(name, "arrays as miaudit writes them", received, "ask for the bundle again") from error
-    if _TEXT in found or _LENGTHS in found:
-        found["text"] = _texts(found.pop(_TEXT, None), found.pop(_LENGTHS, None), name)
-    return found
+    if _TEXT in arrays or _LENGTHS in arrays:
+        arrays["text"] = _texts(arrays.pop(_TEXT, None), arrays.pop(_LENGTHS, None), name)
+    return arrays
 
 
 def one(path: Path, name: str, kind: str, ndim: int) -> NDArray[Any]:
@@ -117,8 +117,8 @@ def _checked_array(handle: IO[bytes], size: int, name: str, kind: tuple[str, int
     if promised > size or (promised == 0 and max(shape, default=0) > size):
         raise ValueError(f"{name[:40]}, whose header promises {shape} in {size:,} bytes"[:100])
     handle.seek(0)
-    found: NDArray[Any] = np.lib.format.read_array(handle, allow_pickle=False)
-    return found
+    array: NDArray[Any] = np.lib.format.read_array(handle, allow_pickle=False)
+    return array
 
 
 def _texts(content: NDArray[np.uint8] | None, lengths: NDArray[np.int64] | None, name: str) -> NDArray[Any]:

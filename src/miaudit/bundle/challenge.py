@@ -101,21 +101,23 @@ def by_scores(
     tests, alone_rng = contest.tests(made_before), copy.deepcopy(rng)
     # Two-sided limits whose lower one is one-sided at the level.
     options["confidence"] = 1 - 2 * LEVEL / tests
-    found = replicates.difference(first, second, progress=progress, rng=rng, **options)[metric]
-    ahead = _ahead(found)
+    difference = replicates.difference(first, second, progress=progress, rng=rng, **options)[metric]
+    ahead = _ahead(difference)
     # An attack that knows nothing is stronger than one that is worse than nothing, and shows nothing.
     won = ahead and _ahead(replicates.difference(first, nothing, rng=rng, **options)[metric])
     hidden = False
     if not ahead and contest.listed > 1:
         options["confidence"] = 1 - 2 * LEVEL / (made_before + 1)
         hidden = _ahead(replicates.difference(first, second, rng=alone_rng, **options)[metric])
-    kept = () if bundle.plan.reference is None else bundle.plan.reference.names
-    beside = {name: evidence.scores[name] for name in kept}
+    references = () if bundle.plan.reference is None else bundle.plan.reference.names
+    beside = {name: evidence.scores[name] for name in references}
     again = _audited(evidence.replace(score={CHALLENGER: submitted, **beside}), bundle, None, rng, tests)
-    said = f"{_said_of_scores(metric, found, won, ahead, len(judged))} {contest.paid(made_before, hidden=hidden)}"
+    sentence = (
+        f"{_said_of_scores(metric, difference, won, ahead, len(judged))} {contest.paid(made_before, hidden=hidden)}"
+    )
     doubt = _refused(bundle) or ("" if won else _inverted(first, again, bundle.plan.confidence))
     return contest.outcome(
-        "scores", won, said, made_before, doubt, metric=metric, difference=asdict(found), findings=again
+        "scores", won, sentence, made_before, doubt, metric=metric, difference=asdict(difference), findings=again
     )
 
 
@@ -171,9 +173,9 @@ def by_propensity(
     )
     again = _audited(evidence, bundle, Nuisance(propensity=other), rng, contest.tests(made_before))
     hidden = not bet.refutes and contest.listed > 1 and bet.p_value <= LEVEL / (made_before + 1)
-    said = f"{_said_of_bet(bet)} {contest.paid(made_before, hidden=hidden)}"
+    sentence = f"{_said_of_bet(bet)} {contest.paid(made_before, hidden=hidden)}"
     return replace(contest, judged=judged).outcome(
-        "propensity", bet.refutes, said, made_before, bet=asdict(bet), findings=again
+        "propensity", bet.refutes, sentence, made_before, bet=asdict(bet), findings=again
     )
 
 
@@ -222,12 +224,12 @@ class _Contest:
             only = "It is the only submission that the owner signed for." if self.listed == 1 else ""
             return only if only and not made_before and self.order == COMMITTED else _paid(made_before)
         one = "It is one of" if self.order == COMMITTED else "It is none of"
-        said = (
+        sentence = (
             f"{one} {self.listed:,} submissions that the owner signed for, and pays for all of them (Bonferroni): any "
             "of them may be the one that is shown."
         )
         alone = " Alone it would be ahead: ask the owner whose the others are." if hidden else ""
-        return f"{said}{alone}"
+        return f"{sentence}{alone}"
 
     def outcome(
         self, subject: Subject, ahead: bool, said: str, made_before: int, doubt: str = "", **found: Any
@@ -289,15 +291,15 @@ def _check(bundle: Bundle, made_before: int) -> None:
 
 def _numbers(values: ArrayLike, bundle: Bundle, argument: str) -> FloatArray:
     try:
-        found = np.asarray(values, dtype=np.float64)
+        array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(argument, "numbers", "something else", "submit one number for each record") from error
-    if found.shape != (bundle.n,):
-        raise InputError(argument, f"{bundle.n:,} numbers", f"shape {found.shape}", "keep the order of the records")
-    if not np.isfinite(found).all():
-        row = int(np.argmax(~np.isfinite(found)))
-        raise InputError(argument, "finite numbers", f"{found[row]} in row {row}", "score every record")
-    return found
+    if array.shape != (bundle.n,):
+        raise InputError(argument, f"{bundle.n:,} numbers", f"shape {array.shape}", "keep the order of the records")
+    if not np.isfinite(array).all():
+        row = int(np.argmax(~np.isfinite(array)))
+        raise InputError(argument, "finite numbers", f"{array[row]} in row {row}", "score every record")
+    return array
 
 
 def _headline(bundle: Bundle, evidence: Evidence) -> Evidence:

@@ -270,21 +270,23 @@ def record(
     archive.check_size(texts + sum(values.nbytes for name, values in columns.items() if name != "text"))
     published = _of_open_records(audited, keys, plan, nuisance, state, level) if seal else None
     beside: dict[str, Any] = {"notes": notes, "repeat": repeat, "vulnerability": vulnerability, "coins": shown}
-    asked: dict[str, Any] = {"plan": plan, "nuisance": nuisance, "rng": rng, "progress": progress}
-    whole, learned, audited_rows = pipeline.examine(audited, **asked, **beside)
-    found, gone = sharing.findings_of(whole, level, columns)
+    options: dict[str, Any] = {"plan": plan, "nuisance": nuisance, "rng": rng, "progress": progress}
+    whole, learned, audited_rows = pipeline.examine(audited, **options, **beside)
+    shared_findings, gone = sharing.findings_of(whole, level, columns)
     propensity = None if level == "hashes" else learned
-    parts: Parts = (found, tuple(notes), _programs(nuisance), propensity, audited_rows)
+    parts: Parts = (shared_findings, tuple(notes), _programs(nuisance), propensity, audited_rows)
     if level == "hashes":
-        state, parts = {}, (found, (), _programs(nuisance), None, None)
+        state, parts = {}, (shared_findings, (), _programs(nuisance), None, None)
     sealed = None
     if published is not None:
         keys = replace(keys, audit=_written(*parts))
         sealed, parts, gone = keys.sealed(), published, (_withheld(keys),)
         columns = {**columns, "member": _without(columns["member"], keys.rows)}
-    stated, told, programs, given, rows = parts
+    stated, notes_of_rows, programs, given_propensity, rows = parts
     shared = (level, (*withheld, *gone), columns, sealed)
-    bundle = Bundle(*shared, stated, plan, state, told, given, rows, programs, environment(), coins=coins)
+    bundle = Bundle(
+        *shared, stated, plan, state, notes_of_rows, given_propensity, rows, programs, environment(), coins=coins
+    )
     return _unshuffled(Examined(whole, learned, audited_rows), order), bundle, keys
 
 
@@ -320,8 +322,8 @@ def _of_open_records(
         received = one_line(f"too few ({error})")[:160]
         raise InputError("seal", "open records that can be audited alone", received, "seal a larger audit") from error
     columns, _ = sharing.columns_of(part, level, keys.pseudonyms)
-    found, _ = sharing.findings_of(alone, level, columns)
-    return found, notes, _programs(own), propensity, rows
+    open_findings, _ = sharing.findings_of(alone, level, columns)
+    return open_findings, notes, _programs(own), propensity, rows
 
 
 def _written(
@@ -348,9 +350,9 @@ def _withheld(keys: Keys) -> str:
 
 
 def _without(member: NDArray[Any], rows: IntArray) -> NDArray[np.int8]:
-    kept = member.astype(np.int8)
-    kept[rows] = SEALED
-    return kept
+    labels = member.astype(np.int8)
+    labels[rows] = SEALED
+    return labels
 
 
 def _unshuffled(examined: Examined, order: IntArray | None) -> Examined:
@@ -436,9 +438,9 @@ def _programs(nuisance: Nuisance | None) -> str:
     if nuisance is None:
         return ""
     used = [name for name in ("encoding", "classifier", "outcome") if getattr(nuisance, name) is not None]
-    given = nuisance.propensity
-    if given is not None:  # of a learned one its values alone are kept, not what it was learned from
-        used.append(GIVEN if given.rows_per_covariate is None else "propensity, learned elsewhere")
+    propensity = nuisance.propensity
+    if propensity is not None:  # of a learned one its values alone are kept, not what it was learned from
+        used.append(GIVEN if propensity.rows_per_covariate is None else "propensity, learned elsewhere")
     return ", ".join(used)
 
 

@@ -62,13 +62,13 @@ def parse(content: bytes, name: str, *, values: int = _VALUES) -> dict[str, Any]
 
 def check(content: bytes, name: str, *, values: int = _VALUES, largest: int | None = None) -> None:
     """Refuse JSON that would take too much memory to read."""
-    for what, most, found in (
+    for what, most, size in (
         ("bytes", largest, len(content)),
         ("lists and objects", _CONTAINERS, content.count(b"[") + content.count(b"{")),
         ("values", values, content.count(b",")),
     ):
-        if most is not None and found > most:
-            raise InputError(name, f"at most {most:,} {what}", f"{found:,}", "ask for a smaller bundle")
+        if most is not None and size > most:
+            raise InputError(name, f"at most {most:,} {what}", f"{size:,}", "ask for a smaller bundle")
 
 
 def dump(value: Any) -> bytes:

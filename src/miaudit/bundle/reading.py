@@ -106,8 +106,8 @@ def _manifest(path: Path) -> dict[str, Any]:
     manifest = plain_json.read(path, MANIFEST, largest=_LARGEST_MANIFEST)
     if manifest.get("format") != FORMAT:
         by = one_line(str(manifest.get("made_by", "nobody says")))[:40]
-        found = f"{manifest.get('format')!r}"[:20]
-        raise InputError("bundle", f"format {FORMAT}", found, f"use the version that wrote it ({by})")
+        version = f"{manifest.get('format')!r}"[:20]
+        raise InputError("bundle", f"format {FORMAT}", version, f"use the version that wrote it ({by})")
     return manifest
 
 
@@ -150,10 +150,10 @@ def _row_changes(path: Path | None, columns: Columns) -> list[str]:
     if path is None:
         return ["rows.npy is missing, so a changed record cannot be named."]
     stated = arrays.one(path, ROWS, "u1", 2)
-    found = sharing.row_digests(columns)
-    if stated.shape != found.shape:
-        return [f"rows.npy holds digests of {len(stated):,} records, not of the {len(found):,} that are there."]
-    changed = np.flatnonzero((stated != found).any(axis=1))
+    digests = sharing.row_digests(columns)
+    if stated.shape != digests.shape:
+        return [f"rows.npy holds digests of {len(stated):,} records, not of the {len(digests):,} that are there."]
+    changed = np.flatnonzero((stated != digests).any(axis=1))
     if not len(changed):
         return []
     named = ", ".join(map(str, changed[:10])) + (", ..." if len(changed) > 10 else "")
@@ -224,8 +224,12 @@ def _forged(coins: Coins, columns: Columns, sealed: Sealed | None) -> list[str]:
 
 def _of_another_plan(coins: Coins, plan: Plan) -> list[str]:
     """Say where the plan is not the one that the answer to the coins fixed."""
-    found = departure(None if coins.answer is None else coins.answer.plan, plan.policy, plan.confidence)
-    return [] if found is None else [f"The answer to the coins fixed the {found[0]} {found[1]}, not {found[2]}."]
+    difference = departure(None if coins.answer is None else coins.answer.plan, plan.policy, plan.confidence)
+    return (
+        []
+        if difference is None
+        else [f"The answer to the coins fixed the {difference[0]} {difference[1]}, not {difference[2]}."]
+    )
 
 
 def _propensity(path: Path | None, about: Mapping[str, Any], n: int) -> tuple[Propensity | None, IntArray | None]:

@@ -175,10 +175,10 @@ class Keys(Opening):
         OutputError
             If it cannot be recorded.
         """
-        found = tuple(sorted(set(_checked_digests(submissions))))
-        self.use.record({"bundle": mark.hex(), "submissions": list(found)})
-        signed = signature.sign(self.signing, _message(mark, found))
-        return Opening(self.rows, self.labels, self.salts, self.audit, self.audit_salt, found, signed)
+        digests = tuple(sorted(set(_checked_digests(submissions))))
+        self.use.record({"bundle": mark.hex(), "submissions": list(digests)})
+        signed = signature.sign(self.signing, _message(mark, digests))
+        return Opening(self.rows, self.labels, self.salts, self.audit, self.audit_salt, digests, signed)
 
     def write(self, path: Path) -> None:
         """Write the key file as :meth:`Opening.write` writes an opening, readable by its owner only."""
@@ -190,10 +190,10 @@ class Keys(Opening):
     @classmethod
     def read(cls, path: str | Path) -> Keys:
         """Read a key file, as :func:`read`; an opening is refused too."""
-        found = read(path)
-        if not isinstance(found, Keys):
+        opening = read(path)
+        if not isinstance(opening, Keys):
             raise InputError("key", "the owner's key file", "an opening, which signs nothing", "ask its owner")
-        return found
+        return opening
 
 
 def read(path: str | Path) -> Opening:
@@ -276,8 +276,8 @@ def generator() -> np.random.Generator:
 
 def judge(opening: Opening, submission: str) -> np.random.Generator:
     """Return the generator of a sealed contest, fixed by the commitments of both sides."""
-    drawn = hashlib.sha256(b"miaudit contest\x00" + opening.audit_salt + submission.encode()).digest()
-    return np.random.default_rng(int.from_bytes(drawn, "little"))
+    digest = hashlib.sha256(b"miaudit contest\x00" + opening.audit_salt + submission.encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest, "little"))
 
 
 def _write_new(path: Path, content: Mapping[str, Any], mode: int) -> None:
@@ -291,14 +291,14 @@ def _write_new(path: Path, content: Mapping[str, Any], mode: int) -> None:
 
 
 def _checked_digests(submissions: Iterable[str]) -> list[str]:
-    found = list(submissions)
-    if len(found) > _MOST_SUBMISSIONS:
-        raise InputError("submission", f"at most {_MOST_SUBMISSIONS:,}", f"{len(found):,}", "open for fewer")
-    for text in found:
+    digests = list(submissions)
+    if len(digests) > _MOST_SUBMISSIONS:
+        raise InputError("submission", f"at most {_MOST_SUBMISSIONS:,}", f"{len(digests):,}", "open for fewer")
+    for text in digests:
         if not isinstance(text, str) or not _DIGEST.fullmatch(text):
             allowed = "the SHA-256 that miaudit challenge printed (64 digits from 0 to f)"
             raise InputError("submission", allowed, repr(text)[:80], "ask the challenger for it")
-    return found
+    return digests
 
 
 def _truth(value: Any) -> bool:
@@ -312,13 +312,13 @@ def _message(mark: bytes, submissions: tuple[str, ...]) -> bytes:
 
 
 def _commitment(text: str, salt: bytes) -> Bytes:
-    found = hmac.digest(salt, b"miaudit audit\x00" + text.encode(errors="surrogatepass"), "sha256")
-    return np.frombuffer(found, dtype=np.uint8)
+    commitment = hmac.digest(salt, b"miaudit audit\x00" + text.encode(errors="surrogatepass"), "sha256")
+    return np.frombuffer(commitment, dtype=np.uint8)
 
 
 def _commitments(rows: NDArray[Any], labels: NDArray[Any], salts: NDArray[Any]) -> Bytes:
-    found = [
+    commitments = [
         hashlib.sha256(b"miaudit label\x00" + int(row).to_bytes(8, "little") + bytes([bool(label)]) + salt.tobytes())
         for row, label, salt in zip(rows, labels, salts, strict=True)
     ]
-    return np.frombuffer(b"".join(h.digest() for h in found), dtype=np.uint8).reshape(-1, COMMITMENT_BYTES)
+    return np.frombuffer(b"".join(h.digest() for h in commitments), dtype=np.uint8).reshape(-1, COMMITMENT_BYTES)

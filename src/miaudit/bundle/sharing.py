@@ -89,14 +89,14 @@ def columns_of(evidence: Evidence, share: Share, key: bytes | None) -> tuple[Col
         return columns, ()
     if share == "scores":
         withheld = {name for name in columns if name == "text" or name.startswith("covariate")}
-        kept = {name: values for name, values in columns.items() if name not in withheld}
+        shared = {name: values for name, values in columns.items() if name not in withheld}
         units = ("names of units (pseudonyms under a key instead)",) if evidence.unit is not None else ()
         parts = {"text": "texts"}
-        return kept, (*sorted({parts.get(name, "covariates") for name in withheld}), *units)
+        return shared, (*sorted({parts.get(name, "covariates") for name in withheld}), *units)
     secret = check_key(key)
     hashes = [_keyed(secret, b"record", content) for content in _rows(columns)]
-    found = np.frombuffer(b"".join(hashes), dtype=np.uint8).reshape(-1, KEY_BYTES)
-    return {"hash": found}, ("scores", "membership", *sorted(set(columns) - {"member", "score", "source", "design"}))
+    digests = np.frombuffer(b"".join(hashes), dtype=np.uint8).reshape(-1, KEY_BYTES)
+    return {"hash": digests}, ("scores", "membership", *sorted(set(columns) - {"member", "score", "source", "design"}))
 
 
 def evidence_of(columns: Mapping[str, NDArray[Any]]) -> Evidence:
@@ -155,7 +155,7 @@ def findings_of(found: Findings, share: Share, columns: Mapping[str, NDArray[Any
         gone.append("names of the most vulnerable records")
     if share == "hashes":
         found = _of_counts(found)
-    kept = replace(
+    shared = replace(
         found,
         evidence={**found.evidence, "digest": digest_of(columns)},
         covariates_alone=None,
@@ -163,7 +163,7 @@ def findings_of(found: Findings, share: Share, columns: Mapping[str, NDArray[Any
         groups=() if share == "hashes" else found.groups,
         vulnerability=vulnerability,
     )
-    return kept, tuple(gone)
+    return shared, tuple(gone)
 
 
 def _of_counts(found: Findings) -> Findings:
@@ -195,10 +195,10 @@ def row_digests(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
 
     A row of sealed membership (-1) is covered like any other: its commitment, not its label, is what is shared.
     """
-    found = np.empty((len(next(iter(columns.values()))), 16), dtype=np.uint8)
+    digests = np.empty((len(next(iter(columns.values()))), 16), dtype=np.uint8)
     for i, content in enumerate(_rows(columns)):
-        found[i] = np.frombuffer(hashlib.blake2b(content, digest_size=16).digest(), dtype=np.uint8)
-    return found
+        digests[i] = np.frombuffer(hashlib.blake2b(content, digest_size=16).digest(), dtype=np.uint8)
+    return digests
 
 
 def _rows(columns: Mapping[str, NDArray[Any]]) -> Iterator[bytes]:

@@ -91,9 +91,11 @@ def _checked(
     audits = [sealed_audits.open_part(bundle)]
     if keys is not None and bundle.sealed is not None:
         audits.append(sealed_audits.opened(bundle, keys))
-    found = [_audit_repeated(audit, progress) for audit in audits]
-    pairs = [(which, *pair) for which, part in zip(("", "all records: "), found, strict=False) for pair in part.pairs]
-    left = list(dict.fromkeys(text for part in found for text in part.left))
+    repeated = [_audit_repeated(audit, progress) for audit in audits]
+    pairs = [
+        (which, *pair) for which, part in zip(("", "all records: "), repeated, strict=False) for pair in part.pairs
+    ]
+    left = list(dict.fromkeys(text for part in repeated for text in part.left))
     if bundle.sealed is not None and keys is None:
         left.insert(0, _SEALED.format(len(bundle.sealed.rows)))
     differing = [
@@ -102,7 +104,7 @@ def _checked(
         if not _same(place, a, b)
     ]
     sealed, recomputed = bundle.sealed is not None and keys is None, len(pairs) - len(differing)
-    complete = all(part.complete for part in found) and not sealed
+    complete = all(part.complete for part in repeated) and not sealed
     checked = VerificationFindings(
         status="failed"
         if bundle.tampered or differing
@@ -172,14 +174,14 @@ def _audit_repeated(bundle: Bundle, progress: Callable[[int, int], None] | None)
     if complete:
         again, _, _ = repeated(bundle, evidence, progress)
         came, _ = sharing.findings_of(again, bundle.share, bundle.columns)
-        found = list(_paired("findings", bundle.findings.to_dict(), came.to_dict(), _SKIPPED))
+        differences = list(_paired("findings", bundle.findings.to_dict(), came.to_dict(), _SKIPPED))
     else:
         left = _why_in_part(bundle)
         with refusing():
-            found = list(_in_part(bundle, evidence))
+            differences = list(_in_part(bundle, evidence))
     if bundle.findings.vulnerability:
         left = (*left, "Per-record vulnerability: it rests on shadow models, which the bundle does not hold.")
-    return _Repeated(found, left, complete)
+    return _Repeated(differences, left, complete)
 
 
 def repeated(
@@ -215,16 +217,16 @@ def _with_digest(bundle: Bundle, digest: str | None) -> tuple[Bundle, Literal["c
         return bundle, None
     digest = sealed_coins.checked_digest(digest, "commitment")
     if bundle.coins is None:
-        said = "The bundle has no sealed coins, and a commitment to some was given."
-        return replace(bundle, tampered=(*bundle.tampered, said)), None
+        sentence = "The bundle has no sealed coins, and a commitment to some was given."
+        return replace(bundle, tampered=(*bundle.tampered, sentence)), None
     committed, answer = bundle.coins.commitment.digest, bundle.coins.answer
     if digest == committed:
         return bundle, "commitment"
     if answer is not None and digest == answer.digest:
         return bundle, "answer"
     answered = "no answer" if answer is None else f"answer {answer.digest[:12]}..."
-    said = f"The coins follow from commitment {committed[:12]}... and {answered}; published was {digest[:12]}..."
-    return replace(bundle, tampered=(*bundle.tampered, said)), None
+    sentence = f"The coins follow from commitment {committed[:12]}... and {answered}; published was {digest[:12]}..."
+    return replace(bundle, tampered=(*bundle.tampered, sentence)), None
 
 
 @contextmanager

@@ -29,13 +29,13 @@ def seconds(bundle: Bundle) -> float:
     scores = sum(name == "score" or name.startswith("score.") for name in bundle.columns)
     targets = len(plan.fpr_targets)
     one = _REPLICATE + _OF_TARGET * targets + n * (_OF_RECORD + _OF_BOTH * targets)
-    found = 1.0 + scores * (plan.n_bootstrap + 10) * one
+    total = 1.0 + scores * (plan.n_bootstrap + 10) * one
     covariates = sum(
         values.shape[1] if values.ndim == 2 else 1
         for name, values in bundle.columns.items()
         if name.startswith("covariate")
     )
-    return float(found + covariates * n * _COVARIATE + (n * _ZERO_RUN_RECORD if covariates else 0.0))
+    return float(total + covariates * n * _COVARIATE + (n * _ZERO_RUN_RECORD if covariates else 0.0))
 
 
 def require_short(bundle: Bundle, longest: float) -> None:

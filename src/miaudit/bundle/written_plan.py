@@ -132,11 +132,11 @@ def plan_of(value: Any) -> Plan:
     plan = decode(value)
     if not isinstance(plan, Plan):
         raise InputError("plan", "a plan", type(plan).__name__, "write the bundle again")
-    asked = (
+    fields = (
         ("bootstrap replicates", plan.n_bootstrap, _MOST_REPLICATES),
         ("FPR targets", len(plan.fpr_targets), _MOST_TARGETS),
     )
-    for what, count, most in asked:
+    for what, count, most in fields:
         if count > most:
             raise InputError("plan", f"at most {most:,} {what}", f"{count:,}", "ask for a bundle of a smaller plan")
     return plan

@@ -60,8 +60,8 @@ def sparse_levels(evidence: Evidence, declared: Sequence[int]) -> str:
         return ""
     return (
         f"{share:.1%} of members are in levels with fewer than {_FEWEST_IN_LEVEL} non-members "
-        f"({'; '.join(sentences)}): nothing tells what their scores would have been. Next: add non-members of these levels, or leave out their "
-        f"members, which answers for the others only."
+        f"({'; '.join(sentences)}): nothing tells what their scores would have been. Next: add non-members of these "
+        f"levels, or leave out their members, which answers for the others only."
     )
 
 

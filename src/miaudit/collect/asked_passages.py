@@ -122,8 +122,8 @@ def ask_passages(
         limit = "" if model.longest is None else f" within the {model.longest:,} that the model reads"
         none = f"Nothing was asked: no text has a passage of {suffix} tokens after {prefix}{limit}."
         return PassageAnswers(cut.record, empty[:, 0], empty[:, 1:], model.name, asking, (*cut.notes, none))
-    found = _asked(model, cut, suffix, asking, _decides(folder, base, cut, asking), store, progress)
-    return PassageAnswers(cut.record, found[:, 0], found[:, 1:], model.name, asking, cut.notes)
+    answers = _asked(model, cut, suffix, asking, _decides(folder, base, cut, asking), store, progress)
+    return PassageAnswers(cut.record, answers[:, 0], answers[:, 1:], model.name, asking, cut.notes)
 
 
 class _Cut(NamedTuple):
@@ -139,14 +139,14 @@ def _cut(model: LanguageModel, records: TokenRecords, prefix: int, suffix: int, 
     from miaudit.models.text import cut_tokens
 
     assert records.text is not None and records.tokens is not None  # noqa: S101 - as the caller saw
-    ids, kept = cut_tokens(model, records.text)
+    ids, pieces = cut_tokens(model, records.text)
     special = list(model.tokenizer.all_special_ids)
     beginnings, true, owner, broken = [], [], [], 0
-    for i, (row, scored) in enumerate(zip(ids, kept, strict=True)):
-        at, given = np.flatnonzero(scored), records.tokens[records.offsets[i] : records.offsets[i + 1]]
-        _check_tokens(row[at], given, records.ids[i])
+    for i, (row, scored) in enumerate(zip(ids, pieces, strict=True)):
+        at, tokens_of = np.flatnonzero(scored), records.tokens[records.offsets[i] : records.offsets[i + 1]]
+        _check_tokens(row[at], tokens_of, records.ids[i])
         lead = row[: np.argmin(np.isin(row, special))]  # special tokens that stand before every text
-        for start in range(prefix, min(len(given), len(at)) - suffix + 1, suffix)[:most]:
+        for start in range(prefix, min(len(tokens_of), len(at)) - suffix + 1, suffix)[:most]:
             own = at[start : start + suffix]
             if own[-1] - own[0] != suffix - 1:
                 broken += 1
@@ -176,9 +176,9 @@ def _decides(folder: str | Path, base: str | Path | None, cut: _Cut, asking: Ask
     """Digests of all that decides the answers: the model's files as they lie, the passages, how it is asked."""
     folders = [Path(one) for one in (folder, base) if one is not None]
     lying = [(file, file.stat()) for place in folders for file in sorted(place.iterdir()) if file.is_file()]
-    files = [f"{file.name} {found.st_size} {found.st_mtime_ns}" for file, found in lying]
-    said = " ".join(f"{name} {value}" for name, value in asdict(asking).items())
-    return {"model": digest(files), "passages": digest([*cut.beginnings, cut.true]), "options": said}
+    files = [f"{file.name} {items.st_size} {items.st_mtime_ns}" for file, items in lying]
+    sentence = " ".join(f"{name} {value}" for name, value in asdict(asking).items())
+    return {"model": digest(files), "passages": digest([*cut.beginnings, cut.true]), "options": sentence}
 
 
 class _Pass(NamedTuple):
@@ -217,10 +217,10 @@ def _asked(
             executor=executor.Local(each=Resources(threads=_threads())),
             progress=resumable.counted(progress),
         )
-        found = np.empty((len(order), 1 + asking.samples), dtype=np.int64)
+        filled = np.empty((len(order), 1 + asking.samples), dtype=np.int64)
         for number, one in enumerate(jobs):
-            found[one.rows] = done[number] if place is None else place.read(number)
-    return found
+            filled[one.rows] = done[number] if place is None else place.read(number)
+    return filled
 
 
 def _distances(model: LanguageModel, cut: _Cut, suffix: int, asking: Asking, one: _Pass) -> IntArray:
@@ -228,13 +228,13 @@ def _distances(model: LanguageModel, cut: _Cut, suffix: int, asking: Asking, one
 
     beginnings, true = [cut.beginnings[row] for row in one.rows], cut.true[one.rows]
     rng = np.random.default_rng(one.seed)
-    found = np.empty((len(true), 1 + asking.samples), dtype=np.int64)
-    found[:, 0] = edit_distances(continuations(model, beginnings, suffix, rng=rng), true)
+    filled = np.empty((len(true), 1 + asking.samples), dtype=np.int64)
+    filled[:, 0] = edit_distances(continuations(model, beginnings, suffix, rng=rng), true)
     if asking.samples:
         how: dict[str, Any] = {"samples": asking.samples, "temperature": asking.temperature, "top_k": asking.top_k}
-        drawn = continuations(model, beginnings, suffix, **how, rng=rng).reshape(-1, suffix)
-        found[:, 1:] = edit_distances(drawn, np.repeat(true, asking.samples, axis=0)).reshape(len(true), -1)
-    return found
+        sampled = continuations(model, beginnings, suffix, **how, rng=rng).reshape(-1, suffix)
+        filled[:, 1:] = edit_distances(sampled, np.repeat(true, asking.samples, axis=0)).reshape(len(true), -1)
+    return filled
 
 
 def _threads() -> int:

@@ -73,14 +73,16 @@ def collect_tokens(
         left = sorted((row for row in range(len(texts)) if row not in done), key=lambda row: -len(texts[row]))
         for start in range(0, len(left), _AT_ONCE):
             rows = left[start : start + _AT_ONCE]
-            found, reference = target.tokens([texts[row] for row in rows])
+            log_probabilities, reference = target.tokens([texts[row] for row in rows])
             for i, row in enumerate(rows):
                 head = {"id": str(ids[row]), "member": bool(records.member[row])}
                 own: dict[str, Any] = {name: str(values[row]) for name, values in labels.items()}
                 if records.times is not None:
                     own["times"] = int(records.times[row]) * bool(records.member[row])
-                line = json.dumps({**head, **_numbers(found, reference, i), "text": texts[row], **own}, allow_nan=False)
-                add(row, _Answer(bool(found.truncated[i]), line))
+                line = json.dumps(
+                    {**head, **_numbers(log_probabilities, reference, i), "text": texts[row], **own}, allow_nan=False
+                )
+                add(row, _Answer(bool(log_probabilities.truncated[i]), line))
             if progress is not None:
                 progress(len(done), len(texts))
 
@@ -88,7 +90,11 @@ def collect_tokens(
     part.unlink()
     cut = sum(answer.cut for answer in done.values())
     longer = f"{cut:,} of {len(texts):,} texts are longer than the model reads: only their beginning was asked."
-    return tuple(said for said in (longer if cut else "", in_both(texts, np.asarray(records.member, np.bool_))) if said)
+    return tuple(
+        sentence
+        for sentence in (longer if cut else "", in_both(texts, np.asarray(records.member, np.bool_)))
+        if sentence
+    )
 
 
 def _of_canaries(campaign: Campaign) -> Campaign:
@@ -149,8 +155,8 @@ def _numbers(found: TokenOutputs, reference: TokenOutputs | None, i: int) -> dic
 
 
 def _rounded(values: Any) -> list[float]:
-    found: list[float] = (np.round(values, 5) + 0.0).tolist()
-    return found
+    rounded: list[float] = (np.round(values, 5) + 0.0).tolist()
+    return rounded
 
 
 def _what(target: SavedLanguage, campaign: Campaign) -> str:

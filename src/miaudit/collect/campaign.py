@@ -179,8 +179,8 @@ class Campaign:
         """The attacks, or the default ones; none for all columns of a target whose outputs are scores."""
         if self.attacks:
             return tuple(dict.fromkeys(_TOKEN_NAMES.get(name, name) for name in self.attacks))
-        given = self.shadows.given
-        if given is not None and not given.per_record(self.records.n, self.records.y):
+        shadows = self.shadows.given
+        if shadows is not None and not shadows.per_record(self.records.n, self.records.y):
             return ("shadow_classifier",)
         if self.shadows.count and self.design != "multi-run":
             return ("lira_online",)
@@ -470,21 +470,21 @@ class Campaign:
             raise InputError("target.outputs_path", allowed, received, hint)
 
     def _check_shadows(self, name: str, needs: set[str], least: int) -> None:
-        given = self.shadows.given
+        shadows = self.shadows.given
         if not self.shadows.count:
             raise InputError("shadow.models", f"shadow models, for {name}", "none", "add shadow: {models: 16}")
-        if given is not None and needs & _POOLED:
-            given.require_labels(self.records.n, self.records.y, name)
-        if given is not None and needs & _PER_RECORD:
-            given.require_same_records(self.records.n, self.records.y, name)
+        if shadows is not None and needs & _POOLED:
+            shadows.require_labels(self.records.n, self.records.y, name)
+        if shadows is not None and needs & _PER_RECORD:
+            shadows.require_same_records(self.records.n, self.records.y, name)
         if self.shadows.count < least:
             allowed, hint = f"{least} or more, for {name}", "16 and more are better"
             raise InputError("shadow.models", allowed, str(self.shadows.count), hint)
-        if given is not None and given.signal and needs & _SHADOW_OUTPUTS:
-            received = f"signals in {given.source}, for {name}"
+        if shadows is not None and shadows.signal and needs & _SHADOW_OUTPUTS:
+            received = f"signals in {shadows.source}, for {name}"
             raise InputError("shadow.outputs_path", "outputs (M, n, C)", received, "save outputs, or use LiRA")
-        if given is not None and self.copies is not None and needs & _ON_COPIES - {"correct"}:
-            received = f"{given.source}, which has none, for {name}"
+        if shadows is not None and self.copies is not None and needs & _ON_COPIES - {"correct"}:
+            received = f"{shadows.source}, which has none, for {name}"
             hint = "leave data.copies out, or use label_only, which needs no shadow models"
             raise InputError("shadow.outputs_path", "the shadow models' labels of data.copies", received, hint)
 

@@ -268,12 +268,12 @@ def added(
     if isinstance(kind, HeldOut) and insertion.per_unit is not None:
         hint = "leave it out: units of the data are drawn with all of their documents"
         raise InputError("canaries.per_unit", "none for kind held-out", str(insertion.per_unit), hint)
-    made, left = _made(records, replace(kind, count=kind.count * (insertion.per_unit or 1)), rng, reference, seed)
+    canaries, left = _made(records, replace(kind, count=kind.count * (insertion.per_unit or 1)), rng, reference, seed)
     if len(left):
         records = canary_texts.taken_from(records, np.setdiff1d(np.arange(records.n), left))
-    made = _inserted(made, records, insertion, rng.spawn(1)[0])
+    canaries = _inserted(canaries, records, insertion, rng.spawn(1)[0])
     repeated = f", each {insertion.words} in a training" if insertion.words else ""
-    return behind(records, made, _WORDS[type(kind)] + repeated)
+    return behind(records, canaries, _WORDS[type(kind)] + repeated)
 
 
 def _made(
@@ -318,10 +318,10 @@ def _inserted(made: Records, records: Records, insertion: Insertion, rng: np.ran
 
 def _names(code: IntArray, there: Any) -> NDArray[Any]:
     """Names of canary units (n,) that no unit of the records has: numbers beside numbers, else texts."""
-    given = np.empty(0, dtype=np.str_) if there is None else np.asarray(there)
-    if given.dtype.kind in "iu":
-        return code + int(given.max()) + 1
-    begin, taken = "canary-", set(given.astype(np.str_).tolist())
+    names = np.empty(0, dtype=np.str_) if there is None else np.asarray(there)
+    if names.dtype.kind in "iu":
+        return code + int(names.max()) + 1
+    begin, taken = "canary-", set(names.astype(np.str_).tolist())
     while any(name.startswith(begin) for name in taken):
         begin = f"{begin}0-"
     width = len(str(code.max()))
@@ -339,11 +339,11 @@ def fitting(records: Records, *, shape: tuple[int, ...] = ()) -> list[str]:
     ['random-tokens', 'rare-tokens', 'changed-fact', 'held-out']
     """
     x, labelled = records.x, records.y is not None
-    found = ["mislabelled", "hard"] if labelled else []
+    items = ["mislabelled", "hard"] if labelled else []
     if isinstance(x, list):
-        return [*(found[:1]), "random-tokens", "rare-tokens", "changed-fact", "held-out"]
+        return [*(items[:1]), "random-tokens", "rare-tokens", "changed-fact", "held-out"]
     if frames.is_frame(x):
-        return [*found, "out-of-distribution"]
+        return [*items, "out-of-distribution"]
     values = np.asarray(x)
     if values.ndim > 2 or shape:
         if shape and (values.ndim != 2 or int(np.prod(shape)) != values.shape[1]):
@@ -351,9 +351,9 @@ def fitting(records: Records, *, shape: tuple[int, ...] = ()) -> list[str]:
             if values.ndim == 2:
                 allowed = f"a shape of {values.shape[1]} pixels"
             raise InputError("canaries.shape", allowed, str(list(shape)), "height, width, and channels if any")
-        return [*found, "blank", "noise"]
+        return [*items, "blank", "noise"]
     tokens = ["random-tokens"] if values.dtype.kind in "iu" else []
-    return [*found, "out-of-distribution", *tokens]
+    return [*items, "out-of-distribution", *tokens]
 
 
 # -- what can be made of which records ---------------------------------------------------------------------------------

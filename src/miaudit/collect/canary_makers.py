@@ -53,8 +53,8 @@ def mislabelled(records: Records, count: int, rng: np.random.Generator) -> Recor
         most = min(len(rows), records.n - 1)
         allowed = f"at most {most:,}, of {records.n:,} records"
         raise InputError("canaries.count", allowed, f"{count:,}", "each takes the place of a record: set fewer")
-    found = np.array(rows)
-    return _of(records, frames.taken(records.x, found), values[labels], _fields(records, found))
+    positions = np.array(rows)
+    return _of(records, frames.taken(records.x, positions), values[labels], _fields(records, positions))
 
 
 def hardest(
@@ -77,9 +77,12 @@ def hardest(
     asked = np.flatnonzero(canary)
     outputs = np.asarray(target.outputs(fitted, frames.taken(x, asked)))
     loss = -output_kinds.member_scores(target.kind, outputs, y[asked], ["loss"])["loss"]
-    found = np.sort(np.argsort(-loss, kind="stable")[:count])
+    hardest_rows = np.sort(np.argsort(-loss, kind="stable")[:count])
     return _of(
-        candidates, frames.taken(candidates.x, found), np.asarray(candidates.y)[found], _fields(candidates, found)
+        candidates,
+        frames.taken(candidates.x, hardest_rows),
+        np.asarray(candidates.y)[hardest_rows],
+        _fields(candidates, hardest_rows),
     )
 
 
@@ -110,27 +113,27 @@ def invented(records: Records, count: int, make: Maker, rng: np.random.Generator
     A text is there if it nearly stands in one.
     """
     there = set(keys_of(records.x))
-    found: Any = None
+    columns: Any = None
     for _ in range(_ROUNDS):
-        drawn = make(records.x, count, rng)
+        sampled = make(records.x, count, rng)
         fresh = list[int]()
-        within = near(drawn, records.x) if isinstance(drawn, list) else np.full(len(drawn), -1)
-        for row, key in enumerate(keys_of(drawn)):
+        within = near(sampled, records.x) if isinstance(sampled, list) else np.full(len(sampled), -1)
+        for row, key in enumerate(keys_of(sampled)):
             if key not in there and within[row] < 0:
                 there.add(key)
                 fresh.append(row)
-        more = frames.taken(drawn, np.array(fresh, dtype=np.intp))
-        found = more if found is None else joined(found, more)
-        if len(found) >= count:
+        more = frames.taken(sampled, np.array(fresh, dtype=np.intp))
+        columns = more if columns is None else joined(columns, more)
+        if len(columns) >= count:
             break
-    if len(found) < count:
-        allowed = f"at most {len(found):,}, which is how many different ones were found"
+    if len(columns) < count:
+        allowed = f"at most {len(columns):,}, which is how many different ones were found"
         raise InputError("canaries.count", allowed, f"{count:,}", "set fewer, or choose another kind")
     labels = None
     if records.y is not None:
         values = np.unique(records.y, axis=0)
         labels = values[rng.integers(0, len(values), count)]
-    return _of(records, frames.taken(found, np.arange(count)), labels, {})
+    return _of(records, frames.taken(columns, np.arange(count)), labels, {})
 
 
 def _fields(records: Records, rows: IntArray) -> dict[str, Any]:
@@ -177,8 +180,8 @@ def noise(x: NDArray[Any], count: int, rng: np.random.Generator, *, law: str = "
         return _uniform(x, shape, rng)
     low, high = _range(x)
     values = x[np.isfinite(x)] if x.dtype.kind == "f" else x
-    drawn = np.clip(rng.normal(values.mean(), values.std(), shape), low, high)
-    return (np.round(drawn) if x.dtype.kind in "biu" else drawn).astype(x.dtype)
+    sampled = np.clip(rng.normal(values.mean(), values.std(), shape), low, high)
+    return (np.round(sampled) if x.dtype.kind in "biu" else sampled).astype(x.dtype)
 
 
 def tails(x: Any, count: int, rng: np.random.Generator) -> Any:
@@ -207,13 +210,13 @@ def _tail(values: NDArray[Any], count: int, rng: np.random.Generator) -> NDArray
     low, high = np.quantile(finite, [0.05, 0.95])
     least, most = float(distinct[0]), float(distinct[-1])
     bottom = max(0.0, 2 * least - low) if least >= 0 else 2 * least - low  # no sign that the column never has
-    drawn = np.where(
+    sampled = np.where(
         rng.random(count) < 0.5, rng.uniform(bottom, low, count), rng.uniform(high, 2 * most - high, count)
     )
     if values.dtype.kind in "iu":
         limits = np.iinfo(values.dtype)
-        drawn = np.clip(np.round(drawn), limits.min, limits.max)
-    return drawn.astype(values.dtype)
+        sampled = np.clip(np.round(sampled), limits.min, limits.max)
+    return sampled.astype(values.dtype)
 
 
 def tokens(x: Any, count: int, rng: np.random.Generator) -> Any:

@@ -32,18 +32,18 @@ def beside(records: Records, canaries: Records, made: str = "") -> Records:
         For canaries with other columns or labels, one that is there twice, and one that is a record already; of texts
         also one that nearly stands in a record.
     """
-    found = behind(records, canaries, made)
-    if isinstance(found.x, list):
-        stay = found.n - canaries.n
-        within = near(canaries.x, found.x[:stay])
+    joined = behind(records, canaries, made)
+    if isinstance(joined.x, list):
+        stay = joined.n - canaries.n
+        within = near(canaries.x, joined.x[:stay])
         if (within >= 0).any():
             row = int(np.argmax(within >= 0))
-            received = f"canary {row}, which nearly stands in a record ({_begin(found.x[within[row]])})"
+            received = f"canary {row}, which nearly stands in a record ({_begin(joined.x[within[row]])})"
             hint = "leave it out: a model learns it there"
             raise InputError(
                 "canaries", f"canaries with fewer than {SHARE:.0%} of their words in a record", received, hint
             )
-    return found
+    return joined
 
 
 def _begin(text: str) -> str:
@@ -58,31 +58,31 @@ def behind(records: Records, canaries: Records, made: str = "") -> Records:
         raise InputError("canaries", "two canaries or more", str(canaries.n), "miaudit canaries makes some")
     inputs, mine, other = _alike(records, canaries), records.written_labels, canaries.written_labels
     _require_labels(mine, other)
-    kept = np.flatnonzero(_staying(records, inputs, mine, other))
-    if not len(kept):
+    staying = np.flatnonzero(_staying(records, inputs, mine, other))
+    if not len(staying):
         raise InputError("canaries", "records beside them that are always learned", "none that stay", "make fewer")
     fields = {
         name: (
             values
             if name == "covariate_names"
-            else np.concatenate([np.asarray(records.fields[name])[kept], np.asarray(canaries.fields[name])])
+            else np.concatenate([np.asarray(records.fields[name])[staying], np.asarray(canaries.fields[name])])
         )
         for name, values in records.fields.items()
         if name in canaries.fields
     }
     if "unit" in canaries.fields:
-        fields["unit"] = _units(records, canaries, kept)
-    total = len(kept) + canaries.n
+        fields["unit"] = _units(records, canaries, staying)
+    total = len(staying) + canaries.n
     return Records(
-        x=joined(frames.taken(records.x, kept), inputs),
-        y=None if mine is None or other is None else np.concatenate([mine[kept], other]),
+        x=joined(frames.taken(records.x, staying), inputs),
+        y=None if mine is None or other is None else np.concatenate([mine[staying], other]),
         member=None,
         fields=fields,
         source=f"{records.source} with {canaries.n:,} canaries",
-        ids=_ids(records, canaries, kept),
-        canary=np.arange(total) >= len(kept),
+        ids=_ids(records, canaries, staying),
+        canary=np.arange(total) >= len(staying),
         made=made or canaries.made,
-        times=_times(records, canaries, kept),
+        times=_times(records, canaries, staying),
         natural=canaries.natural,
     )
 
@@ -164,24 +164,24 @@ def _require_labels(mine: NDArray[Any] | None, other: NDArray[Any] | None) -> No
 def _ids(records: Records, canaries: Records, kept: IntArray) -> NDArray[Any] | None:
     if records.ids is None:
         return None
-    given = canaries.ids
-    if given is None:
+    own_ids = canaries.ids
+    if own_ids is None:
         numbers = np.arange(canaries.n)
-        given = np.array([f"canary-{i}" for i in numbers])
+        own_ids = np.array([f"canary-{i}" for i in numbers])
         if records.ids.dtype.kind in "iu":
-            given = numbers + records.ids.max() + 1
-    found = np.concatenate([records.ids[kept], given])
-    if len(np.unique(found)) != len(found):
+            own_ids = numbers + records.ids.max() + 1
+    ids = np.concatenate([records.ids[kept], own_ids])
+    if len(np.unique(ids)) != len(ids):
         raise InputError("data.ids", "other ids for canaries than for records", "one that both have", "rename it")
-    return found
+    return ids
 
 
 def _units(records: Records, canaries: Records, kept: IntArray) -> NDArray[Any]:
     """Whose the records that stay and the canaries are: nobody's are units of their own."""
-    given, theirs = records.fields.get("unit"), np.asarray(canaries.fields["unit"])
-    if given is None:
+    record_units, theirs = records.fields.get("unit"), np.asarray(canaries.fields["unit"])
+    if record_units is None:
         return np.concatenate([[f"record-{row}" for row in kept.tolist()], theirs.astype(np.str_)])
-    own = np.asarray(given)[kept]
+    own = np.asarray(record_units)[kept]
     both = np.intersect1d(own.astype(np.str_), theirs.astype(np.str_))
     if len(both):
         received = f"{both[0]!s}, which has records and canaries"

@@ -97,8 +97,8 @@ class Draws:
         if further:
             included = np.concatenate([included, np.repeat(included[:1], len(further), axis=0)])
             included[-len(further) :, rows] = further
-        drawn = cls(base, rows, population, included, y, seed, attacks, replaced, np.array(further, dtype=np.bool_))
-        return drawn._beside_held_out(campaign, seeds) if campaign.held_out else drawn
+        sampled = cls(base, rows, population, included, y, seed, attacks, replaced, np.array(further, dtype=np.bool_))
+        return sampled._beside_held_out(campaign, seeds) if campaign.held_out else sampled
 
     def _beside_held_out(self, campaign: Campaign, rng: np.random.Generator) -> Draws:
         """Set records aside that are no canaries, and draw what models learn that tell what canaries cost."""
@@ -135,8 +135,8 @@ def _given_member(records: Records, n: int) -> NDArray[Any]:
 
 def _fields(records: Records, design: str | None) -> dict[str, Any]:
     """Fields of evidence; texts are covariates, so they belong to memberships that were not drawn here."""
-    given = records.member is not None or design in (None, "zero-run")
-    return {k: v for k, v in records.fields.items() if k != "text" or given}
+    has_member = records.member is not None or design in (None, "zero-run")
+    return {k: v for k, v in records.fields.items() if k != "text" or has_member}
 
 
 def _rows_of(whole: Evidence, rows: IndexArray) -> dict[str, Any]:
@@ -170,14 +170,14 @@ def _population(campaign: Campaign, whole: Evidence, rng: np.random.Generator) -
     """Records that no model learns, drawn at random; of known memberships only from non-members."""
     attacks = [registry.ATTACKS[name] for name in campaign.names if name in registry.ATTACKS]
     needed = any("population" in attack.needs for attack in attacks)
-    asked = campaign.shadows.population
-    if asked is None and not needed:
+    size = campaign.shadows.population
+    if size is None and not needed:
         return np.empty(0, dtype=np.intp)
     free = _free(campaign) if campaign.draws else _free(campaign) & ~whole.member
-    given = campaign.shadows.given
-    place = None if given is None else given.rows_in(whole.n, campaign.records.y)
-    if given is not None and place is not None:
-        free &= ~given.outputs.included[:, place].any(axis=0)
+    shadows = campaign.shadows.given
+    place = None if shadows is None else shadows.rows_in(whole.n, campaign.records.y)
+    if shadows is not None and place is not None:
+        free &= ~shadows.outputs.included[:, place].any(axis=0)
     codes = whole.unit_codes
     if codes is not None:  # a unit that is audited, or was learned, has no record in the population
         free &= np.bincount(codes, weights=~free)[codes] == 0
@@ -187,7 +187,7 @@ def _population(campaign: Campaign, whole: Evidence, rng: np.random.Generator) -
     left = np.count_nonzero(_free(campaign) & ~free & ~whole.member)
     most = len(possible) - (0 if place is not None and left >= 2 else 2)
     all_of_them = place is not None and any(attack.online for attack in attacks)
-    count = asked or (most if all_of_them else len(possible) // _POPULATION_SHARE)
+    count = size or (most if all_of_them else len(possible) // _POPULATION_SHARE)
     if not 0 < count <= most:
         allowed = f"1 to {most}, of records that no model learns" if most > 0 else "records that no model learns"
         hint = "set fewer aside" if place is None else "give records that no shadow model learned"

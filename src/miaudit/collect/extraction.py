@@ -123,12 +123,12 @@ def _plan(plan: ExtractionPlan) -> dict[str, float | int]:
 def _by_log_p(cut: Passages, best: FloatArray, has: BoolArray, plan: ExtractionPlan) -> list[_Came]:
     """By log-probabilities: in so many queries, and as the likeliest continuation where that is known."""
     window = f"({plan.suffix} tokens after {plan.prefix}"
-    drawn = extraction.within(best, plan.queries) >= plan.chance
-    found = [_Came("sampled", f"word for word {window}, in {plan.queries:,} queries)", drawn & has, has)]
+    likely = extraction.within(best, plan.queries) >= plan.chance
+    items = [_Came("sampled", f"word for word {window}, in {plan.queries:,} queries)", likely & has, has)]
     if cut.greedy is not None:
         greedy = np.bincount(cut.record[cut.greedy], minlength=len(best)) > 0
-        found.append(_Came("greedy", f"as the likeliest continuation {window})", greedy, has))
-    return found
+        items.append(_Came("greedy", f"as the likeliest continuation {window})", greedy, has))
+    return items
 
 
 def _by_answers(answers: PassageAnswers | None, n: int, plan: ExtractionPlan) -> list[_Came]:
@@ -140,21 +140,21 @@ def _by_answers(answers: PassageAnswers | None, n: int, plan: ExtractionPlan) ->
     has = np.bincount(answers.record, minlength=n) > 0
     edits = int(plan.near * plan.suffix + 1e-9)
     window = f"({plan.suffix} tokens after {plan.prefix} alone"
-    said: list[tuple[WayName, WayName, str, IntArray]] = [
+    sentences: list[tuple[WayName, WayName, str, IntArray]] = [
         ("asked-greedy", "asked-greedy-near", "as the likeliest answer", answers.greedy)
     ]
     if answers.drawn.shape[1]:
         samples = f"in {answers.drawn.shape[1]:,} answers"
-        said.append(("asked-drawn", "asked-drawn-near", samples, answers.drawn.min(axis=1, initial=plan.suffix)))
-    found = []
-    for exact, near, how, distance in said:
+        sentences.append(("asked-drawn", "asked-drawn-near", samples, answers.drawn.min(axis=1, initial=plan.suffix)))
+    items = []
+    for exact, near, how, distance in sentences:
         for name, most, words in (
             (exact, 0, "word for word"),
             (near, edits, f"but for {edits} edited token{'' if edits == 1 else 's'}"),
         ):
             out = np.bincount(answers.record[distance <= most], minlength=n) > 0
-            found.append(_Came(name, f"{words} {how} {window})", out, has))
-    return found
+            items.append(_Came(name, f"{words} {how} {window})", out, has))
+    return items
 
 
 def _asked(answers: PassageAnswers) -> Asked:
@@ -195,9 +195,9 @@ class _Units:
 
     def largest(self, values: Any) -> Any:
         """Return the largest value (u,) of the texts of each unit that have a passage."""
-        found = np.full(len(self.names), np.min(values, initial=0), dtype=np.asarray(values).dtype)
-        np.maximum.at(found, self.code[self.has], np.asarray(values)[self.has])
-        return found[self.counted]
+        largest = np.full(len(self.names), np.min(values, initial=0), dtype=np.asarray(values).dtype)
+        np.maximum.at(largest, self.code[self.has], np.asarray(values)[self.has])
+        return largest[self.counted]
 
     def came(self, one: _Came) -> tuple[BoolArray, BoolArray]:
         """Return which of the units that could come out did, and which of them are members."""
@@ -232,7 +232,7 @@ def _named_units(held: TokenRecords, units: _Units, came: Sequence[_Came]) -> tu
 
 
 def _counts(held: TokenRecords, has: BoolArray, cut: Passages) -> dict[str, int]:
-    found = {
+    by_name = {
         "members": int(np.count_nonzero(has & held.member)),
         "controls": int(np.count_nonzero(has & ~held.member)),
         "passages": len(cut.record),
@@ -240,23 +240,23 @@ def _counts(held: TokenRecords, has: BoolArray, cut: Passages) -> dict[str, int]
     }
     if held.unit is not None:
         unit = np.asarray(held.unit)
-        found["member_units"] = len(np.unique(unit[has & held.member]))
-        found["control_units"] = len(np.unique(unit[has & ~held.member]))
-    return found
+        by_name["member_units"] = len(np.unique(unit[has & held.member]))
+        by_name["control_units"] = len(np.unique(unit[has & ~held.member]))
+    return by_name
 
 
 def _notes(held: TokenRecords, has: BoolArray, plan: ExtractionPlan) -> list[str]:
     shared = "" if held.text is None else in_both(held.text, held.member)
-    found = [shared] if shared else []
+    items = [shared] if shared else []
     if not has.all():
         least = plan.prefix + plan.suffix
-        found.append(f"{int((~has).sum()):,} texts have fewer than {least:,} tokens and take no part.")
+        items.append(f"{int((~has).sum()):,} texts have fewer than {least:,} tokens and take no part.")
     mean = [
         float(np.diff(held.offsets)[has & rows].mean()) for rows in (held.member, ~held.member) if (has & rows).any()
     ]
     if len(mean) == 2 and max(mean) > 1.2 * min(mean):
-        found.append(
+        items.append(
             f"Members have {mean[0]:,.0f} tokens on average, controls {mean[1]:,.0f}: a longer text has more passages, "
             "one of which may come out. Compare texts of one length."
         )
-    return found
+    return items

@@ -32,7 +32,7 @@ def read(path: str | Path) -> tuple[str, ...]:
     if Path(path).suffix.lower() != ".npz":
         return ()
     with np.load(path, allow_pickle=False) as held:
-        kept = held[NAME] if NAME in held.files else np.empty(0, dtype=np.str_)
-    if kept.ndim != 1 or kept.dtype.kind != "U":
+        notes = held[NAME] if NAME in held.files else np.empty(0, dtype=np.str_)
+    if notes.ndim != 1 or notes.dtype.kind != "U":
         return ()
-    return tuple(f"Noted when it was collected: {one_line(str(note))[:_LONGEST]}" for note in kept[:_MOST])
+    return tuple(f"Noted when it was collected: {one_line(str(note))[:_LONGEST]}" for note in notes[:_MOST])

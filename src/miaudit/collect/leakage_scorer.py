@@ -60,8 +60,8 @@ class LeakageScorer:
         """
         found = self.split(x_test, y_test)
         if found.left_out:
-            said = "%d rows left out: equal ones are in the test fold and among the training rows"
-            logging.getLogger("miaudit").warning(said, found.left_out)
+            sentence = "%d rows left out: equal ones are in the test fold and among the training rows"
+            logging.getLogger("miaudit").warning(sentence, found.left_out)
         sides: dict[str, Any] = {"members": found.members, "nonmembers": found.nonmembers}
         metric = audit_model(estimator, **sides, attack=self.signal, plan=self.plan, rng=0).metric(self.metric)
         if metric.value is None:
@@ -185,14 +185,14 @@ def leakage_scorer(X: Any, y: Any, *, metric: str = "auc", signal: str = "loss")
         raise InputError("X", "a row for each label", received, "pass what cross_validate is given")
     if signal != LABEL_ONLY:
         Attack((signal,))  # refuses a name that is none
-    found = definition.of(metric)
-    if metric.startswith(_TPR) and found.fpr is None:
+    definition_of = definition.of(metric)
+    if metric.startswith(_TPR) and definition_of.fpr is None:
         raise InputError("metric", "tpr_at_fpr_ and a rate", repr(metric), "write tpr_at_fpr_0.1")
-    if found.fpr is None:
+    if definition_of.fpr is None:
         check_choice("metric", metric, (*_METRICS, "tpr_at_fpr_0.1"))
-    plan = Plan(bounds=None) if found.fpr is None else Plan(bounds=None, fpr_targets=(found.fpr,))
+    plan = Plan(bounds=None) if definition_of.fpr is None else Plan(bounds=None, fpr_targets=(definition_of.fpr,))
     records = X if frames.is_frame(X) or isinstance(X, list) else np.asarray(X)
-    return LeakageScorer(records, labels, found.name, signal, plan, found.chance or 0.0)
+    return LeakageScorer(records, labels, definition_of.name, signal, plan, definition_of.chance or 0.0)
 
 
 def _codes(full: Any, fold: Any) -> tuple[IntArray, IntArray]:

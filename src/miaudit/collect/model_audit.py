@@ -88,7 +88,7 @@ def audit_model(
     >>> findings.design, findings.metric("auc").low > 0.6
     ('one-run', True)
     """
-    drawn, recorded, said = seed.generator(rng)
+    sampled, recorded, sentence = seed.generator(rng)
     collected = evidence_of(
         model,
         members=members,
@@ -103,12 +103,12 @@ def audit_model(
         key=key,
         batch=batch,
         categories=() if plan is None else plan.categories,
-        rng=drawn,
+        rng=sampled,
     )
     if collected.headline is not None:
         plan = replace(plan or Plan(), headline=collected.headline)
-    notes = (*collected.notes, *said)
-    return audit(collected.evidence, plan=plan, nuisance=nuisance, rng=drawn, notes=notes, repeat=recorded)
+    notes = (*collected.notes, *sentence)
+    return audit(collected.evidence, plan=plan, nuisance=nuisance, rng=sampled, notes=notes, repeat=recorded)
 
 
 def evidence_of(
@@ -132,10 +132,10 @@ def evidence_of(
     refuse_pickle(model, "model")
     sides = _Sides.of(members, nonmembers)
     order = rng.spawn(1)[0].permutation(sides.n)
-    said = fitted.ask(model, sides.records(order), sides.labels[order], outputs=outputs, key=key, batch=batch)
-    said = replace(said, values=said.values[np.argsort(order)])
+    sentence = fitted.ask(model, sides.records(order), sides.labels[order], outputs=outputs, key=key, batch=batch)
+    sentence = replace(sentence, values=sentence.values[np.argsort(order)])
     if classes is not None:
-        said = replace(said, classes=fitted.labels_of(classes, "classes"))
+        sentence = replace(sentence, classes=fitted.labels_of(classes, "classes"))
     x, names = _covariates(covariates, sides, categories)
     fields = {
         "member": np.arange(sides.n) < len(sides.y[0]),
@@ -146,9 +146,9 @@ def evidence_of(
         "group": _beside(group, "group", sides),
         "source": f"{type(model).__name__}, members and non-members",
     }
-    found = _scored(said, sides.labels, attack, fields, rng)
-    how = f"The model was asked about all records, members and non-members mixed: {said.how}."
-    return replace(found, notes=(how, *found.notes))
+    scored = _scored(sentence, sides.labels, attack, fields, rng)
+    how = f"The model was asked about all records, members and non-members mixed: {sentence.how}."
+    return replace(scored, notes=(how, *scored.notes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,14 +250,14 @@ def _scored(
             raise InputError("labels", "numbers, for a regression", "texts", "give a classifier, or numbers")
         return from_outputs(losses=squared_error(said.values, y), attack=_of_losses(chosen), rng=rng, **fields)
     if y.ndim == 2:
-        given: dict[str, Any] = {"labels": y, str(said.kind): said.values}
+        options: dict[str, Any] = {"labels": y, str(said.kind): said.values}
         if chosen is not None and GAUSSIAN_LIRA not in chosen.names:
-            return Collected(Evidence(score=multi_label.member_scores(**given, names=chosen.names), **fields))
-        losses = -multi_label.member_scores(**given)["loss"]
+            return Collected(Evidence(score=multi_label.member_scores(**options, names=chosen.names), **fields))
+        losses = -multi_label.member_scores(**options)["loss"]
         return from_outputs(losses=losses, attack=_of_losses(chosen), rng=rng, **fields)
     numbers = fitted.class_numbers(y, said.classes, said.values.shape[1])
-    given = {str(said.kind): said.values, "labels": numbers}
-    return from_outputs(**given, attack=chosen, rng=rng, **fields)
+    options = {str(said.kind): said.values, "labels": numbers}
+    return from_outputs(**options, attack=chosen, rng=rng, **fields)
 
 
 def _names(attack: str | Sequence[str] | None) -> tuple[str, ...]:

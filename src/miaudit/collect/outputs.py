@@ -215,8 +215,8 @@ def from_outputs(
         base = Evidence(score=scores, member=member, **fields)
     if GAUSSIAN_LIRA not in attack.names:
         return Collected(base.replace(score={name: scores[name] for name in plain}), notes)
-    found = _with_ratio(base, scores, plain, attack.lira, rng)
-    return replace(found, notes=(*notes, *found.notes))
+    collected = _with_ratio(base, scores, plain, attack.lira, rng)
+    return replace(collected, notes=(*notes, *collected.notes))
 
 
 def _with_ratio(
@@ -229,14 +229,14 @@ def _with_ratio(
         statistic = scores["logit_confidence"]
     else:
         statistic = likelihood.logit_confidence_of(-scores["loss"])
-    kept = {name: scores[name] for name in plain}
+    selected = {name: scores[name] for name in plain}
     if lira.orders_as_statistic:
-        kept = {"loss": scores["loss"], **kept}
+        selected = {"loss": scores["loss"], **selected}
         note = (
             "With equal variances the Gaussian ratio orders records exactly as its statistic, and cross-fitting it "
             "would only add noise: the loss itself is the score (erratum C1)."
         )
-        return Collected(base.replace(score=kept), (note,))
+        return Collected(base.replace(score=selected), (note,))
     if lira.given is not None:
         ratio, stats = likelihood.log_ratio(statistic, lira.given), lira.given
     else:
@@ -244,7 +244,7 @@ def _with_ratio(
             statistic, base.member, variance=lira.variance, folds=lira.folds, unit_codes=base.unit_codes, rng=rng
         )
         stats = likelihood.GaussianStatistics.fit(statistic, base.member, lira.variance)
-    both = {GAUSSIAN_LIRA: ratio, "loss": scores["loss"], **kept}
+    both = {GAUSSIAN_LIRA: ratio, "loss": scores["loss"], **selected}
     return Collected(base.replace(score=both), _ratio_notes(statistic, lira, stats))
 
 
@@ -334,13 +334,13 @@ def from_table(
     check_signal(signal, attack)
     for known in (covariates, text):
         known_before.check(known, {"score" if signal == "score" else f"score ({signal})": score, "membership": member})
-    given = tables.read_columns(path, [propensity] if propensity else [])
+    propensities = tables.read_columns(path, [propensity] if propensity else [])
     columns: dict[str, Any] = {"covariates": covariates, "text": text, "unit": unit, "group": group}
     columns |= {"run": run, "design": design}
     columns["categories"] = categories
     if signal == "score":
         loaded = Evidence.load(path, score=score, member=member, **columns)
-        read = Collected(loaded, declared_kind.check_scores(loaded.scores)).beside(given)
+        read = Collected(loaded, declared_kind.check_scores(loaded.scores)).beside(propensities)
         return _beside(read, path, references, signal)
     if run is not None:
         raise InputError("run", f"none, for signal {signal}", repr(run), "one file for each: miaudit audit RUN1 RUN2")
@@ -361,7 +361,7 @@ def from_table(
         source=f"{Path(path).name}: {', '.join(names)}",
         **{name: getattr(rest, name) for name in _DESCRIBED},
     )
-    return _beside(read.beside(given), path, references, signal)
+    return _beside(read.beside(propensities), path, references, signal)
 
 
 def _beside(read: Collected, path: str | Path, references: Sequence[str], signal: SignalKind) -> Collected:

@@ -57,23 +57,23 @@ def read(
     units = unit or ("unit" if "unit" in known else None)
     coded = [categories] if isinstance(categories, str) else list(categories)
     try:
-        found = Evidence.load(
+        sample = Evidence.load(
             path, score=member, member=member, covariates=columns or None, text=words, unit=units, categories=coded
         )
     except InputError as error:
         raise InputError(f"{NAME}: {error.argument}", error.allowed, error.received, error.next_step) from None
-    found = _numbered_alike(found, audited)
-    (theirs, received), (ours, allowed) = map(_columns, (found, audited))
+    sample = _numbered_alike(sample, audited)
+    (theirs, received), (ours, allowed) = map(_columns, (sample, audited))
     if theirs != ours:
         step = "give it the covariates of the audited records"
-        if any(name.endswith(f" {numeric.MISSING}") for name in {*found.covariate_names} ^ {*audited.covariate_names}):
+        if any(name.endswith(f" {numeric.MISSING}") for name in {*sample.covariate_names} ^ {*audited.covariate_names}):
             step = "where a column has gaps in one of the two only, fill them there"
         raise InputError(NAME, allowed, received, step)
-    x = _filled_alike(found, audited)
+    x = _filled_alike(sample, audited)
     for name in coded:
         if table is not None and x is not None:
-            x[:, found.covariate_names.index(name.removeprefix("covariate."))] = _recoded(path, table, name)
-    return found.replace(score=np.zeros(found.n), covariates=x)
+            x[:, sample.covariate_names.index(name.removeprefix("covariate."))] = _recoded(path, table, name)
+    return sample.replace(score=np.zeros(sample.n), covariates=x)
 
 
 def _numbered_alike(found: Evidence, audited: Evidence) -> Evidence:

@@ -194,9 +194,9 @@ class Records:
             hint = "write labels as the model calls them, or their numbers"
             raise InputError("data.y", f"classes of the model ({known})", unknown[0], hint)
         y = np.array([number[name] for name in self.classes], dtype=np.int64)[self.y]
-        found = replace(self, y=y)
-        object.__setattr__(found, "classes", tuple(classes))
-        return found
+        records = replace(self, y=y)
+        object.__setattr__(records, "classes", tuple(classes))
+        return records
 
     def columns(self, x: Sequence[str], y: Sequence[str] = (), **more: str | None) -> dict[str, NDArray[Any]]:
         """Return the records as columns by name, from which :meth:`load` with these names makes them again.
@@ -213,20 +213,20 @@ class Records:
         """
         names = list(x)
         if frames.is_frame(self.x):
-            found = {name: frames.written(self.x[name]) for name in self.x.columns}
+            by_name = {name: frames.written(self.x[name]) for name in self.x.columns}
         elif isinstance(self.x, list) or (len(names) == 1 and self.x.shape[1:] != (1,)):
-            found = {names[0]: np.asarray(self.x)}
+            by_name = {names[0]: np.asarray(self.x)}
         elif self.x.ndim == 2 and self.x.shape[1] == len(names):
-            found = {name: self.x[:, i] for i, name in enumerate(names)}
+            by_name = {name: self.x[:, i] for i, name in enumerate(names)}
         else:
             received = f"{len(names)} names for {self.x.shape[1]} columns"
             raise InputError("data.x", "one array, or columns of one number each", received, "join them to one array")
         if self.y is not None:
             labels = np.asarray(self.written_labels)
-            found |= {name: labels if len(y) == 1 else labels[:, i] for i, name in enumerate(y)}
+            by_name |= {name: labels if len(y) == 1 else labels[:, i] for i, name in enumerate(y)}
         known = {name: self.fields.get(name) for name in ("unit", "group")}
         known |= {"ids": self.ids, "canary": self.canary, "times": self.times}
-        return found | {str(more[key]): one for key, one in known.items() if one is not None and more.get(key)}
+        return by_name | {str(more[key]): one for key, one in known.items() if one is not None and more.get(key)}
 
     @classmethod
     def _with_frame(cls, path: Path, x: Sequence[str], levels: Collection[str], columns: Mapping[str, Any]) -> Records:
@@ -302,9 +302,9 @@ def _are_numbers(path: Path, names: Sequence[str]) -> bool:
 
     path = tables.existing_file(path, "data", tables.FORMATS)
     if path.suffix.lower() not in (".parquet", ".csv"):
-        found = tables.read_columns(path, names, "data")
-        return all(values.dtype.kind in "biuf" for values in found.values()) or any(
-            values.ndim > 1 for values in found.values()
+        columns = tables.read_columns(path, names, "data")
+        return all(values.dtype.kind in "biuf" for values in columns.values()) or any(
+            values.ndim > 1 for values in columns.values()
         )
     frame = tables.read_frame(path, names, "data")
     return not len(frame) or all(
@@ -362,10 +362,10 @@ def _joined(found: Mapping[str, NDArray[Any]], names: Sequence[str]) -> NDArray[
 def _columns(path: Path, wanted: Sequence[str], labels: Sequence[str], gaps: Sequence[str]) -> dict[str, NDArray[Any]]:
     path = tables.existing_file(path, "data", (*tables.FORMATS, ".jsonl"))
     if path.suffix.lower() != ".jsonl":
-        found = tables.read_columns(path, wanted, "data", as_text=labels, gaps=gaps)
-        if not len(found[wanted[0]]):
+        columns = tables.read_columns(path, wanted, "data", as_text=labels, gaps=gaps)
+        if not len(columns[wanted[0]]):
             raise InputError("data", "a record or more", f"none in {path.name}", "it has a header and no rows")
-        return found
+        return columns
     values: dict[str, list[Any]] = {name: [] for name in wanted}
     try:
         with path.open("rb") as handle:

@@ -153,8 +153,8 @@ def estimate(
     train = row_indices(records, "records")
     fresh = row_indices(replacements, "replacements")
     held_out = row_indices(test, "test")
-    drawn = Replacements.draw(train, fresh, held_out, pairs=pairs, rng=rng)
-    return drawn.measured(map(fit, drawn.sets()), score)
+    sampled = Replacements.draw(train, fresh, held_out, pairs=pairs, rng=rng)
+    return sampled.measured(map(fit, sampled.sets()), score)
 
 
 def _scores(score: Callable[[Model, IndexArray], ArrayLike], model: Model, rows: IndexArray) -> FloatArray:

@@ -65,7 +65,7 @@ def audit(
     from miaudit.collect import several_runs
 
     typed = options.given(context)
-    (file, *more), given, made = _seen(files or [], typed)
+    (file, *more), given, assumed = _seen(files or [], typed)
     signal = given.get("signal", "score")
     source = _source(file, given, signal)
     keys = {_key(name) for name in typed}
@@ -88,17 +88,17 @@ def audit(
             runs = (one for one in others if not isinstance(one, TableConfig))
             collected = several_runs.joined([collected, *(one.collect(Path(), rng=rng) for one in runs)])
     _refuse(keys, source, collected)
-    if made is not None:
-        complain(made.sentence)
-        collected = replace(collected, notes=(*collected.notes, made.note))
+    if assumed is not None:
+        complain(assumed.sentence)
+        collected = replace(collected, notes=(*collected.notes, assumed.note))
     collected = settings.with_sample(collected, Path())
-    findings = computed(collected, plan, rng, seed, settings.model, bundle=wish, words=_repeated(made, file, files))
+    findings = computed(collected, plan, rng, seed, settings.model, bundle=wish, words=_repeated(assumed, file, files))
     auc = next((m for m in findings.metrics if (m.name, m.estimator) == ("auc", "raw")), None)
     note = remarks.looks_like_losses(collected.evidence, None if auc is None else auc.high)
     if note and signal == "score":
         complain(f"note: {note}")
-    asked = "" if findings.design else question(typed=True, besides=_proposed(file, given))
-    deliver(findings, lambda: f"{summary(findings)}{asked}", target, overwrite=overwrite, json=json)
+    question_text = "" if findings.design else question(typed=True, besides=_proposed(file, given))
+    deliver(findings, lambda: f"{summary(findings)}{question_text}", target, overwrite=overwrite, json=json)
 
 
 def question(*, typed: bool, besides: str = "") -> str:
@@ -108,10 +108,10 @@ def question(*, typed: bool, besides: str = "") -> str:
     """
     from miaudit.config.assumed import ANSWERS, QUESTION
 
-    said = "--design {}" if typed else "evaluation.design: {}"
+    sentence = "--design {}" if typed else "evaluation.design: {}"
     width = max(len(answer) for answer, _ in ANSWERS)
     more = {"zero-run": besides}
-    lines = [f"  {answer:<{width}}  {said.format(design)}{more.get(design, '')}" for answer, design in ANSWERS]
+    lines = [f"  {answer:<{width}}  {sentence.format(design)}{more.get(design, '')}" for answer, design in ANSWERS]
     unknown = f"  {'nobody knows':<{width}}  leave it out: numbers stay raw"
     return "\n".join(["", "", QUESTION, *lines, unknown])
 
@@ -134,9 +134,9 @@ def _seen(files: list[Path], typed: dict[str, Any]) -> tuple[list[Path | None], 
     if "synthetic" in typed or typed.get("signal") == TOKENS or (paired and (files or "signal" in typed)):
         return read, typed, None
     if len(paired) == 2:
-        made = columns.assume_sides(typed["members"], typed["nonmembers"], typed)
+        assumed = columns.assume_sides(typed["members"], typed["nonmembers"], typed)
     elif len(files) == 1 and "signal" not in typed and token_files.holds(files[0]):
-        made = columns.Assumed({"signal": TOKENS})
+        assumed = columns.Assumed({"signal": TOKENS})
     elif not files or files[0].suffix.lower() not in (*roles.TABLES, *roles.ARRAYS):
         return read, typed, None
     else:
@@ -146,12 +146,12 @@ def _seen(files: list[Path], typed: dict[str, Any]) -> tuple[list[Path | None], 
         if "member" in typed if "score" in typed else scores and {"member"} & {*typed, *names}:
             return read, typed, None
         named = {name: str(value) for name, value in typed.items()}
-        made = columns.assume_file(files, {"score": "score", **named} if scores else named)
-    made = replace(made, options={name: value for name, value in made.options.items() if name not in typed})
-    seen: dict[str, Any] = dict(made.options)
+        assumed = columns.assume_file(files, {"score": "score", **named} if scores else named)
+    assumed = replace(assumed, options={name: value for name, value in assumed.options.items() if name not in typed})
+    seen: dict[str, Any] = dict(assumed.options)
     if "score" in seen:
         seen["score"] = [seen["score"]]
-    return [None] if "members" in seen else read, {**seen, **typed}, made
+    return [None] if "members" in seen else read, {**seen, **typed}, assumed
 
 
 def _proposed(file: Path | None, given: dict[str, Any]) -> str:
@@ -197,25 +197,25 @@ def _source(file: Path | None, given: dict[str, Any], signal: str) -> Source:
 
 def _settings(file: Path | None, given: dict[str, Any], source: Source, signal: str) -> AnyConfig:
     """What a configuration file would say, checked."""
-    said = of_file.content(given)
-    evaluation, attack = said.setdefault("evaluation", {}), said.setdefault("attack", {})
+    sentence = of_file.content(given)
+    evaluation, attack = sentence.setdefault("evaluation", {}), sentence.setdefault("attack", {})
     if "type" in attack:
         attack["type"] = [name.replace("-", "_") for name in attack["type"]]
     if source == "synthetic":
-        return of_file.validated(said, TableConfig)
+        return of_file.validated(sentence, TableConfig)
     if source == "tokens":
         del evaluation["signal"]
-        return of_file.validated({**said, "target": {"kind": signal}, "data": {"path": str(file)}}, CampaignConfig)
+        return of_file.validated({**sentence, "target": {"kind": signal}, "data": {"path": str(file)}}, CampaignConfig)
     check_signal(signal)
     if signal != "score":
         attack.setdefault("type", ["loss"])
     if source == "table":
         evaluation["table_path"] = str(file)
     else:
-        for side, path in said.pop("synthetic").items():
+        for side, path in sentence.pop("synthetic").items():
             kind = _FILE_OF.get(signal, signal)
             evaluation[f"{side.removesuffix('s_path')}_{kind}_path"] = path
-    return of_file.validated(said, AuditConfig)
+    return of_file.validated(sentence, AuditConfig)
 
 
 def _key(name: str) -> str:

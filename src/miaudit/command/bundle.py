@@ -63,13 +63,13 @@ def verify(
 
     check_free(out, overwrite=overwrite)
     published = None if commitment is None else sealed_coins.published(commitment)
-    with progress("bootstrap", meanwhile="recomputing the findings") as told, workload.at_most(longest):
+    with progress("bootstrap", meanwhile="recomputing the findings") as advance, workload.at_most(longest):
         held = read(bundle)
         workload.require_short(held, longest)
-        found = check(held, keys=_keys(key, bundle), commitment=published, progress=told)
-    content = replace(found, repeat=repeat())
-    said = lambda: "\n".join([_lines(content), *_said(bundle, held.findings, content)])  # noqa: E731
-    deliver(content, said, out, overwrite=overwrite, json=json)
+        verification = check(held, keys=_keys(key, bundle), commitment=published, progress=advance)
+    content = replace(verification, repeat=repeat())
+    sentence = lambda: "\n".join([_lines(content), *_said(bundle, held.findings, content)])  # noqa: E731
+    deliver(content, sentence, out, overwrite=overwrite, json=json)
 
 
 def challenge(
@@ -113,8 +113,8 @@ def challenge(
     workload.require_short(held, longest)
     if scores is not None:
         values = contest.submitted(scores, column, "scores")
-        with progress("bootstrap", meanwhile="audit") as told, workload.at_most(longest):
-            outcome = contest.by_scores(held, values, keys=own, made_before=made_before, rng=rng, progress=told)
+        with progress("bootstrap", meanwhile="audit") as advance, workload.at_most(longest):
+            outcome = contest.by_scores(held, values, keys=own, made_before=made_before, rng=rng, progress=advance)
     else:
         values = contest.submitted(propensity or Path(), column, "propensity")
         with progress("", meanwhile="audit"), workload.at_most(longest):

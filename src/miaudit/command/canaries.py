@@ -140,25 +140,25 @@ def canaries(
     tables.require_suffix(out, "--out", (*tables.FORMATS, _LINES))
     if out.exists() and not overwrite:
         raise InputError("--out", "a new file", f"{out}, which exists", "name another, or add --overwrite")
-    asked = {"kind": kind, "count": count, "shape": _shape(shape), "law": law, "pool": pool}
-    asked |= {"words": words, "frame": frame, "times": _times(times), "per_unit": per_unit}
+    options = {"kind": kind, "count": count, "shape": _shape(shape), "law": law, "pool": pool}
+    options |= {"words": words, "frame": frame, "times": _times(times), "per_unit": per_unit}
     if source.suffix.lower() in (".yaml", ".yml"):
         named = {"--x": x, "--y": y, "--text": text, "--ids": ids, "--unit": unit}
         columns = [name for name, one in named.items() if one]
         if columns:
             raise typer.BadParameter(f"{columns[0]} goes with a file of data; a configuration names its columns")
-        data, made = _of_configuration(source, asked, seed)
+        data, canary_set = _of_configuration(source, options, seed)
     else:
-        data, made = _of_file(source, asked, seed, x=x, y=y, text=text, ids=ids, unit=unit)
+        data, canary_set = _of_file(source, options, seed, x=x, y=y, text=text, ids=ids, unit=unit)
     if out.resolve() == (source.parent / data.path).resolve():
         raise InputError(
             "--out", "another file than the data", str(out), "name another: the data are needed as they are"
         )
-    in_place = next((name for name in _IN_PLACE if made.made.startswith(name)), "")
+    in_place = next((name for name in _IN_PLACE if canary_set.made.startswith(name)), "")
     if alone and in_place:
         hint = "leave it out: these take the place of documents of the data, which --out then holds without them"
         raise InputError("--alone", f"none for kind {in_place}", "--alone", hint)
-    _write(made, data, source.parent, out, alone=alone)
+    _write(canary_set, data, source.parent, out, alone=alone)
 
 
 def _times(text: str | None) -> tuple[int, ...] | None:
@@ -287,13 +287,13 @@ def _write(records: Records, data: DataSection, base: Path, out: Path, *, alone:
     else:
         tables.write_columns(out, {name: np.ascontiguousarray(values) for name, values in columns.items()})
     total, count = len(canary), int(np.count_nonzero(canary))
-    made = f"{count:,} canaries"
+    counted = f"{count:,} canaries"
     if "unit" in single:
-        made += f" of {len(np.unique(columns[single['unit']][slice(None) if alone else canary])):,} units"
+        counted += f" of {len(np.unique(columns[single['unit']][slice(None) if alone else canary])):,} units"
     if alone:
-        say(f"{out}: {made} ({records.made})\nIn the configuration: canaries: {{file: {out.name}}}")
+        say(f"{out}: {counted} ({records.made})\nIn the configuration: canaries: {{file: {out.name}}}")
         return
-    say(f"{out}: {total - count:,} records, and {made} ({records.made}), which have 1 in the column {COLUMN}")
+    say(f"{out}: {total - count:,} records, and {counted} ({records.made}), which have 1 in the column {COLUMN}")
     written = {"path": out.name, **{key: one for key, one in listed.items() if one}, **single, COLUMN: COLUMN}
     shown = ", ".join(f"{key}: {_yaml(one)}" for key, one in written.items() if one)
     natural = "\ncanaries: {kind: held-out}" if records.natural else ""

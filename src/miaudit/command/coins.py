@@ -116,12 +116,12 @@ def answer(
 
     read = sealed_coins.Commitment.read(commitment)
     plan = AgreedPlan(None if limit is None else dict(checked(limit)), confidence, tries)
-    made = sealed_coins.Answer.to(read, by=by, before=before, random=random, plan=plan)
-    made.write(out)
+    answer_to = sealed_coins.Answer.to(read, by=by, before=before, random=random, plan=plan)
+    answer_to.write(out)
     several = f"{read.coins:,} coins" + (f" in each of {read.runs:,} runs" if read.runs > 1 else "")
     whose = f" of {read.by}" if read.by else ""
     say(
-        f"Commitment{whose} to {several}: SHA-256 {read.digest}\nAnswer: {out}\nSHA-256: {made.digest}\n"
+        f"Commitment{whose} to {several}: SHA-256 {read.digest}\nAnswer: {out}\nSHA-256: {answer_to.digest}\n"
         "Publish that SHA-256, and send the file back; answer no other commitment to this training"
     )
 
@@ -248,8 +248,8 @@ def _coins(source: Path, answer: Path | None) -> tuple[Coins, bool]:
         if answer is not None:
             raise InputError("--answer", "none, beside a reveal", str(answer), "leave it out: the reveal holds it")
         return Coins.read(source), True
-    given = None if answer is None else Answer.read(answer)
-    return Secret.read(source).drawn(given), False
+    answered = None if answer is None else Answer.read(answer)
+    return Secret.read(source).drawn(answered), False
 
 
 app = typer.Typer(

@@ -51,16 +51,21 @@ def compare(
     files = evidence or (None, None)
     first, second = _read(before, names[0], files[0]), _read(after, names[1], files[1])
     options: dict[str, Any] = {"names": (names[0], names[1]), "shared": correlations(first, second)}
-    found = contrast(first.findings, second.findings, **options, repeat=repeat())
-    said = (found.text, *(f"Caution: {caution}" for caution in found.cautions), f"Note: {found.records}", "")
-    lines = [one_line(text) for text in said]
-    for change in found.changes:
+    comparison = contrast(first.findings, second.findings, **options, repeat=repeat())
+    sentence = (
+        comparison.text,
+        *(f"Caution: {caution}" for caution in comparison.cautions),
+        f"Note: {comparison.records}",
+        "",
+    )
+    lines = [one_line(text) for text in sentence]
+    for change in comparison.changes:
         limits = "-"
         if change.value is not None and change.low is not None and change.high is not None:
             limits = difference(change.value, change.low, change.high)
         remarks = [change.estimator if change.estimator != "raw" else "", change.note]
         lines.append(f"  {one_line(change.name):<20} {limits}  {one_line('; '.join(filter(None, remarks)))}".rstrip())
-    deliver(found, lambda: "\n".join(lines), out, overwrite=overwrite, json=json)
+    deliver(comparison, lambda: "\n".join(lines), out, overwrite=overwrite, json=json)
 
 
 def history(
@@ -97,10 +102,10 @@ def history(
         shared += [] if before is None else [correlations(before, after)]
         read.append((name, after.findings))
         before = after
-    found = line_up(read, shared=shared, repeat=repeat())
-    steps = (one_line(f"{audit.name}: {audit.said} ({VERDICTS[audit.status]})") for audit in found.audits)
-    lines = [one_line(found.text), "", *(f"  {step}" for step in steps)]
-    deliver(found, lambda: "\n".join(lines), out, overwrite=overwrite, json=json)
+    course = line_up(read, shared=shared, repeat=repeat())
+    steps = (one_line(f"{audit.name}: {audit.said} ({VERDICTS[audit.status]})") for audit in course.audits)
+    lines = [one_line(course.text), "", *(f"  {step}" for step in steps)]
+    deliver(course, lambda: "\n".join(lines), out, overwrite=overwrite, json=json)
 
 
 def _list(folder: Path, *, json: bool) -> None:

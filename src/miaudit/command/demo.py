@@ -37,8 +37,8 @@ def demo(
     target = folders.results(out, Path("results/demo"), overwrite=overwrite)
     check_free(target, overwrite=overwrite)
     rng = np.random.default_rng(seed)
-    with progress("training") as told:
-        collected = Collected(demonstration.evidence(rng=rng, progress=told))
+    with progress("training") as advance:
+        collected = Collected(demonstration.evidence(rng=rng, progress=advance))
     files = demo_files.contents(collected.evidence)
     demo_files.leave(files, target / "data", overwrite=overwrite)
     findings = computed(collected, demonstration.PLAN, rng, seed)

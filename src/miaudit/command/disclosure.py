@@ -56,24 +56,24 @@ def _found(settings: DisclosureConfig, trial: Trial, rng: Any) -> DisclosureFind
 
     evaluation, section, limits = settings.evaluation, settings.disclosure, settings.plan
     measuring, theory, resampling = rng.spawn(3)
-    with progress("models and defences") as told:
+    with progress("models and defences") as advance:
         comparison = trying.measure(
             trial,
             fpr_targets=limits.rates,
             confidence=evaluation.confidence,
             rng=measuring,
-            progress=told,
+            progress=advance,
         )
     with progress("theory", meanwhile="prediction beside measurement"):
-        predictions, said = defence_findings.predicted(
+        predictions, sentence = defence_findings.predicted(
             comparison.measured[0].option.models, confidence=evaluation.confidence, rng=theory
         )
     measured = {one.option.name: one for one in comparison.measured}
     with progress("", meanwhile="what drives it"):
-        found = drivers.drivers(
+        findings = drivers.drivers(
             measured[section.release], comparison.measured[0], confidence=evaluation.confidence, rng=resampling
         )
-    notes = list(said)
+    notes = list(sentence)
     if settings.user_code:
         notes.append(f"Code that came with the model was run: {settings.user_code}.")
     model = settings.model
@@ -83,7 +83,7 @@ def _found(settings: DisclosureConfig, trial: Trial, rng: Any) -> DisclosureFind
         policy=limits.policy,
         tolerance=section.tolerance,
         declared=trial.records.member is None or evaluation.design is not None,
-        drivers=found,
+        drivers=findings,
         predictions=predictions,
         notes=notes,
         plan={
@@ -135,14 +135,14 @@ def _summary(findings: DisclosureFindings) -> str:
     ]
     for one in findings.options:
         auc, gain = one.leakage["auc"], one.reduction
-        said = ""
+        sentence = ""
         if gain is not None:
             low, high = written(gain.low, "+.3f", "down"), written(gain.high, "+.3f", "up")
-            said = f"{gain.value:+.3f} [{low}, {high}] {one.effect}"
+            sentence = f"{gain.value:+.3f} [{low}, {high}] {one.effect}"
         lines.append(
             f"  {one_line(one.words)[:44]:<44} {auc.value:>5.3f}  "
             f"[{amount('auc', auc.low, 'down')}, {amount('auc', auc.high, 'up')}]  "
-            f"{one.accuracy.value:>11.3f}  {one.within:<9}  {said}".rstrip()
+            f"{one.accuracy.value:>11.3f}  {one.within:<9}  {sentence}".rstrip()
         )
     lines += [f"Note: {one_line(note)}" for note in findings.notes]
     return "\n".join(lines)

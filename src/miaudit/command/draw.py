@@ -126,8 +126,8 @@ def gather(
     if out.suffix.lower() == ".jsonl":
         _tokens(campaign, manifest, out, rng=rng, run=run or 1, overwrite=overwrite)
         return
-    with progress("fits") as told:
-        gathered = drawn.gather(campaign, manifest, rng=rng, partial=partial, progress=told)
+    with progress("fits") as advance:
+        gathered = drawn.gather(campaign, manifest, rng=rng, partial=partial, progress=advance)
     write_evidence(with_headline(gathered, settings.headline()), out)
     say(f"Then: miaudit audit {out}{' --coins REVEAL, once the coins are revealed' if campaign.coins else ''}")
 
@@ -136,12 +136,14 @@ def _tokens(campaign: Any, manifest: Any, out: Path, **options: Any) -> None:
     """Write what the audited model says of the tokens of the audited texts."""
     from miaudit.collect.drawn_tokens import gather_tokens
 
-    with progress("texts") as told:
-        found = gather_tokens(campaign, manifest, out, progress=told, **options)
+    with progress("texts") as advance:
+        tokens_gathered = gather_tokens(campaign, manifest, out, progress=advance, **options)
     several = f" of run {options['run']}" if campaign.runs > 1 else ""
-    first = f"{found.texts:,} texts ({found.members:,} members), asked of the audited model{several}"
+    first = (
+        f"{tokens_gathered.texts:,} texts ({tokens_gathered.members:,} members), asked of the audited model{several}"
+    )
     then = f"Then: miaudit extraction {out} --design one-run"
-    say("\n".join([first, *(f"Note: {note}" for note in found.notes), f"\nTokens: {out}", then]))
+    say("\n".join([first, *(f"Note: {note}" for note in tokens_gathered.notes), f"\nTokens: {out}", then]))
 
 
 def _campaign_of(config: Path) -> CampaignConfig:

@@ -123,14 +123,14 @@ def extraction(
             window: dict[str, Any] = {"prefix": prefix, "suffix": suffix, "device": device, "store": store}
             answers = ask_passages(held, model, base=base, asking=asking, progress=telling, **window)
         counted: dict[str, Any] = {"answers": answers, "design": design or "", "names": names}
-        found = replace(audit_extraction(held, plan, **counted, repeat=repeat()), source=file.name)
-    deliver(found, lambda: extraction_page.text(found), out, overwrite=overwrite, json=json)
+        findings = replace(audit_extraction(held, plan, **counted, repeat=repeat()), source=file.name)
+    deliver(findings, lambda: extraction_page.text(findings), out, overwrite=overwrite, json=json)
 
 
 def _check_asked(context: typer.Context, model: Path | None) -> None:
     """Refuse options of a model where there is none."""
     if model is None:
-        said = given(context)
+        sentence = given(context)
         for parameter in context.command.params:
-            if getattr(parameter, "rich_help_panel", None) == _PANEL and parameter.name in said:
+            if getattr(parameter, "rich_help_panel", None) == _PANEL and parameter.name in sentence:
                 raise InputError(parameter.opts[0], "--model beside it", "none", "name the folder of the model")

@@ -69,16 +69,16 @@ def _table(file: Path, out: Path | None, *, overwrite: bool) -> None:
     from miaudit.io.tables import existing_file
 
     existing_file(file, "file", right_command.DATA)
-    made = audit_draft.of_table(file, (out or file).absolute().parent)
+    draft = audit_draft.of_table(file, (out or file).absolute().parent)
     archive = file.suffix.lower() == ".npz"
-    if archive and (made is None or "member" in made.fill_in) and sides.both(file):
+    if archive and (draft is None or "member" in draft.fill_in) and sides.both(file):
         _pair(file, file, out, overwrite=overwrite)
-    elif made is not None:
+    elif draft is not None:
         plan = (
             f"No scores yet? miaudit plan {shlex.quote(str(file))} says what they would show, and what covariates tell"
         )
-        besides = (plan,) if "score" in made.fill_in else ()
-        _finish(made, file, _target(file, out, overwrite=overwrite), besides=besides, overwrite=overwrite)
+        besides = (plan,) if "score" in draft.fill_in else ()
+        _finish(draft, file, _target(file, out, overwrite=overwrite), besides=besides, overwrite=overwrite)
     elif archive:
         allowed = "an array of membership beside losses, scores or outputs, or one of members and one of non-members"
         hint = "name them so, such as member and loss, or train_loss and test_loss; data of a model: docs/your_model.md"
@@ -117,10 +117,10 @@ def _pair(first: Path, second: Path, out: Path | None, *, overwrite: bool) -> No
     whose = [sides.side_of(file.stem) for file in (first, second)]
     turned = whose in (["nonmember", "member"], ["nonmember", ""], ["", "member"])
     members, nonmembers = (second, first) if turned else (first, second)
-    told = first == second or turned or whose in (["member", "nonmember"], ["member", ""], ["", "nonmember"])
+    sides_known = first == second or turned or whose in (["member", "nonmember"], ["member", ""], ["", "nonmember"])
     target = _target(first, out, overwrite=overwrite)
-    made = audit_draft.of_pair(members, nonmembers, target.parent, told=told)
-    _finish(made, first, target, overwrite=overwrite)
+    draft = audit_draft.of_pair(members, nonmembers, target.parent, told=sides_known)
+    _finish(draft, first, target, overwrite=overwrite)
 
 
 def _single(file: Path) -> NoReturn:

@@ -120,15 +120,15 @@ def takes(**parameters: tuple[Any, Any]) -> Callable[[Callable[..., None]], Call
 
 def content(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a configuration file would say in the place of options."""
-    made: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for name, value in options.items():
         if name in KEYS:
             *sections, key = KEYS[name][0].split(".")
-            place = made
+            place = by_name
             for section in sections:
                 place = place.setdefault(section, {})
             place[key] = _said(name, value)
-    return made
+    return by_name
 
 
 def _said(name: str, value: Any) -> Any:
@@ -155,12 +155,12 @@ def validated(said: Mapping[str, Any], kind: type[AnyFile]) -> AnyFile:
         return kind.model_validate(said)
     except ValidationError as error:
         line = next(iter(problems(error, kind)))
-        found = error.errors()[0]
+        problem = error.errors()[0]
         place, _, rest = re.sub(r"\.\d+:", ":", line, count=1).partition(": ")
         sections = sorted(kind.model_fields.keys() - {"reference"})  # whose keys say little by themselves
         for head in ("privacy.claim.", "attack.statistics.", *(f"{name}." for name in sections)):
             place = place.removeprefix(head)
         names = {path.rpartition(".")[2]: flag(name) for name, (path, _) in KEYS.items() if path.endswith("_path")}
-        told = f"{names.get(place, place)}: {rest}"
-        together = found["type"] == "value_error" and not isinstance(found["ctx"]["error"], Refused)
-        raise typer.BadParameter(told) if together else MiauditError(told) from None
+        message = f"{names.get(place, place)}: {rest}"
+        together = problem["type"] == "value_error" and not isinstance(problem["ctx"]["error"], Refused)
+        raise typer.BadParameter(message) if together else MiauditError(message) from None

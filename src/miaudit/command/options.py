@@ -78,15 +78,15 @@ class _Help:
         super().__init__(*args, help="\n\n".join(" ".join(text.split()) for text in paragraphs), **extra)  # type: ignore[call-arg]
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        found: str = super().get_short_help_str(10 * limit)  # type: ignore[misc]
-        return found
+        text: str = super().get_short_help_str(10 * limit)  # type: ignore[misc]
+        return text
 
     def get_params(self, ctx: Any) -> Any:
-        found = super().get_params(ctx)  # type: ignore[misc]
-        for one in found:
+        parameters = super().get_params(ctx)  # type: ignore[misc]
+        for one in parameters:
             if getattr(one, "is_flag", False):
                 one.metavar = ""
-        return found
+        return parameters
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         width, before = shutil.get_terminal_size().columns, self.rich_markup_mode

@@ -63,16 +63,16 @@ def plan(
 
     From covariates of records whose membership nobody drew: what would refuse it, how wide it is, what helps.
     """
-    given = options.given(context)
-    if file is not None or {*_OF_TABLE, *_OF_SIDES} & set(given):
+    options_given = options.given(context)
+    if file is not None or {*_OF_TABLE, *_OF_SIDES} & set(options_given):
         for name in ("members", "nonmembers", "tpr", "threshold_for_concern", *_OF_NUMBERS):
-            if name in given:
+            if name in options_given:
                 raise typer.BadParameter(f"{flag(name)} goes with numbers of records, not with covariates")
-        _zero_run(file, given, {"power": power, "half_width": half_width, "auc": auc}, seed, json=json)
+        _zero_run(file, options_given, {"power": power, "half_width": half_width, "auc": auc}, seed, json=json)
     for name in ("half_width", "auc", *_LEARNED):
-        if name in given:
+        if name in options_given:
             raise typer.BadParameter(f"{flag(name)} goes with covariates: a FILE, or files of both classes")
-    _of_numbers(given, members, nonmembers, tpr, threshold_for_concern, power, seed, json=json)
+    _of_numbers(options_given, members, nonmembers, tpr, threshold_for_concern, power, seed, json=json)
 
 
 # -- zero-run ----------------------------------------------------------------------------------------------------------
@@ -114,11 +114,11 @@ def _zero_run(file: Path | None, given: dict[str, Any], asked: dict[str, Any], s
         for doubt in known_before.doubts(file, columns.get("covariates")):
             complain(doubt)
     with progress("", meanwhile="propensity, overlap, what would be seen"):
-        found = outlook.of(evidence, audited, **asked, rng=np.random.default_rng(seed))
+        forecast = outlook.of(evidence, audited, **asked, rng=np.random.default_rng(seed))
     if assumed:
         complain(assumed)
-    say(encoder.dumps(asdict(found), indent=1) if json else "\n".join(_outlook_text(found)))
-    raise typer.Exit(0 if found.answered else 4)
+    say(encoder.dumps(asdict(forecast), indent=1) if json else "\n".join(_outlook_text(forecast)))
+    raise typer.Exit(0 if forecast.answered else 4)
 
 
 def _columns(file: Path, given: dict[str, Any], categories: Collection[str]) -> tuple[dict[str, Any], str]:
@@ -134,16 +134,16 @@ def _columns(file: Path, given: dict[str, Any], categories: Collection[str]) -> 
         beside = "" if {"member"} & {*given, *names} else ", and --member NAME where no name tells it"
         allowed = f"names of columns (--covariates NAMES), or a text (--text NAME){beside}"
         raise InputError("covariates", allowed, "none", "add it")
-    asked = columns.get("covariates", ())
-    chosen = [asked] if isinstance(asked, str) else list(asked)
+    covariates = columns.get("covariates", ())
+    chosen = [covariates] if isinstance(covariates, str) else list(covariates)
     beyond = [name for name in categories if name in names and name not in chosen]
     if chosen and beyond:
         hint = f"add {'it' if len(beyond) == 1 else 'them'}: --covariates {shlex.quote(','.join([*chosen, *beyond]))}"
         raise InputError("categories", f"names of covariates ({', '.join(chosen)})", ", ".join(beyond), hint)
     if "member" in given or not names or (saved and "member" in names):
         return columns, ""
-    made, found = assumed.assume(file, {"score": ""})
-    made.check(file, found)
+    made, found_columns = assumed.assume(file, {"score": ""})
+    made.check(file, found_columns)
     return {**columns, "member": made.options["member"]}, made.sentence
 
 
@@ -216,13 +216,13 @@ def _of_numbers(
 
     if (members is None) != (nonmembers is None) or (members is None and tpr is None):
         raise typer.BadParameter("give --members and --nonmembers, or a --tpr to detect, or all three")
-    given = {name: value for name, value in written.items() if name in ("fpr_targets", "confidence", *_OF_NUMBERS)}
-    asked = keys.validated(keys.content(given), Options).plan()
-    confidence, delta = asked.confidence, written.get("delta", taken("delta")[1])
-    claim = None if asked.bounds is None else asked.bounds.claim
+    options = {name: value for name, value in written.items() if name in ("fpr_targets", "confidence", *_OF_NUMBERS)}
+    planned = keys.validated(keys.content(options), Options).plan()
+    confidence, delta = planned.confidence, written.get("delta", taken("delta")[1])
+    claim = None if planned.bounds is None else planned.bounds.claim
     if claim is not None and members is None:
         raise typer.BadParameter("a claim is refuted by records: give --members and --nonmembers too")
-    targets = asked.fpr_targets
+    targets = planned.fpr_targets
     if tpr is not None and not min(targets) < tpr < 1:
         raise InputError(
             "--tpr", f"a number above the smallest FPR ({min(targets):g}) and below 1", str(tpr), "change it"
@@ -237,7 +237,7 @@ def _of_numbers(
         answer["smallest_auc"] = power_of.smallest_auc(members, nonmembers, confidence, power)
         sizes: dict[str, Any] = {"members": members, "nonmembers": nonmembers, "confidence": confidence}
         designs: tuple[power_of.BoundedDesign, ...] = ("one-run", "multi-run")
-        guesses = None if asked.bounds is None else asked.bounds.guesses
+        guesses = None if planned.bounds is None else planned.bounds.guesses
         canaries = 2 * min(members, nonmembers)
         runs = power_of_runs.reach(canaries, confidence=confidence, guesses=guesses, rng=rng)
         answer["several_runs"] = list(map(asdict, runs))
@@ -286,7 +286,7 @@ def _text(answer: dict[str, Any], members: int | None, nonmembers: int | None, c
         lines += _runs_text(answer)
     if claim is not None:
         lines.append(f"Claim: {claim}.")
-        lines += [f"  {_refutation_text(found)}" for found in answer["claim"]]
+        lines += [f"  {_refutation_text(items)}" for items in answer["claim"]]
     for wish in answer.get("needed", ()):
         lines.append(
             f"To detect a TPR of {percent(wish['tpr'])} at an FPR of {percent(wish['fpr'])}: "
@@ -298,12 +298,12 @@ def _text(answer: dict[str, Any], members: int | None, nonmembers: int | None, c
 def _reach_text(answer: dict[str, Any]) -> Iterator[str]:
     delta = answer["bounds"][0]["delta"]
     yield f"Lower bounds on mu, and on epsilon at delta = {delta:g} ({100 * answer['confidence']:.6g}%, one-sided):"
-    for found in answer["bounds"]:
+    for bound in answer["bounds"]:
         yield (
-            f"  {_DESIGNS[found['design']]}: at most mu {written(found['mu'], '.2f', 'up')} "
-            f"({found['mu_guesses']:,} guesses, all right) and epsilon {written(found['epsilon'], '.2f', 'up')}"
+            f"  {_DESIGNS[bound['design']]}: at most mu {written(bound['mu'], '.2f', 'up')} "
+            f"({bound['mu_guesses']:,} guesses, all right) and epsilon {written(bound['epsilon'], '.2f', 'up')}"
         )
-        for typical in found["typical"]:
+        for typical in bound["typical"]:
             true = "" if typical["epsilon"] is None else f" (epsilon = {typical['epsilon']:.2f})"
             yield (
                 f"    an algorithm with true mu = {typical['mu']:g}{true} would show, with the "
@@ -313,15 +313,15 @@ def _reach_text(answer: dict[str, Any]) -> Iterator[str]:
 
 def _runs_text(answer: dict[str, Any]) -> Iterator[str]:
     yield "Several runs of the same training, each with coins of its own (miaudit audit RUN1 RUN2 ...; runs: 4):"
-    for found in answer["several_runs"]:
-        pairs = zip(found["runs"], found["shown"], strict=True)
+    for bound in answer["several_runs"]:
+        pairs = zip(bound["runs"], bound["shown"], strict=True)
         shown = ", ".join(f"{value:.2f} by {runs} run{'' if runs == 1 else 's'}" for runs, value in pairs)
-        after = found["falls_after"]
+        after = bound["falls_after"]
         falls = "does not fall within 40 runs" if after is None else f"falls after about {after} runs"
         falls += ", looked at after each"
         yield (
-            f"  true mu = {found['mu']:g}: on average {shown}; of one run, bounds counted up to that mu have a mean of "
-            f"at most {written(found['ceiling'], '.2f', 'up')} (proven); a claim of {found['claim']:g} {falls}"
+            f"  true mu = {bound['mu']:g}: on average {shown}; of one run, bounds counted up to that mu have a mean of "
+            f"at most {written(bound['ceiling'], '.2f', 'up')} (proven); a claim of {bound['claim']:g} {falls}"
         )
 
 

@@ -30,11 +30,11 @@ def report(
     from miaudit.report import kinds
 
     findings = findings / kinds.FINDINGS if findings.is_dir() else findings
-    found = read(findings)
+    record = read(findings)
     target = out if out is not None else findings.parent
     try:
         with progress("", meanwhile="page and figures"):
-            kinds.rerender(found, target, overwrite=overwrite)
+            kinds.rerender(record, target, overwrite=overwrite)
     except (LookupError, TypeError, ValueError, ArithmeticError) as error:
         problem = f"{findings.name}, whose parts contradict each other ({type(error).__name__}: {error})"
         raise InputError("findings", "findings as miaudit wrote them", problem, "run the audit again") from error

@@ -127,10 +127,10 @@ def write_evidence(collected: Collected, out: Path) -> None:
     from miaudit.collect import kept_notes
     from miaudit.io import tables
 
-    given = {} if collected.propensity is None else {"propensity": collected.propensity}
+    options = {} if collected.propensity is None else {"propensity": collected.propensity}
     columns = collected.evidence.columns(one_number_each=out.suffix.lower() == ".csv")
-    kept = kept_notes.columns(collected.about) if out.suffix.lower() == ".npz" else {}
-    tables.write_columns(out, {**columns, **given, **kept})
+    kept_columns = kept_notes.columns(collected.about) if out.suffix.lower() == ".npz" else {}
+    tables.write_columns(out, {**columns, **options, **kept_columns})
     leaks = () if collected.vulnerability is None else (one_line(collected.vulnerability.text),)
     seen = () if collected.stability is None else (collected.stability.sentence,)
     notes = (f"Note: {one_line(note)}" for note in (*collected.notes, *seen))
@@ -210,7 +210,7 @@ def computed(
     stages = "metrics, bounds"
     if collected.evidence.design == "zero-run":
         stages = "propensity, overlap, corrected metrics, challenge, bounds"
-    with progress("bootstrap", meanwhile=stages) as told:
+    with progress("bootstrap", meanwhile=stages) as advance:
         if collected.propensity is not None or collected.sample is not None:
             from miaudit.auditing.propensities import from_elsewhere
 
@@ -223,7 +223,7 @@ def computed(
             "repeat": repeat(words, **seeded, **({"model": model} if model else {})),
             "vulnerability": collected.vulnerability,
             "stability": collected.stability,
-            "progress": told,
+            "progress": advance,
         }
         if bundle is None:
             from miaudit.auditing.pipeline import audit
@@ -246,11 +246,11 @@ def _bundled(collected: Collected, wish: BundleWish, options: dict[str, Any]) ->
     if collected.sample is not None:
         received = "one of a propensity that was learned from a separate sample, which no bundle holds"
         raise InputError("--bundle", "an audit that others can repeat", received, "leave the bundle or the sample out")
-    examined, made, keys = record(collected.evidence, share=wish.share, seal=wish.seal, **options)
+    examined, bundle, keys = record(collected.evidence, share=wish.share, seal=wish.seal, **options)
     if wish.needs_keys:
-        digest = made.write_with_keys(keys, wish.path, wish.keys)
+        digest = bundle.write_with_keys(keys, wish.path, wish.keys)
     else:
-        digest = made.write(wish.path, overwrite=True)
+        digest = bundle.write(wish.path, overwrite=True)
     complain(f"note: bundle {wish.path}, SHA-256 {digest}")
     if wish.needs_keys:
         use = "miaudit unseal opens the labels with it" if wish.seal else "it ties pseudonyms and hashes to records"
@@ -292,8 +292,8 @@ def summary(findings: Findings) -> str:
     if findings.overlap is not None:
         lines += [f"  {one_line(reason)}" for reason in findings.overlap.reasons]
     if findings.reference is not None:
-        said, refused = findings.reference, () if findings.overlap is None else findings.overlap.reasons
-        lines.append(f"  {' '.join(text for text in (said.text, said.conditions) if text not in refused)}")
+        sentence, refused = findings.reference, () if findings.overlap is None else findings.overlap.reasons
+        lines.append(f"  {' '.join(text for text in (sentence.text, sentence.conditions) if text not in refused)}")
     if findings.memorisation is not None:
         lines += ["", findings.memorisation.sentence]
     lines += _privacy_lines(findings, said=" ".join(lines))
@@ -313,9 +313,9 @@ def _leading(findings: Findings) -> str:
     claim = findings.claim
     if claim is None or findings.exit_code == findings.verdict.exit_code:
         return ""
-    word, said = (CONCERN, "the claim is refuted: ") if claim.exit_code == 3 else (word_of("not-testable"), "")
+    word, sentence = (CONCERN, "the claim is refuted: ") if claim.exit_code == 3 else (word_of("not-testable"), "")
     _, _, text = claim.text.partition(": ")
-    return one_line(f"{word}: {said or 'the claim cannot be tested: '}{text}")
+    return one_line(f"{word}: {sentence or 'the claim cannot be tested: '}{text}")
 
 
 def _once(said: str, findings: Findings) -> str:

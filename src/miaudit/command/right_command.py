@@ -70,7 +70,7 @@ def _found(path: Path, command: str) -> tuple[str, str] | None:
         findings = re.search(r'^\s*\{\s*"format": \d', _start(path)) is not None
         step = f"miaudit report {name} draws its page" if findings else "write .jsonl, a record on each line, or .csv"
         return ("findings" if findings else "a .json file that holds no findings"), step
-    known = next((found for endings, found in _OTHERS if ending in endings), None)
+    known = next((advice for endings, advice in _OTHERS if ending in endings), None)
     return known and (known[0], known[1].format(file=name, folder=shlex.quote(str(path.parent))))
 
 

@@ -70,11 +70,11 @@ def run(
         audit_table(settings, config.parent, target, settings.seed, overwrite=overwrite, json=json)
     check_free(target, overwrite=overwrite)
     wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite, coins=bool(settings.coins))
-    if (drawn := coins_of(settings.coins, config.parent)) is not None:  # before the training, not after it
+    if (coins := coins_of(settings.coins, config.parent)) is not None:  # before the training, not after it
         plan = settings.plan()
-        check_agreed(None if drawn.answer is None else drawn.answer.plan, plan.policy, plan.confidence)
+        check_agreed(None if coins.answer is None else coins.answer.plan, plan.policy, plan.confidence)
         if wish is not None:
-            drawn.check_revealable()
+            coins.check_revealable()
     # Memberships that are kept, and models, must follow from no seed that anybody sees, or guesses.
     hidden = wish is not None and wish.hides_members and isinstance(settings, configuration.CampaignConfig)
     drawing = np.random.default_rng() if hidden else rng
@@ -82,8 +82,8 @@ def run(
     collected, model = settings.with_sample(collected, config.parent), settings.model
     findings = computed(collected, settings.plan(), rng, settings.seed, model=model, bundle=wish)
     findings = replace(findings, about=settings.stated)
-    asked = "" if findings.design else question(typed=False)
-    deliver(findings, lambda: f"{summary(findings)}{asked}", target, overwrite=overwrite, json=json)
+    question_text = "" if findings.design else question(typed=False)
+    deliver(findings, lambda: f"{summary(findings)}{question_text}", target, overwrite=overwrite, json=json)
 
 
 def collect(
@@ -143,8 +143,8 @@ def _tokens(settings: AnyConfig, config: Path, out: Path, *, overwrite: bool) ->
         raise InputError("target", "a language model in a folder", "none", "tokens are made of its answers")
     announce(settings.user_code, config)
     campaign = settings.campaign(config.parent)
-    with progress("texts") as told:
-        notes = collect_tokens(campaign, out, overwrite=overwrite, progress=told)
+    with progress("texts") as advance:
+        notes = collect_tokens(campaign, out, overwrite=overwrite, progress=advance)
     say("\n".join([f"{campaign.records.n:,} texts, asked of {campaign.target.name}", *notes, f"\nTokens: {out}"]))
 
 
@@ -167,8 +167,8 @@ def _collected(settings: AnyConfig, config: Path, rng: Any, *, goes_on: bool = T
     announce(settings.user_code, config)
     _note_unit(settings, config)
     store = None if settings.shadow.store is None else config.parent / settings.shadow.store
-    with keeping(store, goes_on=goes_on), progress("models") as told:
-        return settings.collect(config.parent, rng=rng, progress=told)
+    with keeping(store, goes_on=goes_on), progress("models") as advance:
+        return settings.collect(config.parent, rng=rng, progress=advance)
 
 
 def _note_unit(settings: CampaignConfig, config: Path) -> None:
@@ -189,14 +189,14 @@ def _forecast(settings: AnyConfig, config: Path, rng: Any) -> str:
     _note_unit(settings, config)
     planned = settings.campaign(config.parent)
     with progress("", meanwhile="one fit, for the time"):
-        found = run_campaign.cost(planned, rng=rng)
+        cost = run_campaign.cost(planned, rng=rng)
     store = planned.shadows.store
     lines = [f"{config.name}: {planned.target.name}, {planned.records.n:,} records of {planned.records.source}"]
-    if found is None:
+    if cost is None:
         lines.append("0 fits, no time, no disk: the model stands as it is")
     else:
         place = "in memory" if store is None else "on disk"
-        lines.append(f"{found.said} {place}; {found.how}")
+        lines.append(f"{cost.said} {place}; {cost.how}")
         lines.append(kept(store))
     lines += [read] if (read := settings.data.features(config.parent)) else []
     return "\n".join([*lines, *forecast(settings.user_code)])

@@ -100,8 +100,8 @@ def _rehearse(table: Table, plan: Publication, seed: int | None) -> None:
     from miaudit.synthesis.generators import publication
 
     rng = np.random.default_rng(seed)
-    with progress("recipes", meanwhile="rehearsal, trial of the judgement") as told:
-        recipe = plan.settled(table, rng=rng, progress=told)
+    with progress("recipes", meanwhile="rehearsal, trial of the judgement") as advance:
+        recipe = plan.settled(table, rng=rng, progress=advance)
         private, _ = publication.set_aside(table, plan, rng)
         ledger = publication.check(private, plan, recipe)
         fails = publication.trial(table, plan, recipe, rng=rng)
@@ -177,8 +177,8 @@ class _Run:
         shown = "from the operating system" if self.seed is None else self.seed
         again = repeat(**({} if self.plan.privacy else {"seed": shown}))
         options: dict[str, Any] = {"file": self.file.name, "repeat": again, "keep": self._keep}
-        with progress("epochs", meanwhile="noise, sampling, findings") as told:
-            return publication.publish(self.table, self.plan, rng=rng, progress=told, **options)[1], ""
+        with progress("epochs", meanwhile="noise, sampling, findings") as advance:
+            return publication.publish(self.table, self.plan, rng=rng, progress=advance, **options)[1], ""
 
     def _keep(self, release: Release, enter: Callable[[], None]) -> None:
         """Write the release beside the ledger, enter it, and put it into its folder."""
@@ -242,21 +242,22 @@ def text(findings: SynthesisFindings) -> str:
     first = [] if useful is None or useful.status == "useful" else [f"{findings.word}."]
     lines = [*first, *findings.text, ""]
     lines.append(f"{findings.release.records:,} synthetic records of {len(findings.columns):,} columns")
-    found = findings.guarantee
-    if found is not None:
+    guarantee = findings.guarantee
+    if guarantee is not None:
         lines.append(
-            f"Proved: epsilon = {at_most(found.proved, 4)} at delta = {at_most(found.delta, 4)}, by {found.accountant}"
+            f"Proved: epsilon = {at_most(guarantee.proved, 4)} at delta = {at_most(guarantee.delta, 4)}, "
+            f"by {guarantee.accountant}"
         )
-        lines.append(f"Mechanism: {found.mechanism}")
+        lines.append(f"Mechanism: {guarantee.mechanism}")
     if useful is not None:
         lines.append(f"{useful.text} Judged by {useful.records:,} {useful.on}.")
         lines += [f"To change: {one_line(what)}" for what in useful.advice]
     spent = findings.spent
     if spent is not None and spent.epsilon is not None and spent.delta is not None:
         left = "" if spent.budget is None else f", of a budget of {spent.budget:g}"
-        made = f"{len(spent.releases)} release{'s' * (len(spent.releases) > 1)}"
+        counted = f"{len(spent.releases)} release{'s' * (len(spent.releases) > 1)}"
         at = f"epsilon = {at_most(spent.epsilon, 4)} at delta = {at_most(spent.delta, 4)}"
-        lines.append(f"Ledger of {spent.table}: {made}, {at}{left}")
+        lines.append(f"Ledger of {spent.table}: {counted}, {at}{left}")
     lines += [f"Note: {one_line(note)}" for note in findings.notes]
     return "\n".join(lines)
 
@@ -270,16 +271,16 @@ def draft(table: Path, out: Path | None, public: Path | None, *, overwrite: bool
     if not dry_run:
         kinds.check_place(folder, f"--out {folder}", "choose another --out")
         drafts.check_free(folder, overwrite=overwrite)
-    made = drafts.draft(table, folder, public)
+    drafted = drafts.draft(table, folder, public)
     if not dry_run:
-        made.write(folder, table, overwrite=overwrite)
+        drafted.write(folder, table, overwrite=overwrite)
     graph, config = folder / drafts.GRAPH, folder / drafts.CONFIG
     lines = [f"Draft: {graph} and {config}. No synthetic table was made."]
-    marks = ', where "unchecked: true" marks what was read off the private table' if made.marked else ""
+    marks = ', where "unchecked: true" marks what was read off the private table' if drafted.marked else ""
     for head, found in (
-        (f"Check in {graph}{marks}:", made.columns),
-        ("Left out:", made.left_out),
-        (f'Decide in {config}, and delete its "unchecked: true":', made.decisions),
+        (f"Check in {graph}{marks}:", drafted.columns),
+        ("Left out:", drafted.left_out),
+        (f'Decide in {config}, and delete its "unchecked: true":', drafted.decisions),
     ):
         lines += ["", head, *(f"  {line}" for line in found)] if found else []
     if missing_modules(["synthesis"]):

@@ -23,8 +23,8 @@ def audit_table(
     import numpy as np
 
     check_free(out, overwrite=overwrite)
-    with progress("attacks", meanwhile="distances, predicates, links, guesses") as told:
-        findings = settings.findings(base, rng=np.random.default_rng(seed), repeat=repeat(seed=seed), progress=told)
+    with progress("attacks", meanwhile="distances, predicates, links, guesses") as advance:
+        findings = settings.findings(base, rng=np.random.default_rng(seed), repeat=repeat(seed=seed), progress=advance)
     deliver(findings, lambda: text(findings), out, overwrite=overwrite, json=json)
 
 
@@ -39,7 +39,7 @@ def text(findings: TableFindings) -> str:
     lines = [
         lead,
         *map(one_line, audited.verdict.even_so),
-        *(f"  {of}: {said}" for of, said in both.items() if opened_with(said, proven(audited)) != lead),
+        *(f"  {of}: {sentence}" for of, sentence in both.items() if opened_with(sentence, proven(audited)) != lead),
         "",
         f"{counts['synthetic']:,} synthetic records, {counts['members']:,} members, {counts['control']:,} controls"
         + of_units,

@@ -105,8 +105,8 @@ def folded(line: str, width: int, further: str = "  ") -> list[str]:
     ['  Note: more', '    than one', '    line']
     """
     start = line[: len(line) - len(line.lstrip())]
-    kept = {"break_long_words": False, "break_on_hyphens": False}
-    return textwrap.wrap(line, width, subsequent_indent=start + further, **kept) or [""]  # type: ignore[arg-type]
+    selected = {"break_long_words": False, "break_on_hyphens": False}
+    return textwrap.wrap(line, width, subsequent_indent=start + further, **selected) or [""]  # type: ignore[arg-type]
 
 
 def table(rows: Sequence[tuple[str, str, str, str]], width: int | None) -> list[str]:

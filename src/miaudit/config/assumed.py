@@ -146,7 +146,7 @@ def assume(path: str | Path, given: Mapping[str, str]) -> tuple[Assumed, Roles]:
     ...     assume(file, {})[0].sentence
     'assumed: --member trained --score loss --signal loss; give them to change that'
     """
-    found = roles.find(path)
+    roles_found = roles.find(path)
     options, why, others, missing = dict[str, str](), dict[str, str](), dict[str, Choices](), dict[str, Choices]()
 
     def settle(name: str, fitting: Iterable[tuple[str, str]], beside: Choices, could_be: Choices) -> None:
@@ -161,12 +161,12 @@ def assume(path: str | Path, given: Mapping[str, str]) -> tuple[Assumed, Roles]:
         settle(name, columns.items(), _flags(name, list(columns)[1:]), could_be)
 
     if "member" not in given:
-        settle_column("member", found.members, () if found.refused else found.binary)
+        settle_column("member", roles_found.members, () if roles_found.refused else roles_found.binary)
     unclear: Choices = ()
     columns: Choices = ()
     if "score" not in given:
-        rows = found.lengths.get(given.get("member", options.get("member", "")))
-        fitting, numbers = _fitting(found, given.get("signal"), rows)
+        rows = roles_found.lengths.get(given.get("member", options.get("member", "")))
+        fitting, numbers = _fitting(roles_found, given.get("signal"), rows)
         chosen = fitting or (numbers if len(numbers) == 1 else ())
         settle("score", ((one.name, one.why) for one in chosen), _signals(chosen[1:]), tuple(n.name for n in numbers))
         if chosen:
@@ -175,13 +175,13 @@ def assume(path: str | Path, given: Mapping[str, str]) -> tuple[Assumed, Roles]:
             unclear = () if chosen[0].kind or "signal" in given else (chosen[0].why,)
             if "signal" not in given:
                 options["signal"] = kind
-            here = {n: found.lengths.get(n) in (None, rows) for n in (*found.labels, *found.units)}
+            here = {n: roles_found.lengths.get(n) in (None, rows) for n in (*roles_found.labels, *roles_found.units)}
             if kind in WIDE and "labels" not in given:
-                settle_column("labels", {name: "by its name" for name in found.labels if here[name]})
-            units = {name: "by its name; its values repeat" for name in found.units if here[name]}
+                settle_column("labels", {name: "by its name" for name in roles_found.labels if here[name]})
+            units = {name: "by its name; its values repeat" for name in roles_found.units if here[name]}
             if units and "unit" not in given:
                 settle_column("unit", units)
-    return Assumed(options, why, others, missing, unclear, columns), found
+    return Assumed(options, why, others, missing, unclear, columns), roles_found
 
 
 def assume_file(files: Sequence[Path], given: Mapping[str, str]) -> Assumed:
@@ -201,17 +201,17 @@ def assume_file(files: Sequence[Path], given: Mapping[str, str]) -> Assumed:
         )
         received = f"{first.name}, which has one array"
         raise InputError("file", "a table, or files of members and of non-members", received, f"say --members {names}")
-    made, found = assume(first, given)
-    if "member" in made.missing and first.suffix.lower() == ".npz" and len(files) == 1 and sides.both(first):
+    assumed, columns = assume(first, given)
+    if "member" in assumed.missing and first.suffix.lower() == ".npz" and len(files) == 1 and sides.both(first):
         pair = assume_pair(first, first)
         both = {"members": str(first), "nonmembers": str(first)}
-        made = replace(pair, options={**both, **pair.options}, unclear=() if "signal" in given else pair.unclear)
-        made.check(first)
-        return made
-    if "member" in made.missing and len(files) == 2 and first.suffix.lower() in roles.TABLES:
+        assumed = replace(pair, options={**both, **pair.options}, unclear=() if "signal" in given else pair.unclear)
+        assumed.check(first)
+        return assumed
+    if "member" in assumed.missing and len(files) == 2 and first.suffix.lower() in roles.TABLES:
         check_tables(*files)
-    made.check(first, found)
-    return made
+    assumed.check(first, columns)
+    return assumed
 
 
 def check_tables(*files: str | Path) -> None:
@@ -236,13 +236,13 @@ def assume_sides(members: str | Path, nonmembers: str | Path, given: Collection[
     ----------
     given : names of options that were given
     """
-    made = assume_pair(members, nonmembers)
-    wanted = {"member_labels", "nonmember_labels"} - {*given, *made.options}
-    if made.options["signal"] in WIDE and wanted:
-        received = f"{made.options['signal']} without labels"
+    assumed = assume_pair(members, nonmembers)
+    wanted = {"member_labels", "nonmember_labels"} - {*given, *assumed.options}
+    if assumed.options["signal"] in WIDE and wanted:
+        received = f"{assumed.options['signal']} without labels"
         hint = "add --member-labels L.npy --nonmember-labels L.npy"
         raise InputError("labels", "a label for each record", received, hint)
-    return made
+    return assumed
 
 
 def assume_pair(members: str | Path, nonmembers: str | Path) -> Assumed:
@@ -253,15 +253,15 @@ def assume_pair(members: str | Path, nonmembers: str | Path) -> Assumed:
     InputError
         If a file cannot be read, or the two hold different things.
     """
-    found = sides.signal_of_pair(members, nonmembers)
-    if found is None:
+    signal = sides.signal_of_pair(members, nonmembers)
+    if signal is None:
         received = "arrays that differ in it, or several"
         raise InputError("signal", "one array in each file, of one kind", received, "save one .npy of each side")
-    options: dict[str, str] = {"signal": found.kind or "score"}
-    if found.kind in WIDE:
+    options: dict[str, str] = {"signal": signal.kind or "score"}
+    if signal.kind in WIDE:
         options |= {"member_labels": str(members)} if sides.has_labels(members, "member") else {}
         options |= {"nonmember_labels": str(nonmembers)} if sides.has_labels(nonmembers, "nonmember") else {}
-    return Assumed(options, {"signal": found.why}, unclear=() if found.kind else (found.why,))
+    return Assumed(options, {"signal": signal.why}, unclear=() if signal.kind else (signal.why,))
 
 
 def covariates(path: str | Path, given: Mapping[str, object]) -> tuple[list[str], list[str]]:
@@ -270,14 +270,16 @@ def covariates(path: str | Path, given: Mapping[str, object]) -> tuple[list[str]
     Which of them were known before the training, no file shows.
     """
     try:
-        found = roles.find(path)
+        columns = roles.find(path)
     except InputError:  # an audit may read what nothing is to be guessed of
         return [], []
     values = [value for name, value in given.items() if name != "categories"]
     used = {name for value in values for name in (value if isinstance(value, list) else [str(value)])}
-    rows = found.lengths.get(str(given.get("member", "member")))
-    fitting = [n for n in found.covariates if n not in used and "," not in n and found.lengths.get(n) in (None, rows)]
-    return fitting, [name for name in found.categories if name in fitting and "categories" not in given]
+    rows = columns.lengths.get(str(given.get("member", "member")))
+    fitting = [
+        n for n in columns.covariates if n not in used and "," not in n and columns.lengths.get(n) in (None, rows)
+    ]
+    return fitting, [name for name in columns.categories if name in fitting and "categories" not in given]
 
 
 def _fitting(found: Roles, signal: str | None, rows: int | None) -> tuple[Signals, Signals]:

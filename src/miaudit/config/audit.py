@@ -303,8 +303,8 @@ class Options(File):
 
     def gaussian(self) -> GaussianLira:
         """Return the options of the Gaussian likelihood ratio."""
-        given = {name: self.attack[name] for name in ("variance", "statistic", "folds") if name in self.attack}
-        return GaussianLira(**given, given=self.attack.get("statistics"))
+        options = {name: self.attack[name] for name in ("variance", "statistic", "folds") if name in self.attack}
+        return GaussianLira(**options, given=self.attack.get("statistics"))
 
     def headline(self) -> Headline | None:
         """Return the headline that was asked for, if any."""
@@ -364,17 +364,20 @@ class AuditConfig(Options):
 
     def collect(self, base: Path, *, rng: np.random.Generator) -> Collected:
         """Read the outputs, with paths relative to ``base``, and turn them into evidence."""
-        named, asked = self.signal != "score" or "type" in self.attack, self.references()
+        named, references = self.signal != "score" or "type" in self.attack, self.references()
         options: Mapped = {"attack": self.attack_options() if named else None, "design": self.design, "rng": rng}
-        options["references"] = () if asked is None else asked.names
+        options["references"] = () if references is None else references.names
         coins = coins_of(self.coins, base)
         if self.source == "table":
             columns = {name: self.evaluation[name] for name in _TABLE_ARGUMENTS if name in self.evaluation}
             table = from_table(base / self.evaluation["table_path"], **columns, **options)
-            said = kept_notes.read(base / self.evaluation["table_path"])
+            sentence = kept_notes.read(base / self.evaluation["table_path"])
             if table.evidence.design == "zero-run":
-                said = (*said, *known_before.doubts(base / self.evaluation["table_path"], columns.get("covariates")))
-            table = replace(table, notes=(*said, *table.notes))
+                sentence = (
+                    *sentence,
+                    *known_before.doubts(base / self.evaluation["table_path"], columns.get("covariates")),
+                )
+            table = replace(table, notes=(*sentence, *table.notes))
             return replace(with_headline(table, self.headline()), coins=coins)
         signal, *sides = self.pair()
         inside, outside = ({name: base / path for name, path in side.items()} for side in sides)
@@ -384,8 +387,8 @@ class AuditConfig(Options):
     def references(self) -> Reference | None:
         """Return which scores are of reference models; of a pair of files one is named reference by default."""
         of_files = {"score": "reference"} if "member_references_path" in self.evaluation else {}
-        given = {**of_files, **self.reference}
-        return Reference.named(**given) if given else None
+        options = {**of_files, **self.reference}
+        return Reference.named(**options) if options else None
 
 
 class TableConfig(Options):
@@ -524,25 +527,25 @@ class CampaignConfig(Options):
         )
 
     def _asks_shadow_models(self) -> bool:
-        asked = self.references()
-        return asked is not None and asked.test == SHADOW_MODELS
+        references = self.references()
+        return references is not None and references.test == SHADOW_MODELS
 
     def collect(
         self, base: Path, *, rng: np.random.Generator, progress: Callable[[int, int], None] | None = None
     ) -> Collected:
         """Train, ask and score, with paths relative to ``base``. Runs the code that the target names."""
         if self.target.kind == outputs.TOKENS:
-            asked = self.references()
-            names = () if asked is None else asked.names
+            references = self.references()
+            names = () if references is None else references.names
             options: Mapped = {"names": self.attack_options(), "design": self.design, "references": names}
             read = outputs.from_tokens(base / self.data.path, **options)
             return replace(with_headline(read, self.headline()), coins=coins_of(self.coins, base, self.data.path))
         campaign = self.campaign(base)
-        asked = self.references()
-        if asked is not None and asked.names != (SHADOW_MODELS,) and campaign.target.kind != "signals":
+        references = self.references()
+        if references is not None and references.names != (SHADOW_MODELS,) and campaign.target.kind != "signals":
             hint = "miaudit collect writes the scores: put the reference's beside them, and name it to miaudit audit"
             allowed = f"{SHADOW_MODELS} or none, for a model whose scores are made here"
-            raise InputError("reference.score", allowed, ", ".join(asked.names), hint)
+            raise InputError("reference.score", allowed, ", ".join(references.names), hint)
         return with_headline(run_campaign.collect(campaign, rng=rng, progress=progress), self.headline())
 
 

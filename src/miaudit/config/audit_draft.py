@@ -67,26 +67,26 @@ def of_table(table: Path, folder: Path) -> AuditDraft | None:
     InputError
         If the file cannot be read.
     """
-    made, found = assume(table, {})
-    outputs = "score" in made.options and found.columns <= len(found.signals) + 3
-    if "member" in made.missing and not found.refused and not outputs:
+    made, columns = assume(table, {})
+    outputs = "score" in made.options and columns.columns <= len(columns.signals) + 3
+    if "member" in made.missing and not columns.refused and not outputs:
         return None
     lines = [f"table_path: {relative(table, folder)}"]
-    written = [one.name for one in found.signals if one.name.startswith("score.")]
-    if written and "member" in found.members:
+    written = [one.name for one in columns.signals if one.name.startswith("score.")]
+    if written and "member" in columns.members:
         made = Assumed(
             why={"score": "evidence, as miaudit writes it: all its scores, and what else it holds, are read"}
         )
         lines.append(f"# {made.why['score']}: {one_line(', '.join(written))}")
     for name in ("score", "signal", "labels", "member", "unit"):
         lines += _lines_of(name, made)
-    if "member" in made.missing and found.refused:
-        lines = [f"{line}: {one_line(found.doubts[0])}" if line.startswith("# member: ") else line for line in lines]
-    rows = found.lengths.get(made.options.get("member", ""))
-    fitting = [name for name in (*found.covariates, *found.groups) if found.lengths.get(name) in (None, rows)]
-    lines += _proposed([name for name in found.groups if name in fitting], found.named)
+    if "member" in made.missing and columns.refused:
+        lines = [f"{line}: {one_line(columns.doubts[0])}" if line.startswith("# member: ") else line for line in lines]
+    rows = columns.lengths.get(made.options.get("member", ""))
+    fitting = [name for name in (*columns.covariates, *columns.groups) if columns.lengths.get(name) in (None, rows)]
+    lines += _proposed([name for name in columns.groups if name in fitting], columns.named)
     unclear = tuple(f"{made.options['score']}: {one}" for one in made.unclear)
-    seen = () if found.complete else (f"only the first {ROWS:,} rows, or fewer of wide columns, were looked at",)
+    seen = () if columns.complete else (f"only the first {ROWS:,} rows, or fewer of wide columns, were looked at",)
     assumed = tuple(
         one_line(f"{name}: {value}" + (f" ({made.why[name]})" if name in made.why else ""))
         for name, value in made.options.items()
@@ -100,9 +100,9 @@ def of_table(table: Path, folder: Path) -> AuditDraft | None:
     if made.options.get("signal", "score") == "score":
         head = _WITH_LOSS.format("signal: loss") if len(made.columns) == 1 and not written else ""
     return AuditDraft(
-        _text(one_line(table.name), lines, made.missing, _covariates(made, found, fitting), head),
+        _text(one_line(table.name), lines, made.missing, _covariates(made, columns, fitting), head),
         assumed,
-        tuple(one_line(line) for line in (*missing, *unclear, *passed, *found.doubts, *seen)),
+        tuple(one_line(line) for line in (*missing, *unclear, *passed, *columns.doubts, *seen)),
         tuple(made.missing),
     )
 
@@ -187,13 +187,13 @@ def _lines_of(name: str, made: Assumed) -> list[str]:
         return []
     value = made.options[name]
     columns = made.columns if name == "score" else [value]
-    said = scalar(value) if len(columns) == 1 else f"[{', '.join(map(scalar, columns))}]"
+    sentence = scalar(value) if len(columns) == 1 else f"[{', '.join(map(scalar, columns))}]"
     if name == "signal":
         about = "not told by the file: check it" if made.unclear else _DIRECTIONS[value]
         about += "; where they are lower: loss, and the line attack above" if value == "score" else ""
-        return [f"signal: {said}" + _comment(about)]
+        return [f"signal: {sentence}" + _comment(about)]
     return [
-        (wrapped(f"{name}: [", [*map(scalar, columns)], "]", "    ") if len(columns) > 1 else f"{name}: {said}")
+        (wrapped(f"{name}: [", [*map(scalar, columns)], "]", "    ") if len(columns) > 1 else f"{name}: {sentence}")
         + _comment(made.why[name]),
         *(f"# or {one_line(other)}" for other in made.others.get(name, ())),
     ]

@@ -111,12 +111,12 @@ class ChangeSection(Section):
 
     def build(self, base: TargetSection, folder: Path) -> Target:
         """Make the target. Runs the code that it names."""
-        made: Any = self.target(base).build(folder)
+        changed: Any = self.target(base).build(folder)
         if self.synthetic is not None:
-            return self.synthetic.build(made, folder)
+            return self.synthetic.build(changed, folder)
         if self.ensemble is not None:
-            return Ensemble(made, **self.ensemble)
-        return made if self.stack is None else Stack(made, **self.stack)
+            return Ensemble(changed, **self.ensemble)
+        return changed if self.stack is None else Stack(changed, **self.stack)
 
 
 class GivenSection(Section):
@@ -173,8 +173,8 @@ class DisclosureSection(Section):
 
     def measures(self) -> tuple[tuple[str, Mapping[str, Any]], ...]:
         """Return names and options of the measures on outputs."""
-        found: tuple[tuple[str, Mapping[str, Any]], ...] = USUAL if self.defences is None else self.defences
-        return found
+        selected: tuple[tuple[str, Mapping[str, Any]], ...] = USUAL if self.defences is None else self.defences
+        return selected
 
 
 class AttackSection(Section):

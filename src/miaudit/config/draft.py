@@ -199,38 +199,38 @@ class _Column:
         gaps = own.missing and not public.missing
         beyond = own.rare or not set(_levels(own)) <= set(_levels(public)) if _levels(public) else False
         warnings = [f"missing: {_OFF_PRIVATE}"] * gaps
-        told = (
+        remarks = (
             "the private table has other values too, which a run refuses: join them there under one of these",
         ) * beyond
-        return cls(replace(public, missing=gaps or public.missing), True, gaps, tuple(warnings), told)
+        return cls(replace(public, missing=gaps or public.missing), True, gaps, tuple(warnings), remarks)
 
     def line(self) -> str:
         """The item of the list ``columns`` in YAML, with its comments."""
-        found, marked = self.found, self.marked
-        pairs = [f"{MARK}: true"] * marked + [f"name: {scalar(found.name)}", f"kind: {found.kind}"]
-        if found.categories:
-            pairs.append(f"categories: [{', '.join(map(scalar, found.categories))}]")
-        if found.low is not None and found.high is not None:
-            pairs += [f"low: {_number(found.low)}", f"high: {_number(found.high)}"]
-        if found.decimals is not None:
-            pairs.append(f"decimals: {found.decimals}")
-        pairs += ["missing: true"] * found.missing
+        column, marked = self.found, self.marked
+        pairs = [f"{MARK}: true"] * marked + [f"name: {scalar(column.name)}", f"kind: {column.kind}"]
+        if column.categories:
+            pairs.append(f"categories: [{', '.join(map(scalar, column.categories))}]")
+        if column.low is not None and column.high is not None:
+            pairs += [f"low: {_number(column.low)}", f"high: {_number(column.high)}"]
+        if column.decimals is not None:
+            pairs.append(f"decimals: {column.decimals}")
+        pairs += ["missing: true"] * column.missing
         notes = "".join(f"  # {note}\n" for note in self.warnings)
         item = wrapped("  - {", pairs, "}", "     ")
         return f"{notes}{item}" + (f"  # check this: {_OFF_PRIVATE}" if marked else "  # read off the public records")
 
     def sentence(self) -> str:
         """What was guessed, for the screen."""
-        found = self.found
-        said: str = found.kind
-        if found.kind == "continuous":
-            digits = "" if found.decimals is None else f", {found.decimals} decimals"
-            said += f", {_number(found.low)} to {_number(found.high)}{digits}"
-        elif found.categories:
-            shown = ", ".join(map(scalar, found.categories[:6]))
-            said += f", {shown}{' ...' * (len(found.categories) > 6)}"
-        said += ", with missing values" * found.missing
-        return one_line("; ".join((f"{found.name}: {said}", *self.warnings, *self.told)))
+        column = self.found
+        sentence: str = column.kind
+        if column.kind == "continuous":
+            digits = "" if column.decimals is None else f", {column.decimals} decimals"
+            sentence += f", {_number(column.low)} to {_number(column.high)}{digits}"
+        elif column.categories:
+            shown = ", ".join(map(scalar, column.categories[:6]))
+            sentence += f", {shown}{' ...' * (len(column.categories) > 6)}"
+        sentence += ", with missing values" * column.missing
+        return one_line("; ".join((f"{column.name}: {sentence}", *self.warnings, *self.told)))
 
 
 def draft(table: Path, folder: Path, public: Path | None = None) -> Draft:
@@ -256,9 +256,9 @@ def draft(table: Path, folder: Path, public: Path | None = None) -> Draft:
         public_frame, _ = head(public, "--public")
         known = {column.name: column for column in profile(public_frame, rare=1)}
     every = [_Column.of(own, known.get(own.name)) for own in profile(frame)]
-    kept = [column.found.usable and not looks_secret(column.found.name) for column in every]
-    columns = list(compress(every, kept))
-    lost = [column.found for column, good in zip(every, kept, strict=True) if not good]
+    selected = [column.found.usable and not looks_secret(column.found.name) for column in every]
+    columns = list(compress(every, selected))
+    lost = [column.found for column, good in zip(every, selected, strict=True) if not good]
     if not columns:
         names = ("a name like a secret" if looks_secret(column.name) else repr(column.name) for column in lost[:3])
         why = (f"{name}: {column.reason}" for name, column in zip(names, lost, strict=False))
@@ -310,17 +310,17 @@ def _levels(column: ColumnProfile) -> tuple[str | int | float, ...]:
 
 
 def _warnings(column: ColumnProfile) -> tuple[str, ...]:
-    found = []
+    items = []
     if column.rare:
-        found.append(
+        items.append(
             f"values that fewer than {RARE} rows have are not named here: declare those that are publicly known, or "
             "join them in the table under one name, such as other; a run refuses what is not declared"
         )
     if column.kind == "ordinal":
-        found.append("categorical, if these numbers are codes without an order")
+        items.append("categorical, if these numbers are codes without an order")
     elif column.kind == "categorical":
-        found.append("ordinal, if they have an order: then write them in it")
-    return tuple(found)
+        items.append("ordinal, if they have an order: then write them in it")
+    return tuple(items)
 
 
 def _schema(columns: Sequence[_Column]) -> Schema:

@@ -65,24 +65,24 @@ def _readings(path: Path, scores: Sequence[str]) -> Iterator[dict[str, Any]]:
     """
     yield {}
     try:
-        made = assume(path, {})[0].options
+        assumed = assume(path, {})[0].options
     except InputError:
         return
-    if not {"score", "member"} <= made.keys():
+    if not {"score", "member"} <= assumed.keys():
         return
     known = tuple(name for name in scores if name in outputs.of_outputs())
-    signal = made.get("signal", "score")
+    signal = assumed.get("signal", "score")
     for kind in NARROW if signal in NARROW else (signal,):
-        for without in ((), ("unit",)) if "unit" in made else ((),):
-            options: dict[str, Any] = {key: value for key, value in made.items() if key not in without}
+        for without in ((), ("unit",)) if "unit" in assumed else ((),):
+            options: dict[str, Any] = {key: value for key, value in assumed.items() if key not in without}
             attack = None if kind == "score" else outputs.Attack(known or ("loss",))
-            yield {**options, "score": made["score"].split(","), "signal": kind, "attack": attack}
+            yield {**options, "score": assumed["score"].split(","), "signal": kind, "attack": attack}
 
 
 def _ids(path: Path) -> NDArray[Any] | None:
     if _ID not in tables.column_names(path):
         return None
-    found = np.asarray(tables.read_columns(path, [_ID], "--evidence", as_text=[_ID])[_ID])
-    if found.ndim != 1:
-        raise InputError(_ID, "one value for each record", f"shape {found.shape}", "write one id in each row")
-    return found
+    array = np.asarray(tables.read_columns(path, [_ID], "--evidence", as_text=[_ID])[_ID])
+    if array.ndim != 1:
+        raise InputError(_ID, "one value for each record", f"shape {array.shape}", "write one id in each row")
+    return array

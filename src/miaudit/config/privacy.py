@@ -54,6 +54,6 @@ def bounds_of(section: Mapped) -> Bounds | None:
     claim = options.pop("claim", None)
     if claim is not None:
         delta = options.get("delta", Bounds.delta)
-        made = Claim.gaussian(**claim) if "mu" in claim else Claim.epsilon_delta(**{"delta": delta, **claim})
-        options["claim"] = made
+        claimed = Claim.gaussian(**claim) if "mu" in claim else Claim.epsilon_delta(**{"delta": delta, **claim})
+        options["claim"] = claimed
     return Bounds(**options)

@@ -50,15 +50,15 @@ def coins_of(section: Mapped, base: Path, records: str | None = None) -> Coins |
         For files that are none of these, and coins that do not fit their commitment.
     """
     if "reveal" in section:
-        found = Coins.read(base / section["reveal"])
+        coins = Coins.read(base / section["reveal"])
     elif "secret" in section:
         answer = Answer.read(base / section["answer"]) if "answer" in section else None
-        found = Secret.read(base / section["secret"]).drawn(answer)
+        coins = Secret.read(base / section["secret"]).drawn(answer)
     else:
         return None
-    listed = found.commitment.records
+    listed = coins.commitment.records
     if records is not None and listed is not None and sealed_coins.of_file(base / records) != listed:
         received = f"coins for the list with SHA-256 {listed[:12]}..."
         hint = "the commitment is made before training, with --list and this file"
         raise InputError("coins", f"coins for the records of {records}", received, hint)
-    return found
+    return coins

@@ -111,8 +111,8 @@ class Keys:
         return core_schema.no_info_after_validator_function(_refusing(self._made), mapping)
 
     def _made(self, values: dict[str, Any]) -> Any:
-        given = {name: value for name, value in values.items() if value is not None}
-        return given if self.make is None else self.make(given)
+        options = {name: value for name, value in values.items() if value is not None}
+        return options if self.make is None else self.make(options)
 
 
 AnySection = type[BaseModel] | Keys
@@ -186,12 +186,12 @@ def _door(kind: Any, option: Option) -> Any:
         if value is None and optional:
             return None
         try:
-            found = value if isinstance(value, bool) or plain is bool else inner(value)
+            checked_value = value if isinstance(value, bool) or plain is bool else inner(value)
         except ValidationError:
-            found = value
-        if not option.permits(plain, found):
+            checked_value = value
+        if not option.permits(plain, checked_value):
             raise Refused(option.refusal("", plain, value))
-        return found
+        return checked_value
 
     return Annotated[plain | None if optional else plain, WrapValidator(checked)]
 
@@ -209,8 +209,10 @@ def with_limits(content: Any, limits: Sequence[str]) -> Any:
     reporting = content.get("reporting")
     own = reporting if isinstance(reporting, Mapping) else {}
     replaced = ["primary_metric"] if "synthetic" in content else ["primary_metric", "threshold_for_concern"]
-    kept = {name: value for name, value in own.items() if name not in replaced}  # a table's threshold is no such limit
-    return {**content, "reporting": {**kept, "limits": list(limits)}}
+    selected = {
+        name: value for name, value in own.items() if name not in replaced
+    }  # a table's threshold is no such limit
+    return {**content, "reporting": {**selected, "limits": list(limits)}}
 
 
 class File(Section):
@@ -269,8 +271,8 @@ def read_mapping(path: str | Path, guide: str) -> dict[Any, Any]:
     """
     content = read_yaml(path, "config")
     if not isinstance(content, dict):
-        found = "an empty file" if content is None else type(content).__name__
-        raise InputError("config", "a YAML mapping with sections", found, f"see {guide}")
+        received = "an empty file" if content is None else type(content).__name__
+        raise InputError("config", "a YAML mapping with sections", received, f"see {guide}")
     return content
 
 
@@ -285,11 +287,11 @@ def validated(content: dict[Any, Any], kind: type[AnyFile], path: str | Path) ->
     try:
         config = kind.model_validate(content)
     except ValidationError as error:
-        found = list(problems(error, kind))
+        messages = list(problems(error, kind))
     else:
-        found = list(config.refused()) or list(config.missing_files(Path(path).parent))
-    if found:
-        raise ConfigError(Path(path).name, found)
+        messages = list(config.refused()) or list(config.missing_files(Path(path).parent))
+    if messages:
+        raise ConfigError(Path(path).name, messages)
     extras = sorted(set(config.extras()))
     absent = missing_modules(extras)
     if absent:
@@ -321,8 +323,8 @@ def problems(error: ValidationError, file: type[BaseModel]) -> Iterator[str]:
     error : what was raised
     file : the model of the whole file, for the keys that are known at a place
     """
-    found = error.errors()
-    for item in found:
+    errors = error.errors()
+    for item in errors:
         place = _Place.of(item["loc"], file)
         where = place.name
         if "env" in item["loc"] and item["type"] != "value_error":  # what it received may be a secret
@@ -330,7 +332,7 @@ def problems(error: ValidationError, file: type[BaseModel]) -> Iterator[str]:
         elif item["type"] == "extra_forbidden":
             yield _of_unknown_key(place)
         elif item["type"] == "missing" and place.kind:
-            beside = [one for one in found if one["type"] != "missing" and one["loc"][:-1] == item["loc"][:-1]]
+            beside = [one for one in errors if one["type"] != "missing" and one["loc"][:-1] == item["loc"][:-1]]
             if not beside:  # the key may be there, misspelt
                 yield f"{place.above}: expected {place.keys[-1]} for kind {place.kind}, received none; add it"
         elif item["type"] == "union_tag_invalid":

@@ -162,9 +162,13 @@ class NetworkSection(TargetSection):
         _require(self.kind, *self.extras)
         if not self.options:
             return self.factory
-        found = load_factory(self.factory)
-        made = made_of(found, self.factory, self.options, "target.factory")
-        return functools.partial(found, **self.options) if hasattr(made, "state_dict") or not callable(made) else made
+        factory = load_factory(self.factory)
+        network = made_of(factory, self.factory, self.options, "target.factory")
+        return (
+            functools.partial(factory, **self.options)
+            if hasattr(network, "state_dict") or not callable(network)
+            else network
+        )
 
 
 class TorchSection(NetworkSection):
@@ -239,8 +243,8 @@ class AskedSection(TargetSection):
 
     def asked(self) -> dict[str, Any]:
         """How the model of a folder is read and asked, as far as the file says."""
-        given = {name: getattr(self, name) for name in ("base", "longest", "batch", "precision", "device")}
-        return {name: value for name, value in given.items() if value is not None}
+        options = {name: getattr(self, name) for name in ("base", "longest", "batch", "precision", "device")}
+        return {name: value for name, value in options.items() if value is not None}
 
     def _how(self, base: Path) -> dict[str, Any]:
         """As :meth:`asked`, with paths relative to ``base``."""
@@ -402,8 +406,8 @@ def _any_kind(names: tuple[str, ...]) -> TypeAdapter[Any]:
         return _BUILT_IN.get(name, Annotated[Any, later])
 
     every: Any = functools.reduce(operator.or_, (Annotated[one(name), Tag(name)] for name in names))
-    told: Any = Annotated[every, Discriminator(lambda given: str(given["kind"]) if "kind" in given else None)]
-    return TypeAdapter(told)
+    any_kind: Any = Annotated[every, Discriminator(lambda given: str(given["kind"]) if "kind" in given else None)]
+    return TypeAdapter(any_kind)
 
 
 _KINDS = (
@@ -550,10 +554,10 @@ class ShadowSection(Section):
 
     def options(self, base: Path, labels: int = 0) -> Shadows:
         """Return the options of the campaign; reads the outputs that are given, of so many labels of each record."""
-        given = None
+        outputs = None
         if self.outputs_path is not None:
-            given = GivenShadows.load(base / self.outputs_path, given=self.given, signal=self.signal, labels=labels)
-        return self._shadows(base, given=given, store=None if self.store is None else base / self.store)
+            outputs = GivenShadows.load(base / self.outputs_path, given=self.given, signal=self.signal, labels=labels)
+        return self._shadows(base, given=outputs, store=None if self.store is None else base / self.store)
 
     def _shadows(self, base: Path, **more: Any) -> Shadows:
         """The options without what is read; the folder of the configuration goes to a cluster."""
@@ -576,18 +580,18 @@ def _shown(names: Sequence[str]) -> str:
 def _estimator(where: str, options: dict[str, Any]) -> Any:
     """Return what a class makes, or a function: pipelines come from functions."""
     refuse_pickle(where, "target.estimator")
-    found, problem = load_factory(where), ""
-    if inspect.isclass(found) and hasattr(found, "fit"):
-        return made_of(found, where, options, "target.estimator")
-    if not inspect.isclass(found) and not where.startswith("sklearn."):  # nothing of theirs runs unannounced
+    factory, problem = load_factory(where), ""
+    if inspect.isclass(factory) and hasattr(factory, "fit"):
+        return made_of(factory, where, options, "target.estimator")
+    if not inspect.isclass(factory) and not where.startswith("sklearn."):  # nothing of theirs runs unannounced
         try:
-            made = made_of(found, where, options, "target.estimator")
+            estimator = made_of(factory, where, options, "target.estimator")
         except InputError as error:
             problem = f" ({one_line(str(error.received))})"
         else:
-            if hasattr(made, "fit") and not inspect.isclass(made):
-                return made
-            problem = f" (it returns {type(made).__name__})"
+            if hasattr(estimator, "fit") and not inspect.isclass(estimator):
+                return estimator
+            problem = f" (it returns {type(estimator).__name__})"
     allowed, received = "a class with fit, or a function that returns an estimator", f"{where}, which is none{problem}"
     hint = "sklearn.linear_model:LogisticRegression is one"
     raise InputError("target.estimator", allowed, received, hint)

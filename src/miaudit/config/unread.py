@@ -56,9 +56,9 @@ def unread(
     """
     scores, randomised = signal == "score", design in ("one-run", "multi-run")
     table, columns, text, one_run = source == "synthetic", True, True, False
-    found = set(given)
-    no_files = source == "pair" and "evaluation.member_references_path" not in found
-    of_sample = "evaluation.propensity_sample_path" in found
+    present = set(given)
+    no_files = source == "pair" and "evaluation.member_references_path" not in present
+    of_sample = "evaluation.propensity_sample_path" in present
     if evidence is not None:
         columns = evidence.covariates is not None
         text, one_run = columns or evidence.text is not None, evidence.run is None
@@ -81,16 +81,16 @@ def unread(
         (_OF_RUNS, one_run or table, "without several runs", "it goes with one file for each run, or runs: 4"),
         (("evaluation.categories",), not columns, "without covariates", "it goes with covariates, and with zero-run"),
         (("evaluation.components",), not text, "without covariates", "it goes with covariates, and with zero-run"),
-        (_OF_LEARNING, bool(found & set(_OF_GIVEN)), "beside given propensities", "nothing is learned then"),
+        (_OF_LEARNING, bool(present & set(_OF_GIVEN)), "beside given propensities", "nothing is learned then"),
         (
             _OF_BOUNDS[-1:],
-            bool(found & {*_OF_GIVEN, *_OF_LEARNING[1:]}),
+            bool(present & {*_OF_GIVEN, *_OF_LEARNING[1:]}),
             "without a line",
             "it enlarges the one learned here",
         ),
         (_OF_LEARNING[1:], not text, "without covariates", "it goes with covariates, and with zero-run"),
-        (_OF_LEARNING[:1], "evaluation.classifier" in found, "beside a classifier", "choose one of the two"),
+        (_OF_LEARNING[:1], "evaluation.classifier" in present, "beside a classifier", "choose one of the two"),
         (_OF_LEARNING[:1], of_sample, "for a separate sample", "a line is learned from it, or a classifier"),
     )
     for keys, applies, why, place in rules:
-        yield from ((key, why, place) for key in keys if applies and key in found)
+        yield from ((key, why, place) for key in keys if applies and key in present)

@@ -159,10 +159,10 @@ class Metric:
         >>> print(Metric("auc", "raw", 0.75, 0.7, 0.8, 0.95))
         auc 0.75 [0.7, 0.8], 95% confidence
         """
-        said = self.interval if self.value is None else f"{self.value:.4g}"
+        sentence = self.interval if self.value is None else f"{self.value:.4g}"
         if self.value is not None and self.low is not None and self.high is not None:
-            said += f" [{written(self.low, '.4g', 'down')}, {written(self.high, '.4g', 'up')}]"
-        return f"{self.name} {said}, {100 * self.confidence:.6g}% confidence"
+            sentence += f" [{written(self.low, '.4g', 'down')}, {written(self.high, '.4g', 'up')}]"
+        return f"{self.name} {sentence}, {100 * self.confidence:.6g}% confidence"
 
 
 def _unknown(argument: str, value: str, known: Iterable[str]) -> InputError:
@@ -184,8 +184,8 @@ Measured = Annotated[Metric, Rule(_share_or_effect)]
 def foremost(metrics: Iterable[Metric]) -> list[Metric]:
     """Return one metric of each name: of the corrected ones where there are any, else of the raw ones."""
     metrics = list(metrics)
-    kept = [metric for metric in metrics if metric.estimator != "raw"] or metrics
-    return list({metric.name: metric for metric in reversed(kept)}.values())[::-1]
+    corrected = [metric for metric in metrics if metric.estimator != "raw"] or metrics
+    return list({metric.name: metric for metric in reversed(corrected)}.values())[::-1]
 
 
 def named(metrics: Iterable[Metric], name: str) -> Metric | None:
@@ -509,9 +509,9 @@ class Findings(FindingsRecord):
     @property
     def unmeasured(self) -> str:
         """What the intervals of one model rest on and nobody measured, in a sentence; empty where there is nothing."""
-        told = any(note.startswith(concentration.MEASURED) for note in self.notes)
+        measured = any(note.startswith(concentration.MEASURED) for note in self.notes)
         several = self.several_runs is not None
-        if told or several or not self.metrics or self.design not in ("one-run", "zero-run"):
+        if measured or several or not self.metrics or self.design not in ("one-run", "zero-run"):
             return ""
         return (
             "The intervals describe this one trained model. Variation between trainings was not measured; a "
@@ -555,12 +555,12 @@ class Findings(FindingsRecord):
         metrics = self.metrics if score is None else by_score[score]
         if not metrics:
             raise InputError("name", "a metric", "findings without any", "print(findings) says why there is none")
-        if not (found := [metric for metric in metrics if metric.name == name]):
+        if not (of_name := [metric for metric in metrics if metric.name == name]):
             raise _unknown("name", name, [metric.name for metric in metrics])
         if estimator is None:
-            return found[0]
-        if not (chosen := [metric for metric in found if metric.estimator == estimator]):
-            raise _unknown("estimator", estimator, [metric.estimator for metric in found])
+            return of_name[0]
+        if not (chosen := [metric for metric in of_name if metric.estimator == estimator]):
+            raise _unknown("estimator", estimator, [metric.estimator for metric in of_name])
         return chosen[0]
 
     def _rows(self) -> Iterator[dict[str, Any]]:

@@ -178,7 +178,7 @@ def compare(
     wanted = tuple(followed_metrics(after) if followed is None else followed)
     reason = _no_contrast(before, after, names)
     judged = _Judged.of(changes if not reason else (), wanted, levels[0])
-    said = [reason or judged.text(names), _later(after, names[1])]
+    sentences = [reason or judged.text(names), _later(after, names[1])]
     return Comparison(
         names[0],
         names[1],
@@ -186,7 +186,7 @@ def compare(
         judged.primary,
         levels[0],
         judged.status,
-        " ".join(text for text in said if text),
+        " ".join(text for text in sentences if text),
         tuple(_cautions(before, after)),
         dict(repeat or {}),
         wanted,
@@ -355,23 +355,23 @@ def _numbers(change: Change, names: tuple[str, str]) -> str:
 
 
 def _cautions(before: Findings, after: Findings) -> list[str]:
-    said = []
+    sentences = []
     if before.design != after.design:
-        said.append(
+        sentences.append(
             f"The designs differ ({before.design or 'not declared'} and {after.design or 'not declared'}): their "
             "numbers do not estimate the same thing."
         )
     scores = [audit.scores[0].score if audit.scores else None for audit in (before, after)]
     if scores[0] != scores[1]:
-        said.append(
+        sentences.append(
             f"The headline scores differ ({scores[0]} and {scores[1]}): another attack, not only another model. Two "
             "attacks on the same records are compared by miaudit challenge, or by one audit with both (--score A,B)."
         )
     if before.evidence["digest"] == after.evidence["digest"]:
-        said.append("Both audits are of the same evidence: any difference comes from their plans.")
+        sentences.append("Both audits are of the same evidence: any difference comes from their plans.")
     if "refused" in (before.verdict.status, after.verdict.status):
-        said.append("An audit that was refused has raw numbers, if any, and they are not causal.")
-    return said
+        sentences.append("An audit that was refused has raw numbers, if any, and they are not causal.")
+    return sentences
 
 
 @dataclass(frozen=True)
@@ -463,17 +463,17 @@ def history(
         if not math.isclose(before.plan["confidence"], after.plan["confidence"]):
             steps.append(Step(a, b, "not-comparable", "Not compared: the two are at different confidence.", ()))
             continue
-        found = compare(before, after, names=(a, b), shared=records, followed=followed)
-        steps.append(Step(a, b, found.status, found.text, (*found.cautions, found.records)))
+        step = compare(before, after, names=(a, b), shared=records, followed=followed)
+        steps.append(Step(a, b, step.status, step.text, (*step.cautions, step.records)))
     return History(primary, rows, tuple(steps), _course(rows, steps, last, primary), dict(repeat or {}))
 
 
 def _row(name: str, audit: Findings, primary: str) -> Audited:
-    said, limits = estimate_in_words([m for m in audit.metrics if m.name == primary], audit.design)
+    reading, limits = estimate_in_words([m for m in audit.metrics if m.name == primary], audit.design)
     return Audited(
         name=name,
         status=_state(audit),
-        said=said,
+        said=reading,
         **limits,
         members=audit.counts.members,
         design=audit.design or "not declared",
@@ -487,10 +487,10 @@ def estimate_in_words(estimates: Sequence[Metric], design: str | None) -> tuple[
     ``estimates`` are those of one metric in one audit: the first that the design makes causal counts.
     """
     causal = [m for m in estimates if design != _ZERO_RUN or m.estimator != "raw"]
-    said = "not measured"
+    reading = "not measured"
     if estimates:
-        said = causal[0].reading if causal else f"{estimates[0].reading}, {NOT_CAUSAL}"
-    return said, {part: getattr(causal[0], part) if causal else None for part in ("value", "low", "high")}
+        reading = causal[0].reading if causal else f"{estimates[0].reading}, {NOT_CAUSAL}"
+    return reading, {part: getattr(causal[0], part) if causal else None for part in ("value", "low", "high")}
 
 
 def _course(rows: Sequence[Audited], steps: Sequence[Step], last: Findings, primary: str) -> str:

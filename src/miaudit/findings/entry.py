@@ -63,15 +63,15 @@ def entry(name: str, content: Mapping[str, Any]) -> Entry:
         If these are no findings.
     """
     try:
-        found = _audit(name, content) if content.get("kind", "audit") == "audit" else _other(name, content)
+        listed = _audit(name, content) if content.get("kind", "audit") == "audit" else _other(name, content)
     except (LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"no findings of miaudit ({type(error).__name__}: {error})") from error
     for field in fields(Entry):
-        held = getattr(found, field.name)
+        held = getattr(listed, field.name)
         numbers = (float, int, type(None)) if field.type == "float | None" else (int,)
         if isinstance(held, bool) or not isinstance(held, str if field.type == "str" else numbers):
             raise ValueError(f"no findings of miaudit ({field.name}: {held!r:.60})")
-    return found
+    return listed
 
 
 def _audit(name: str, content: Mapping[str, Any]) -> Entry:
@@ -82,13 +82,13 @@ def _audit(name: str, content: Mapping[str, Any]) -> Entry:
         for m in content["metrics"]
         if m["name"] == primary
     ]
-    said, limits = estimate_in_words(measured, content["design"])
+    sentence, limits = estimate_in_words(measured, content["design"])
     return Entry(
         name,
         "audit",
         content["verdict"]["status"],
         content["exit_code"],
-        f"{label(primary)}: {said}",
+        f"{label(primary)}: {sentence}",
         _model(content) or content["evidence"]["source"],
         primary,
         content["scores"][0]["score"] if content["scores"] else "",
@@ -103,8 +103,8 @@ def _other(name: str, content: Mapping[str, Any]) -> Entry:
     second = (content.get("membership") or {}).get("verdict") or {}  # of a table's attacks, as evidence
     if second and code_of(verdict["status"]) != content["exit_code"] == code_of(second["status"]):
         verdict = second
-    said = verdict.get("text") or content.get("text") or ""
-    text = (said if isinstance(said, str) else said[0]).removeprefix("Concern: ")
+    sentence = verdict.get("text") or content.get("text") or ""
+    text = (sentence if isinstance(sentence, str) else sentence[0]).removeprefix("Concern: ")
     return Entry(
         name,
         content["kind"],

@@ -69,17 +69,17 @@ class Fidelity:
     @property
     def summary(self) -> Mapping[str, float]:
         """Means over columns and over pairs: distances, their floors, and the error of the association."""
-        found = {
+        by_name = {
             "marginal_distance": _mean(m.distance for m in self.marginals),
             "marginal_floor": _mean(m.floor for m in self.marginals),
         }
         if self.pairs:
-            found |= {
+            by_name |= {
                 "pair_distance": _mean(p.distance for p in self.pairs),
                 "pair_floor": _mean(p.floor for p in self.pairs),
                 "association_error": _mean(abs(p.synthetic_association - p.real_association) for p in self.pairs),
             }
-        return found
+        return by_name
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -99,13 +99,13 @@ def judge(
     >>> verdict.status, verdict.level, verdict.exit_code, verdict.exceeded[0].limit
     ('flagged', 'at least elevated', 3, 'tpr_at_fpr_0.01')
     """
-    found = list(_measured(policy, scores, confidence, parameter))
+    measured = list(_measured(policy, scores, confidence, parameter))
     beside = list(_measured(policy, others, confidence, None, all_scores=len(scores) + len(others)))
-    found += [one for one in beside if one.outcome == "exceeded"]
-    exceeded = [one for one in found if one.outcome == "exceeded"]
+    measured += [one for one in beside if one.outcome == "exceeded"]
+    exceeded = [one for one in measured if one.outcome == "exceeded"]
     inverted = list(_inverted(policy, scores, confidence))
-    counted = [one for one in found if one.limit != SURE_LIST]
-    leading = _leading(exceeded or [one for one in counted if one.outcome == "open"] or counted or found)
+    counted = [one for one in measured if one.limit != SURE_LIST]
+    leading = _leading(exceeded or [one for one in counted if one.outcome == "open"] or counted or measured)
     status: Status
     if exceeded:
         status = "flagged"
@@ -133,9 +133,9 @@ def judge(
         level=_level(status, leading, levels),
         condition=condition,
         exploratory=exploratory,
-        text=verdict_text.sentence(status, leading, found, confidence, condition, exploratory=exploratory),
+        text=verdict_text.sentence(status, leading, measured, confidence, condition, exploratory=exploratory),
         stated=policy.stated,
-        limits=tuple(found),
+        limits=tuple(measured),
     )
 
 
@@ -204,8 +204,8 @@ def p_value(one: Scored, name: str, threshold: float) -> float:
     """
 
     def excess(z: float) -> float:
-        found = one.estimate(name, 1 - 2 * float(special.ndtr(z)))
-        return -threshold - 1.0 if found.value is None else limits(found)[0] - threshold
+        estimate = one.estimate(name, 1 - 2 * float(special.ndtr(z)))
+        return -threshold - 1.0 if estimate.value is None else limits(estimate)[0] - threshold
 
     nearest, furthest = -1e-9, float(special.ndtri(_SUREST_P))
     if not excess(nearest) > 0:

@@ -134,14 +134,16 @@ class FindingsRecord:
         InputError
             For a chart that these findings do not have; it names those that they have.
         """
-        drawn = _drawing().charts(self)
-        if not drawn:
+        by_name = _drawing().charts(self)
+        if not by_name:
             raise InputError("findings", "findings with a chart", f"{self.KIND} without any", "print(findings)")
-        wanted = name or next((one for one in drawn if one.startswith("roc")), next(iter(drawn)))
-        found = wanted if wanted in drawn else next((one for one in drawn if one.startswith(wanted)), None)
-        if found is None:
-            raise InputError("name", f"one of {', '.join(drawn)}", repr(name), nearest(wanted, drawn) or "choose one")
-        return drawn[found]
+        wanted = name or next((one for one in by_name if one.startswith("roc")), next(iter(by_name)))
+        chosen = wanted if wanted in by_name else next((one for one in by_name if one.startswith(wanted)), None)
+        if chosen is None:
+            raise InputError(
+                "name", f"one of {', '.join(by_name)}", repr(name), nearest(wanted, by_name) or "choose one"
+            )
+        return by_name[chosen]
 
     def _rows(self) -> Iterable[Mapping[str, Any]]:
         """Yield what :meth:`to_frame` holds."""
@@ -198,8 +200,8 @@ class FindingsRecord:
 
     def as_written(self) -> Self:
         """Return the same with what its file holds: plain values, None for a number that is not finite."""
-        found: Self = _as_written(self)
-        return found
+        record: Self = _as_written(self)
+        return record
 
     @classmethod
     def from_dict(cls, content: Any) -> Self:
@@ -218,8 +220,8 @@ class FindingsRecord:
             raise InputError("format", str(cls.FORMAT), repr(version)[:40], next_step)
         try:
             reader = _reader(cls)[0]  # type: ignore[arg-type] # a class is hashable
-            found: Self = reader.validate_python(cls._fields_of(content))
-            again = found.to_dict()
+            record: Self = reader.validate_python(cls._fields_of(content))
+            again = record.to_dict()
         except ValidationError as error:
             raise _refused(content, error.errors()[0]) from error
         except RecursionError as error:
@@ -228,19 +230,19 @@ class FindingsRecord:
             if key not in content or again[key] != content[key]:
                 where = f"findings[{key!r}]" if key in content else "findings"
                 raise _against_schema(where, f"{content.get(key)!r}, and {again[key]!r} follows from the rest")
-        return found
+        return record
 
     @classmethod
     def _fields_of(cls, content: Mapping[str, Any]) -> dict[str, Any]:
         """The values that are fields: without what every file starts with, and without what follows from the rest."""
-        found = {key: value for key, value in content.items() if key not in cls.head()}
+        by_name = {key: value for key, value in content.items() if key not in cls.head()}
         for name in cls.DERIVED:
             part, _, leaf = name.rpartition(".")
             if not part:
-                found.pop(leaf, None)
-            elif isinstance(inner := found.get(part), dict):
-                found[part] = {key: value for key, value in inner.items() if key != leaf}
-        return found
+                by_name.pop(leaf, None)
+            elif isinstance(inner := by_name.get(part), dict):
+                by_name[part] = {key: value for key, value in inner.items() if key != leaf}
+        return by_name
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -306,8 +308,8 @@ def _unchanged(value: Any, check: Callable[[Any], Any]) -> Any:
 
 def _in_order(value: Any, check: Callable[[Any], Any]) -> Any:
     """Keep the order of the file, which pydantic gives up."""
-    found = check(value)
-    return {key: found[key] for key in value}
+    checked = check(value)
+    return {key: checked[key] for key in value}
 
 
 @cache
@@ -315,7 +317,7 @@ def _schema(kind: Any) -> dict[str, Any]:
     from pydantic import TypeAdapter
     from pydantic.json_schema import GenerateJsonSchema
 
-    found = GenerateJsonSchema().generate(_reader(kind)[1])
+    schema = GenerateJsonSchema().generate(_reader(kind)[1])
     before: dict[str, Any] = {key: {"const": value} for key, value in kind.head().items()}
     hints = get_type_hints(kind)
     for name in kind.DERIVED:
@@ -324,12 +326,12 @@ def _schema(kind: Any) -> dict[str, Any]:
             before[leaf] = TypeAdapter(get_type_hints(getattr(kind, leaf).fget)["return"]).json_schema()
             continue
         owner = next(one for one in (hints[part], *getattr(hints[part], "__args__", ())) if hasattr(one, leaf))
-        inner = found["$defs"][owner.__name__]
+        inner = schema["$defs"][owner.__name__]
         inner["properties"][leaf] = TypeAdapter(get_type_hints(getattr(owner, leaf).fget)["return"]).json_schema()
         inner["required"].append(leaf)
-    found["properties"] = before | found["properties"]
-    found["required"] = [*before, *found["required"]]
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
+    schema["properties"] = before | schema["properties"]
+    schema["required"] = [*before, *schema["required"]]
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
 @dataclass(frozen=True)
@@ -404,8 +406,8 @@ class Pattern:
 
 def cut(lines: list[str], most: int) -> list[str]:
     """Return at most so many lines, none of them too long, with how many more there are."""
-    kept = lines if len(lines) <= most else [*lines[: most - 1], f"  and {len(lines) - most + 1} more"]
-    return [line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..." for line in kept]
+    shown = lines if len(lines) <= most else [*lines[: most - 1], f"  and {len(lines) - most + 1} more"]
+    return [line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..." for line in shown]
 
 
 def _line(row: Mapping[str, Any]) -> str:
@@ -445,10 +447,10 @@ def plain(value: Any) -> Any:
 
 def _as_written(value: Any) -> Any:
     if is_dataclass(value):
-        found = copy.copy(value)
+        written_copy = copy.copy(value)
         for name in (f.name for f in fields(value)):
-            object.__setattr__(found, name, _as_written(getattr(value, name)))
-        return found
+            object.__setattr__(written_copy, name, _as_written(getattr(value, name)))
+        return written_copy
     if isinstance(value, tuple):
         return tuple(map(_as_written, value))
     if isinstance(value, Mapping):

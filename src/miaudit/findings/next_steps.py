@@ -90,36 +90,37 @@ def of(found: Audited, primary: Measured | None, auc: Measured | None) -> Iterat
     found : Findings
     primary, auc : the primary metric and the AUC of the headline score; None where not shown
     """
-    status, made = found.verdict.status, Made.by(found.repeat.get("command", ""))
+    status, command = found.verdict.status, Made.by(found.repeat.get("command", ""))
     if found.claim is not None and found.claim.status == "refuted":
         yield Step("Withdraw the claim. Then look for what breaks it: noise, clipping, sampling or accounting.")
     if status == "flagged":
-        yield from _weaken(made)
+        yield from _weaken(command)
     elif status == "clear":
         yield Step("Try a stronger attack before you rely on this: shadow models, where you can repeat the training.")
-        yield Step("Audit the next version in the same way, and compare.", made.comparison)
+        yield Step("Audit the next version in the same way, and compare.", command.comparison)
     elif status == "inconclusive":
-        yield from _more_records(found, primary, made)
+        yield from _more_records(found, primary, command)
     elif status == "refused" and found.design != "zero-run":
         yield Step(
-            "If members were not assigned at random, declare the design zero-run.", made.again("--design", "zero-run")
+            "If members were not assigned at random, declare the design zero-run.",
+            command.again("--design", "zero-run"),
         )
         yield _DRAW
     elif status == "refused":
-        yield Step("See, before any new scores are computed, which columns or records would help.", made.outlook())
+        yield Step("See, before any new scores are computed, which columns or records would help.", command.outlook())
         yield _DRAW
     elif reason(found, auc) == "no correction":
         yield Step(
             "Name what was known of each record before training: then the difference can be corrected for.",
-            "" if made.option("--covariates") else made.again("--covariates", "COLUMNS"),  # else: those are none
+            "" if command.option("--covariates") else command.again("--covariates", "COLUMNS"),  # else: those are none
         )
         yield _DRAW
     elif reason(found, auc) == "constant":
         yield Step("Check how the scores were made: every record has the same one.")
     elif reason(found, auc) == "wrong way":
-        yield from _turn(made)
+        yield from _turn(command)
     if found.design is None:
-        yield from _declare(made)
+        yield from _declare(command)
 
 
 _DRAW = Step(
@@ -164,9 +165,9 @@ class Made:
         """The words without some options and their values."""
         skipped = False
         for word in self.words:
-            name, given, _ = word.partition("=")
+            name, has_value, _ = word.partition("=")
             if skipped or name in options:
-                skipped = not skipped and not given and name not in _SWITCHES
+                skipped = not skipped and not has_value and name not in _SWITCHES
             else:
                 yield word
 
@@ -193,13 +194,13 @@ class Made:
 
     def outlook(self, *more: str) -> str:
         """The command that says from covariates alone what an audit would see."""
-        given = [part for name in _OF_PLAN for value in self._values(name) for part in (name, value)]
+        options = [part for name in _OF_PLAN for value in self._values(name) for part in (name, value)]
         before = dict(zip(self.words[1:], self.words, strict=False))
         tables = [w for w in self.words[2:] if w.endswith(_TABLES) and before[w] not in _OTHER_TABLES]
-        sides = any(word.startswith(("--member-", "--nonmember-")) for word in given)
-        if not given:
-            tables, given = ["FILE"], ["--member", "MEMBER", "--covariates", "COLUMNS"]
-        return shlex.join(["miaudit", "plan", *([] if sides else tables[:1] or ["FILE"]), *given, *more])
+        sides = any(word.startswith(("--member-", "--nonmember-")) for word in options)
+        if not options:
+            tables, options = ["FILE"], ["--member", "MEMBER", "--covariates", "COLUMNS"]
+        return shlex.join(["miaudit", "plan", *([] if sides else tables[:1] or ["FILE"]), *options, *more])
 
 
 # -- a concern ---------------------------------------------------------------------------------------------------------
@@ -261,11 +262,11 @@ def _more_records(found: Audited, primary: Measured | None, made: Made) -> Itera
             shlex.join(_planned(max(counts.members, needed), max(counts.nonmembers, needed), *at, *sure)),
         )
     elif metric.fpr is not None and primary is not None and (primary.value or 0.0) > verdict.threshold:
-        asked = ["--tpr", f"{primary.value:.6g}", "--threshold-for-concern", f"{verdict.threshold:g}"]
+        observed = ["--tpr", f"{primary.value:.6g}", "--threshold-for-concern", f"{verdict.threshold:g}"]
         yield Step(
             f"Audit more {counts.of}: the command says how many it takes to tell what was seen, "
             f"{amount(verdict.metric, primary.value)}, from {amount(verdict.metric, verdict.threshold)}.",
-            shlex.join(["miaudit", "plan", *at, *asked, *sure]),
+            shlex.join(["miaudit", "plan", *at, *observed, *sure]),
         )
     else:
         more = _planned(4 * counts.members, 4 * counts.nonmembers, *at, *sure)

@@ -88,17 +88,17 @@ def of(found: Audited, primary: Measured | None, auc: Measured | None) -> InWord
     An attacker who accepts 100 false accusations per 1,000 non-members identifies at least 328 of 1,000 members. \
 Random guessing would find 100.
     """
-    said, limits = _said(found, primary, auc), _limits(found.verdict, primary)
+    plain, limits = _said(found, primary, auc), _limits(found.verdict, primary)
     plan, meaning = _plan(found), _meaning(found, primary)
     also = (found.verdict.proven, found.verdict.not_excluded)
     refuted = "" if not claim_is_refuted(found) else f"The claim was {found.claim.text.removeprefix('Refuted: ')}"
     besides = ""
     if refuted and found.verdict.status != "flagged":  # the worse of the two leads
-        said = f"{refuted} {said}"
+        plain = f"{refuted} {plain}"
     else:
         besides = refuted
     lines = [
-        f"{found.verdict.word}. {said}",
+        f"{found.verdict.word}. {plain}",
         besides,
         limits,
         *also,
@@ -106,7 +106,7 @@ Random guessing would find 100.
         plan,
     ]
     return InWords(
-        said=said,
+        said=plain,
         limits=limits,
         meaning=meaning,
         steps=tuple(next_steps.of(found, primary, auc)),
@@ -154,8 +154,8 @@ def _without_answer(found: Audited, primary: Measured | None, auc: Measured | No
     if primary is None:
         return text
     status: Bound = "unresolved" if primary.value is None else "inconclusive"
-    told = _about_metric(found, status, _ends(primary.low, primary.high), auc)
-    return f"{text} If members were assigned at random: {told[:1].lower()}{told[1:]}"
+    about = _about_metric(found, status, _ends(primary.low, primary.high), auc)
+    return f"{text} If members were assigned at random: {about[:1].lower()}{about[1:]}"
 
 
 def _ends(low: float | None, high: float | None) -> tuple[float, float]:
@@ -246,13 +246,13 @@ def _within(status: Bound, low: str, high: str) -> str:
 def _effect(found: Audited, status: Bound, auc: Measured | None) -> str:
     """An effect in units of the score, which say nothing by themselves: in pairs instead, where there is an AUC."""
     name, limit = label(found.verdict.metric), "the limit"
-    said = {
+    effects = {
         "flagged": f"{name}: above {limit}, in units of the score.",
         "clear": f"{name}: below {limit}, in units of the score, for this attack.",
     }.get(status, f"{name}: {limit} lies within the interval, in units of the score.")
     if auc is None or auc.value is None:
-        return said
-    return f"{said} {_pairs('inconclusive', _inside(_ends(auc.low, auc.high)), found.counts.of)}"
+        return effects
+    return f"{effects} {_pairs('inconclusive', _inside(_ends(auc.low, auc.high)), found.counts.of)}"
 
 
 def _limits(verdict: Verdict, primary: Measured | None) -> str:

@@ -69,8 +69,14 @@ class Kept:
     @property
     def shown(self) -> str:
         """The share as it is shown, with a word where it lies outside."""
-        said = f"{max(0.0, min(self.share, 1.0)):.0%}"
-        return f"{said} (or less)" if self.share < -0.005 else f"{said} (or more)" if self.share > 1.005 else said
+        shown_share = f"{max(0.0, min(self.share, 1.0)):.0%}"
+        return (
+            f"{shown_share} (or less)"
+            if self.share < -0.005
+            else f"{shown_share} (or more)"
+            if self.share > 1.005
+            else shown_share
+        )
 
 
 @dataclass(frozen=True)
@@ -195,8 +201,8 @@ class SynthesisFindings(FindingsRecord):
         if self.guarantee is None:
             return "No guarantee"
         besides = {"not": "not useful", "partly": "only partly useful", "unjudged": "its use was not judged"}
-        found = None if self.useful is None else besides.get(self.useful.status)
-        return "Differentially private" if found is None else f"Private, but {found}"
+        besides_word = None if self.useful is None else besides.get(self.useful.status)
+        return "Differentially private" if besides_word is None else f"Private, but {besides_word}"
 
     @property
     def exit_code(self) -> int:

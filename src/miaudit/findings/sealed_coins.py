@@ -92,9 +92,9 @@ class SealedCoins:
             hint = 'say --design one-run (design="one-run" in Python), or leave the coins out'
             raise InputError("coins", "evidence of design one-run", received, hint)
         coins.fitting()
-        for said in coins.misfits(evidence.member, unit=evidence.unit, run=evidence.run):
+        for misfit in coins.misfits(evidence.member, unit=evidence.unit, run=evidence.run):
             hint = "keep the records in the order of the coins, and all runs"
-            raise InputError("coins", "memberships as the coins fell", said.rstrip("."), hint)
+            raise InputError("coins", "memberships as the coins fell", misfit.rstrip("."), hint)
         digests = {
             name: sealed_coins.scores_of_runs(values, evidence.run, evidence.unit)
             for name, values in evidence.scores.items()
@@ -170,10 +170,10 @@ def check_agreed(agreed: AgreedPlan | None, policy: Policy, confidence: float) -
     InputError
         With what was fixed.
     """
-    found = departure(agreed, policy, confidence)
-    if found is not None:
+    difference = departure(agreed, policy, confidence)
+    if difference is not None:
         hint = "use what the other party fixed before the training, or have other coins answered with other limits"
-        raise InputError(found[0], f"{found[1]}, as the answer to the coins says", found[2], hint)
+        raise InputError(difference[0], f"{difference[1]}, as the answer to the coins says", difference[2], hint)
 
 
 def _limits(policy: Policy) -> str:
@@ -189,19 +189,19 @@ def _text(coins: Coins, missing: int) -> str:
 def _of_tries(coins: Coins, missing: int) -> str:
     """Say how many scores were signed for, and what the answer fixed."""
     tries, answer = len(coins.scores), coins.answer
-    said = ""
+    sentence = ""
     if tries == 1:
-        said = f" The drawer signed for 1 score, which is {'not ' * missing}in this audit."
+        sentence = f" The drawer signed for 1 score, which is {'not ' * missing}in this audit."
     elif tries:
         verb = "is" if tries - missing == 1 else "are"
-        said = f" The drawer signed for {tries:,} scores, of which {tries - missing:,} {verb} in this audit."
+        sentence = f" The drawer signed for {tries:,} scores, of which {tries - missing:,} {verb} in this audit."
     if answer is not None:
         limits = _limits(Policy.of(answer.plan.limits))
-        said += (
+        sentence += (
             f" The answer fixed the plan: limits {limits}; confidence {answer.plan.confidence:g}; at most "
             f"{answer.plan.tries:,} {'score' if answer.plan.tries == 1 else 'scores'}."
         )
-    return said
+    return sentence
 
 
 def _of_draw(coins: Coins) -> str:
@@ -223,42 +223,50 @@ def _of_draw(coins: Coins) -> str:
 def _not_shown(coins: Coins, in_time: tuple[str, ...], scores: tuple[str, ...], missing: int) -> list[str]:
     """Return what is left to trust, in sentences; what a stranger can do about it stands with it."""
     committed, answer = coins.commitment, coins.answer
-    said = []
+    sentences = []
     if answer is None:
-        said.append(
+        sentences.append(
             "That the coins are fair: whoever drew them alone could try seeds until the coins pleased, and commit to "
             "those. Another party's answer to the commitment prevents that."
         )
-        said.append("That limits and confidence were chosen before the scores: only an answer fixes a plan.")
-        said.append("When the commitment was published: compare its digest with one that was public before training.")
+        sentences.append("That limits and confidence were chosen before the scores: only an answer fixes a plan.")
+        sentences.append(
+            "When the commitment was published: compare its digest with one that was public before training."
+        )
     else:
         who = answer.by or "the other party"
-        said.append(
+        sentences.append(
             f"That it was {who} who answered, before training: compare the digest of the answer with what {who} tells "
             "or published. A drawer who wrote the answer too could choose the coins."
         )
         earlier = f"{answer.before:,} earlier {'commitment' if answer.before == 1 else 'commitments'}"
-        said.append(
+        sentences.append(
             f"That no draw or training was given up for what it showed: {who} says that it had answered {earlier} to "
             "draws of this training. Every run that was started counts."
         )
     if committed.records is None:
-        said.append("Which record each coin is of: the commitment names no list of records, so their order is trusted.")
+        sentences.append(
+            "Which record each coin is of: the commitment names no list of records, so their order is trusted."
+        )
     else:
-        said.append(
+        sentences.append(
             f"That the records are, in their order, those of the list with SHA-256 {committed.records[:_SHOWN]}..., "
             "which the commitment names: whoever has the list can compare."
         )
     if missing:
-        said.append(
+        sentences.append(
             f"What {missing:,} of the signed scores show: they are not in this audit, so that it is never within the "
             "limits. Whoever has them can hand them in."
         )
     late = [name for name in scores if name not in in_time]
     if in_time:
         names = ", ".join(in_time)
-        said.append(f"That the drawer told nobody the coins before the reveal. It signed that {names} was in by then.")
+        sentences.append(
+            f"That the drawer told nobody the coins before the reveal. It signed that {names} was in by then."
+        )
     if late:
-        said.append(f"That {', '.join(late)} was made without the coins: it is not among what the drawer signed for.")
-    said.append("That the model was trained on the records that the coins chose, and on none that they left out.")
-    return said
+        sentences.append(
+            f"That {', '.join(late)} was made without the coins: it is not among what the drawer signed for."
+        )
+    sentences.append("That the model was trained on the records that the coins chose, and on none that they left out.")
+    return sentences

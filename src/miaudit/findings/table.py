@@ -210,12 +210,12 @@ class TableFindings(FindingsRecord):
         that is proven and that nobody claimed.
         """
         one = self.membership
-        found = [Leading(self.verdict.status, self.verdict.text), Leading(one.verdict.status, one.verdict.text)]
+        leading = [Leading(self.verdict.status, self.verdict.text), Leading(one.verdict.status, one.verdict.text)]
         if self.verdict.status == "not-testable" and one.design is not None:
-            found.reverse()
+            leading.reverse()
         if one.claim is not None:
-            found.append(Leading(_OF_CLAIMS[one.claim.status], one.claim.text))
-        lead = next((part for part in found if _EXIT_CODES[part.status] == self.exit_code), found[0])
+            leading.append(Leading(_OF_CLAIMS[one.claim.status], one.claim.text))
+        lead = next((part for part in leading if _EXIT_CODES[part.status] == self.exit_code), leading[0])
         return lead._replace(text=opened_with(lead.text, proven(one)))
 
 

@@ -230,7 +230,7 @@ def undeclared(would_be: Verdict, declare: str = DECLARE) -> Verdict:
         why = would_be.text.removeprefix(f"{would_be.word}: ")
         text = f"{word}: {why} Nor did anybody declare how membership was decided. {declare}"
     else:
-        said = f"If membership was decided at random, the verdict would be: {would_be.text}"
-        text = f"{word}: {NOT_DECLARED} {declare} {said}"
+        sentence = f"If membership was decided at random, the verdict would be: {would_be.text}"
+        text = f"{word}: {NOT_DECLARED} {declare} {sentence}"
     hidden: dict[str, Any] = {"low": None, "high": None, "level": "", "condition": "", "limits": ()}
     return replace(would_be, status="not-testable", reason="undeclared", text=text, **hidden)

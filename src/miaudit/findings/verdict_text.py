@@ -158,12 +158,12 @@ def not_excluded(*measured: Iterable[tuple[str, float | None]]) -> str:
     """
     highest: dict[float, float] = {}
     for group in measured:
-        found: dict[float, float] = {}
+        limits: dict[float, float] = {}
         for name, high in group:
             fpr = of(name).fpr
             if fpr is not None and high is not None:
-                found[fpr] = max(high, found.get(fpr, high))
-        highest = {**found, **highest}
+                limits[fpr] = max(high, limits.get(fpr, high))
+        highest = {**limits, **highest}
     if not highest:
         return ""
     lowest = min(highest)
@@ -188,11 +188,11 @@ def listed(found: Iterable[LimitResult]) -> str:
 
 def _strongest(found: Iterable[LimitResult]) -> list[LimitResult]:
     """Of each limit the score that is nearest to exceeding it."""
-    kept: dict[str, LimitResult] = {}
+    strongest: dict[str, LimitResult] = {}
     for one in found:
-        if one.limit not in kept or (one.p or 1) < (kept[one.limit].p or 1):
-            kept[one.limit] = one
-    return list(kept.values())
+        if one.limit not in strongest or (one.p or 1) < (strongest[one.limit].p or 1):
+            strongest[one.limit] = one
+    return list(strongest.values())
 
 
 def _at_least(one: LimitResult) -> str:

@@ -47,15 +47,15 @@ def array_heads(path: str | Path, numbers: int, argument: str = "file") -> dict[
         if path.suffix.lower() == ".npy":
             with path.open("rb") as handle:
                 return {path.stem: _head(handle, path.stat().st_size, numbers)}
-        found = []
+        heads = []
         with zipfile.ZipFile(path) as entries:
             for entry in entries.infolist():
                 with entries.open(entry) as member:
-                    found.append((entry.filename.removesuffix(".npy"), _head(member, entry.file_size, numbers)))
+                    heads.append((entry.filename.removesuffix(".npy"), _head(member, entry.file_size, numbers)))
     except (ValueError, *DAMAGED) as error:
         raise unreadable(path, argument, error) from error
-    check_names([name for name, _ in found], path, argument)
-    return dict(found)
+    check_names([name for name, _ in heads], path, argument)
+    return dict(heads)
 
 
 def _head(handle: IO[bytes], size: int, numbers: int) -> tuple[int, NDArray[Any] | None]:

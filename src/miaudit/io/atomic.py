@@ -182,8 +182,8 @@ def _temporary(path: Path) -> Iterator[Path]:
     """Make a private file beside ``path``, locked while it exists."""
 
     def make() -> str:
-        made, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-        os.close(made)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        os.close(handle)
         return name
 
     temporary, held = _held(make)
@@ -200,11 +200,11 @@ def _temporary(path: Path) -> Iterator[Path]:
 @contextlib.contextmanager
 def scratch(prefix: str, folder: Path | None) -> Iterator[Path]:
     """Make a folder for temporary files, locked while it exists, so that :func:`sweep` removes what a kill left."""
-    made, held = _held(lambda: tempfile.mkdtemp(prefix=prefix, dir=folder))
+    folder_path, held = _held(lambda: tempfile.mkdtemp(prefix=prefix, dir=folder))
     try:
-        yield made
+        yield folder_path
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(folder_path, ignore_errors=True)
         if held is not None:
             os.close(held)
 
@@ -212,11 +212,11 @@ def scratch(prefix: str, folder: Path | None) -> Iterator[Path]:
 def _held(make: Callable[[], str]) -> tuple[Path, int | None]:
     """Make a temporary file or folder and lock it, where there are locks."""
     while True:
-        made = Path(make())
+        place = Path(make())
         with contextlib.suppress(BlockingIOError):  # somebody sweeps it in the moment before it is held: once more
-            held = hold(made)
-            if held is not None or made.exists():
-                return made, held
+            held = hold(place)
+            if held is not None or place.exists():
+                return place, held
 
 
 def _place(temporary: Path, path: Path) -> None:
@@ -269,20 +269,20 @@ def replace_folder(out: Path, owned: Sequence[str], make: Callable[[Path], None]
     out = Path(os.path.realpath(out))
     out.parent.mkdir(parents=True, exist_ok=True)
     with _workshop(out if out.exists() and _rooted(out) else out.parent, owned) as workshop:
-        made = workshop / _NEW
-        made.mkdir()
-        make(made)
-        for path in (*made.rglob("*"), made):
+        new = workshop / _NEW
+        new.mkdir()
+        make(new)
+        for path in (*new.rglob("*"), new):
             sync(path)
         with turn(out.parent):
             check()
             if not os.path.lexists(out):
-                made.rename(out)
+                new.rename(out)
             elif workshop.parent == out:
                 _move(workshop, owned)
             elif not _exchanged(workshop, out, owned):
                 with _workshop(out, owned) as inside:
-                    _bring(owned, made, inside / _NEW, move=shutil.move)
+                    _bring(owned, new, inside / _NEW, move=shutil.move)
                     _move(inside, owned)
             sync(out.parent)
 
@@ -339,14 +339,14 @@ def _rooted(out: Path) -> bool:
 
 def _exchanged(workshop: Path, out: Path, owned: Sequence[str]) -> bool:
     """Exchange the old folder for the new one; return False, with nothing changed, if impossible."""
-    made, old = workshop / _NEW, workshop / _OLD
+    new, old = workshop / _NEW, workshop / _OLD
     try:
-        _carry(out, made, owned)
-        made.rename(old)
+        _carry(out, new, owned)
+        new.rename(old)
         _exchange(old, out)
     except OSError:
         if old.is_dir():
-            old.rename(made)
+            old.rename(new)
         return False
     for name in _others(old, owned):  # what came, or was saved anew, in the meantime
         if not (out / name).exists() or not (out / name).samefile(old / name):

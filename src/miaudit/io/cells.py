@@ -171,8 +171,8 @@ def not_numbers(values: NDArray[Any], *, shown: bool = True) -> tuple[str, str]:
     first = texts[bad[0]]
     why, step = reason(first)
     place = f"in row {bad[0]}{', ' + why if why else ''}; {len(bad):,} such row{'s' * (len(bad) > 1)}"
-    told = f"{first[:_SHOWN]!r} {place}" if shown else place
-    return f"text ({told})", step or "convert the column to numbers, or choose another"
+    described = f"{first[:_SHOWN]!r} {place}" if shown else place
+    return f"text ({described})", step or "convert the column to numbers, or choose another"
 
 
 def refuse_text(values: NDArray[Any], name: str, allowed: str = "numbers") -> None:

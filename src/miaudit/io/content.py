@@ -54,9 +54,9 @@ def refuse_other(path: Path, argument: str) -> None:
         received = f"{path.name}, which cannot be opened ({error.strerror})"
         raise InputError(argument, "a file that can be read", received, "check who may read it") from error
     suffix = path.suffix.lower()
-    found = _other(path, start, suffix)
-    if found is not None:
-        raise InputError(argument, f"a {suffix} file", f"{path.name}, which is {found[0]}", found[1])
+    other = _other(path, start, suffix)
+    if other is not None:
+        raise InputError(argument, f"a {suffix} file", f"{path.name}, which is {other[0]}", other[1])
 
 
 def _other(path: Path, start: bytes, suffix: str) -> tuple[str, str] | None:

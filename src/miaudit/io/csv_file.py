@@ -92,9 +92,9 @@ def opened(path: Path, argument: str) -> CsvFile:
         With the number of the line, where a quotation mark is left open or followed by text, a row has more or fewer
         cells than the first one, a line is empty, a byte is no UTF-8, or a name stands twice; and for other separators.
     """
-    found = path.stat()
+    status = path.stat()
     try:
-        return _checked(str(path.absolute()), found.st_size, found.st_mtime_ns)
+        return _checked(str(path.absolute()), status.st_size, status.st_mtime_ns)
     except InputError as error:
         raise InputError(argument, error.allowed, error.received, error.next_step) from error
     except OSError as error:

@@ -95,12 +95,12 @@ def check_logits(
     array, y = np.asarray(values), None if labels is None else np.asarray(labels)
     for rows, whose in _parts(array, member):
         own = None if y is None or y.shape[:1] != array.shape[:1] else y[rows]
-        found = in_log_odds(array[rows]) if several else in_logits(array[rows], own)
-        if found is None:
+        contradiction = in_log_odds(array[rows]) if several else in_logits(array[rows], own)
+        if contradiction is None:
             continue
-        if found.certain:
-            raise found.refused(f"{argument}{whose}", "log-odds of each label" if several else "logits")
-        return (found.note(f"logits{whose}"),)
+        if contradiction.certain:
+            raise contradiction.refused(f"{argument}{whose}", "log-odds of each label" if several else "logits")
+        return (contradiction.note(f"logits{whose}"),)
     return ()
 
 
@@ -154,9 +154,9 @@ def check_losses(values: ArrayLike, *, member: ArrayLike | None = None) -> tuple
     if array.ndim != 1 or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
         return ()
     for rows, whose in _parts(array, member):
-        found = _in_losses(array[rows])
-        if found is not None:
-            return (found.note(f"losses{whose}"),)
+        contradiction = _in_losses(array[rows])
+        if contradiction is not None:
+            return (contradiction.note(f"losses{whose}"),)
     return ()
 
 

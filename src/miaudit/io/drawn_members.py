@@ -25,15 +25,15 @@ def write_members(path: Path, coins: Coins, *, mode: int | None = None) -> None:
     """
     suffix = tables.require_suffix(path, "--out", (".csv", ".npy")).suffix.lower()
     runs = range(1, coins.commitment.runs + 1)
-    drawn = np.stack([coins.of_run(k) for k in runs])
+    memberships = np.stack([coins.of_run(k) for k in runs])
 
     def write(target: Path) -> None:
         if suffix == ".npy":
             with target.open("wb") as handle:
-                np.save(handle, drawn if len(drawn) > 1 else drawn[0], allow_pickle=False)
+                np.save(handle, memberships if len(memberships) > 1 else memberships[0], allow_pickle=False)
         else:
             head = ",".join(f"run{k}" for k in runs)
-            np.savetxt(target, drawn.T.astype(np.int8), fmt="%d", delimiter=",", header=head, comments="")
+            np.savetxt(target, memberships.T.astype(np.int8), fmt="%d", delimiter=",", header=head, comments="")
 
     atomic.write_once(path, write, mode=mode)
 

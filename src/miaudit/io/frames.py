@@ -69,8 +69,8 @@ def like(values: NDArray[Any], frame: Any) -> Any:
     {'a': [1], 'b': [2.5]}
     """
     if hasattr(frame, "iloc"):
-        made = type(frame)(values, columns=frame.columns)
-        return made.astype(dict(zip(frame.columns, frame.dtypes, strict=True)))
+        result_frame = type(frame)(values, columns=frame.columns)
+        return result_frame.astype(dict(zip(frame.columns, frame.dtypes, strict=True)))
     if values.ndim != 2 or values.shape[1] != frame.width:
         raise ValueError("another number of columns")
     columns = zip(frame.columns, values.T, strict=True)
@@ -112,18 +112,18 @@ def to_pandas(frame: Any, argument: str = "x", categories: Collection[str] = ())
     pandas = _pandas(argument)
     names = tables.frame_names(frame)
     if type(frame).__module__.split(".")[0] == "pandas":
-        made = frame.reset_index(drop=True).set_axis(names, axis=1)
+        converted = frame.reset_index(drop=True).set_axis(names, axis=1)
     else:
-        made = pandas.DataFrame({column.name: _plain(column, argument) for column in _polars(frame)})
+        converted = pandas.DataFrame({column.name: _plain(column, argument) for column in _polars(frame)})
     for name in categories:
         if name not in names:
             hint = nearest(name, names) or f"there are {', '.join(names[:12])}"
             raise InputError("categories", f"columns of {argument}", repr(name), hint)
-        made[name] = made[name].astype("category")
-    if not len(made.columns):
+        converted[name] = converted[name].astype("category")
+    if not len(converted.columns):
         raise InputError(argument, "a column or more", "a data frame without any", "name the columns")
-    _parts(made, argument)  # what cannot be digested is refused at the door
-    return made
+    _parts(converted, argument)  # what cannot be digested is refused at the door
+    return converted
 
 
 def read(path: Path, names: Sequence[str], argument: str) -> pd.DataFrame:
@@ -147,8 +147,8 @@ def of_columns(columns: Mapping[str, NDArray[Any]], argument: str) -> pd.DataFra
     if wide is not None:
         received = f"shape {columns[wide].shape} beside columns of text or with gaps"
         raise InputError(wide, "one value for each record", received, "give it as columns of numbers")
-    made = {name: _texts(values.tolist()) if values.dtype.kind == "U" else values for name, values in columns.items()}
-    return dated(_pandas(argument).DataFrame(made))
+    arrays = {name: _texts(values.tolist()) if values.dtype.kind == "U" else values for name, values in columns.items()}
+    return dated(_pandas(argument).DataFrame(arrays))
 
 
 def dated(frame: pd.DataFrame) -> pd.DataFrame:
@@ -296,9 +296,9 @@ def _plain(column: pl.Series, argument: str) -> Any:
 
 def _texts(values: list[Any]) -> Any:
     """Texts as pandas reads them: as objects, NaN where one is missing."""
-    found = np.empty(len(values), dtype=object)
-    found[:] = [np.nan if value in (None, "") else value for value in values]
-    return found
+    objects = np.empty(len(values), dtype=object)
+    objects[:] = [np.nan if value in (None, "") else value for value in values]
+    return objects
 
 
 def _pandas(argument: str) -> Any:

@@ -123,17 +123,17 @@ def joined(
     parts: dict[str, NDArray[Any]] = {}
     for column in columns:
         name = column.removeprefix("covariate.")
-        found = data[column]
-        category = found.ndim == 1 and not {name, column}.isdisjoint(categories)
-        found = coded(found) if category else days(found, column)
-        if found.dtype.kind == "U" and found.ndim == 1:
-            raise _refused(column, found)
-        values = finite(found, column, 1 if found.ndim == 1 else 2, gaps=True)
+        values_of = data[column]
+        category = values_of.ndim == 1 and not {name, column}.isdisjoint(categories)
+        values_of = coded(values_of) if category else days(values_of, column)
+        if values_of.dtype.kind == "U" and values_of.ndim == 1:
+            raise _refused(column, values_of)
+        values = finite(values_of, column, 1 if values_of.ndim == 1 else 2, gaps=True)
         flat = values.reshape(len(values), -1)
-        made = {name if values.ndim == 1 else numbered.format(name, i): each for i, each in enumerate(flat.T)}
-        if twice := parts.keys() & made.keys():
+        by_name = {name if values.ndim == 1 else numbered.format(name, i): each for i, each in enumerate(flat.T)}
+        if twice := parts.keys() & by_name.keys():
             raise InputError("covariates", "columns of different names", f"{min(twice)} twice", "name it once")
-        parts |= made
+        parts |= by_name
     filled, names = completed(parts)
     default = [str(i) for i in range(len(names))]
     return np.column_stack(filled), None if names == default else tuple(names)
@@ -185,12 +185,12 @@ def refuse_rounding(values: NDArray[Any] | Iterable[Any], result: NDArray[np.flo
     if not (wide or longer) or not large.any():
         return
     if isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
-        exact, kept = len(np.unique(values[large])), len(np.unique(result[large]))
+        exact, distinct = len(np.unique(values[large])), len(np.unique(result[large]))
     else:
         numbers = values.flat if isinstance(values, np.ndarray) else values
         pairs = [(one, near) for one, near in zip(numbers, result.flat, strict=True) if abs(near) >= _WHOLE]
-        exact, kept = len({one for one, _ in pairs}), len({near for _, near in pairs})
-    if exact > kept:
+        exact, distinct = len({one for one, _ in pairs}), len({near for _, near in pairs})
+    if exact > distinct:
         received = f"numbers such as {result[large].flat[0]:.17g}, of which it makes some equal that differ"
         raise InputError(name, "numbers that float64 keeps apart", received, "subtract one number from all of them")
 
@@ -209,10 +209,10 @@ def plain(values: ArrayLike, name: str) -> NDArray[Any]:
         kinds = {type(value) for value in array.flat}
         for one, kind in ((str, np.str_), (bool | np.bool_, np.bool_), (int | float | np.number, np.float64)):
             if kinds and all(issubclass(each, one) for each in kinds):
-                made = array.astype(kind)
-                if made.dtype.kind == "f":
-                    refuse_rounding(array, made.astype(np.float64), name)
-                return made
+                converted = array.astype(kind)
+                if converted.dtype.kind == "f":
+                    refuse_rounding(array, converted.astype(np.float64), name)
+                return converted
         gaps = [row for row, value in enumerate(array.flat) if str(value) in ("None", "<NA>", "nan", "NaT")]
         if gaps:
             received = f"{len(gaps):,} missing, the first in row {gaps[0]}"

@@ -29,12 +29,12 @@ def checked(path: Path, argument: str, largest: float | None = None) -> Path:
     miaudit.errors.InputError: outputs.npy: expected a plain file, received null, which is a device, pipe or folder;
     write a file there
     """
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode):
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
         received = f"{path.name}, which is a device, pipe or folder"
         raise InputError(argument, "a plain file", received, "write a file there")
-    if largest is not None and found.st_size > largest:
-        received = f"{found.st_size:,} bytes in {path.name}"
+    if largest is not None and status.st_size > largest:
+        received = f"{status.st_size:,} bytes in {path.name}"
         raise InputError(argument, f"at most {int(largest):,} bytes", received, "check what wrote it")
     return path
 

@@ -115,16 +115,16 @@ def head(
     def read() -> tuple[pl.DataFrame, int]:
         if csv is not None:
             check_names(csv.names, path, argument)
-            found = csv.frame(rows=min(rows, max(1, _CELLS // len(csv.names))))
-            return found, csv.rows if counted else found.height
+            head_rows = csv.frame(rows=min(rows, max(1, _CELLS // len(csv.names))))
+            return head_rows, csv.rows if counted else head_rows.height
         lazy = pl.scan_parquet(path, glob=False)
         names = lazy.collect_schema().names()
         check_names(names, path, argument)
         wanted = min(rows, max(1, _CELLS // len(names)))
-        found = lazy.head(wanted).collect()
-        if found.height < wanted or not counted:
-            return found, found.height
-        return found, int(lazy.select(pl.len()).collect().item())
+        head_rows = lazy.head(wanted).collect()
+        if head_rows.height < wanted or not counted:
+            return head_rows, head_rows.height
+        return head_rows, int(lazy.select(pl.len()).collect().item())
 
     frame, total = guarded(path, argument, read)
     if not total:
@@ -185,8 +185,8 @@ def _typed(column: pl.Series) -> pl.Series:
 
     if column.str.contains(r"^\s*(\+|-?0\d)").any():
         return column
-    made = cells.typed(column)
-    return made.cast(pl.Float64) if made.dtype.is_integer() else made
+    typed = cells.typed(column)
+    return typed.cast(pl.Float64) if typed.dtype.is_integer() else typed
 
 
 def _looked_at(column: pl.Series, rare: int) -> ColumnProfile:
@@ -288,7 +288,7 @@ def _against_texts(texts: pl.Series, rows: int) -> Iterator[tuple[LeftOut, str]]
         yield "unusable", "it has empty texts: save them as missing values, or name them"
     if _share(texts, _DATE) > 0.9:
         yield "date", _DAYS
-    why, step = next((found for found in map(cells.reason, texts) if found[0]), ("", ""))
+    why, step = next((reason for reason in map(cells.reason, texts) if reason[0]), ("", ""))
     if why and cells.mostly_numbers(texts):
         yield "unusable", f"numbers with {why}: {step}"
     if many and _share(texts, r"^-?[\d.,]+$") > 0.8:

@@ -205,8 +205,8 @@ def find(path: str | Path, argument: str = "file") -> Roles:
     units = tuple(one.name for one in rest if one.name not in labels and _is_unit(one))
     named = tuple(one.name for one in rest if one.name in _NAMED or _REFERENCE & set(words(one.name)))
     known = {*named, *refused}
-    told = {*known, *labels, *units}
-    other = [one for one in rest if one.name not in told and one.values is not None]
+    roles = {*known, *labels, *units}
+    other = [one for one in rest if one.name not in roles and one.values is not None]
     texts = [doubt for one in rest if (doubt := _as_text(one))]
     doubts += texts + ([secret] if (secret := left_out(names)) else [])
     doubts += [f"of other columns the first {_MOST} were looked at"] if len(other) > _MOST else []
@@ -311,7 +311,7 @@ def two_values(values: NDArray[Any] | None) -> bool:
 
 def _members(seen: Sequence[Seen], complete: bool) -> tuple[dict[str, str], dict[str, str]]:
     """Columns of membership with the reason for each, and those that are named so and cannot be read."""
-    found, doubts = dict[str, str](), dict[str, str]()
+    members, doubts = dict[str, str](), dict[str, str]()
     for one in seen:
         parts, joined = set(words(one.name)), "_".join(words(one.name))
         split = joined in _SPLITS
@@ -333,8 +333,8 @@ def _members(seen: Sequence[Seen], complete: bool) -> tuple[dict[str, str], dict
         elif complete and not two_values(one.values):
             doubts[one.name] = f"{one.name}, named as membership, has one value only: an audit needs both classes"
         else:
-            found[one.name] = f"by its name; it holds {holds}"
-    return found, doubts
+            members[one.name] = f"by its name; it holds {holds}"
+    return members, doubts
 
 
 def _as_far(one: Seen, complete: bool) -> str:
@@ -382,13 +382,13 @@ def _families(seen: Sequence[Seen]) -> list[tuple[str, ...]]:
         match = re.fullmatch(r"(.*?)[\s._\-\[]*(\d{1,6})\]?", one.name)
         if match is not None and one.values is not None and one.values.dtype.kind in "iuf" and one.values.ndim == 1:
             numbered.setdefault(match[1], {})[int(match[2])] = one.name
-    found = []
+    families = []
     for stem, columns in numbered.items():
         start = min(columns)
         whole = start in (0, 1) and sorted(columns) == list(range(start, start + len(columns)))
         if len(columns) > 1 and whole and set(words(stem)) & _OUTPUTS:
-            found.append(tuple(columns[i] for i in sorted(columns)))
-    return found
+            families.append(tuple(columns[i] for i in sorted(columns)))
+    return families
 
 
 def _of_family(family: Sequence[Seen]) -> Signal | None:
@@ -436,8 +436,8 @@ def _described(other: Sequence[Seen], labels: Sequence[str]) -> dict[str, tuple[
     import polars as pl
 
     flat = [one for one in other if one.values is not None and one.values.ndim == 1][:_MOST]
-    found = [profile(pl.DataFrame({one.name: one.values}))[0] for one in flat if one.values is not None]
-    usable = [column for column in found if column.usable]
+    profiles = [profile(pl.DataFrame({one.name: one.values}))[0] for one in flat if one.values is not None]
+    usable = [column for column in profiles if column.usable]
     levels = {one.name: len(np.unique(one.values)) for one in flat if one.values is not None}
     groups = [
         c.name for c in usable if c.kind in ("binary", "categorical", "ordinal") and 2 <= levels[c.name] <= _LEVELS

@@ -155,8 +155,8 @@ class Answer(_Published):
         plan: AgreedPlan | None = None,
     ) -> Self:
         """Answer a commitment, **once**, with random bytes of the operating system or with those that are given."""
-        drawn = secrets.token_bytes(BYTES).hex() if random is None else random
-        return cls(commitment.digest, drawn, by, before, plan or AgreedPlan())
+        random_bits = secrets.token_bytes(BYTES).hex() if random is None else random
+        return cls(commitment.digest, random_bits, by, before, plan or AgreedPlan())
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Self:
@@ -209,8 +209,8 @@ class Coins:
         tag, last = (_ALONE, self.commitment) if self.answer is None else (_ANSWERED, self.answer)
         n, public = self.commitment.coins, bytes.fromhex(last.digest)
         stream = hashlib.shake_256(tag + bytes.fromhex(self.seed) + public + run.to_bytes(8, "little"))
-        drawn = np.frombuffer(stream.digest(-(-n // 8)), dtype=np.uint8)
-        return np.unpackbits(drawn, count=n, bitorder="little").astype(np.bool_)
+        random_bits = np.frombuffer(stream.digest(-(-n // 8)), dtype=np.uint8)
+        return np.unpackbits(random_bits, count=n, bitorder="little").astype(np.bool_)
 
     def members(self, run: int, *, records: int, unit: NDArray[Any] | None = None) -> NDArray[np.bool_]:
         """Draw which records (n,) are members in a run: records of one unit share the coin of that unit.
@@ -228,16 +228,16 @@ class Coins:
             For another number of records, or units, than was committed to, and where all coins fell alike.
         """
         codes = in_order(unit, records)
-        found = int(codes.max()) + 1 if len(codes) else 0
-        if found != self.commitment.coins:
+        count = int(codes.max()) + 1 if len(codes) else 0
+        if count != self.commitment.coins:
             what = "records" if unit is None else "units"
             hint = "commit to as many coins as there are records, or units"
-            raise InputError("coins", f"{self.commitment.coins:,} {what}, as committed", f"{found:,}", hint)
-        drawn = self.of_run(run)
-        if drawn.all() or not drawn.any():
-            received = f"{found:,}, all drawn alike in run {run}"
+            raise InputError("coins", f"{self.commitment.coins:,} {what}, as committed", f"{count:,}", hint)
+        coins = self.of_run(run)
+        if coins.all() or not coins.any():
+            received = f"{count:,}, all drawn alike in run {run}"
             raise InputError("coins", "enough for members and non-members", received, "use more records")
-        return drawn[codes]
+        return coins[codes]
 
     def misfits(
         self,
@@ -287,8 +287,8 @@ class Coins:
         InputError
             With what does not fit.
         """
-        for said in self.misfits():
-            raise InputError(name, "coins that fit their commitment", said.rstrip("."), _FIT)
+        for misfit in self.misfits():
+            raise InputError(name, "coins that fit their commitment", misfit.rstrip("."), _FIT)
         return self
 
     def revealed(self) -> Coins:
@@ -324,12 +324,12 @@ class Coins:
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Self:
         """Make coins of the plain values of a reveal, which may not fit: see :meth:`misfits`."""
-        found = _fields(content, "reveal", ("commitment", "answer", "seed", "scores", "signature"))
-        listed, signed = found["scores"], found["signature"]
+        fields = _fields(content, "reveal", ("commitment", "answer", "seed", "scores", "signature"))
+        listed, signed = fields["scores"], fields["signature"]
         if not isinstance(listed, list) or not isinstance(signed, str) or len(signed) > 4 * signature.BYTES:
             raise InputError("reveal", "a list of scores and a signature", "something else", "ask the drawer for it")
-        answer = None if found["answer"] is None else Answer.of(found["answer"])
-        return cls(Commitment.of(found["commitment"]), answer, found["seed"], tuple(listed), signed)
+        answer = None if fields["answer"] is None else Answer.of(fields["answer"])
+        return cls(Commitment.of(fields["commitment"]), answer, fields["seed"], tuple(listed), signed)
 
     def plain(self) -> dict[str, Any]:
         """Return the plain values of the reveal."""
@@ -347,10 +347,10 @@ class Coins:
 
     def _is_signed(self) -> bool:
         try:
-            given = bytes.fromhex(self.signature)
+            signature_bytes = bytes.fromhex(self.signature)
         except ValueError:
             return False
-        return signature.holds(bytes.fromhex(self.commitment.signer), self.message, given)
+        return signature.holds(bytes.fromhex(self.commitment.signer), self.message, signature_bytes)
 
 
 @dataclass(frozen=True)
@@ -440,11 +440,11 @@ class Secret:
         InputError
             Also if seed or key are not those that were committed to.
         """
-        found = _fields(_read(path, "secret"), "secret", ("commitment", "seed", "signing", "signed"))
+        fields = _fields(_read(path, "secret"), "secret", ("commitment", "seed", "signing", "signed"))
         for name in ("seed", "signing"):
-            checked_digest(found[name], name, "32 bytes as 64 digits from 0 to f")
-        use = signature.Use(Path(path), found["signed"])
-        secret = cls(Commitment.of(found["commitment"]), found["seed"], found["signing"], use)
+            checked_digest(fields[name], name, "32 bytes as 64 digits from 0 to f")
+        use = signature.Use(Path(path), fields["signed"])
+        secret = cls(Commitment.of(fields["commitment"]), fields["seed"], fields["signing"], use)
         secret.drawn(None).fitting(Path(path).name)
         if signature.public_of(bytes.fromhex(secret.signing)).hex() != secret.commitment.signer:
             raise InputError(Path(path).name, "the signing key of its commitment", "another", "use the file as it was")
@@ -537,8 +537,8 @@ def _fields(content: Any, kind: str, names: Sequence[str]) -> dict[str, Any]:
     head, allowed = _head(kind), f"the {kind} that miaudit coins wrote"
     if not isinstance(content, Mapping):
         raise InputError(kind, allowed, type(content).__name__, "ask for it again")
-    found = {name: content.get(name) for name in head}
-    if found != head or isinstance(content.get("format"), bool):
+    by_name = {name: content.get(name) for name in head}
+    if by_name != head or isinstance(content.get("format"), bool):
         received = f"{content.get('kind')!r}, format {content.get('format')!r}"[:80]
         raise InputError(kind, allowed, received, "give the right file, or use the version that wrote it")
     odd = sorted(map(str, set(content) ^ {*head, *names}))

@@ -65,35 +65,35 @@ class ServerAnswers:
         number : of the line
         refuse : raises the error
         """
-        kept = {name: value for name, value in content.items() if name not in (_PROMPT, _OWN_IDS, _CHOICES)}
-        found = _asked(content, refuse)
-        if found is not None:
+        fields = {name: value for name, value in content.items() if name not in (_PROMPT, _OWN_IDS, _CHOICES)}
+        answer = _asked(content, refuse)
+        if answer is not None:
             if isinstance(content.get("logprobs"), list) or {"tokens", "top1"} & set(content):
                 refuse("keys", "logprobs, or a server's answer", "both", "leave one of them out")
-            kept.pop("logprobs", None)
-            self._one_tokenizer(found, number, refuse)
-            kept |= self._counted(found, content.get("text"), refuse)
-        other = kept.get("reference_logprobs")
+            fields.pop("logprobs", None)
+            self._one_tokenizer(answer, number, refuse)
+            fields |= self._counted(answer, content.get("text"), refuse)
+        other = fields.get("reference_logprobs")
         if _is_answer(other):
-            told = _read(other, None, "reference_logprobs", refuse)
-            kept["reference_logprobs"] = self._counted(told, content.get("text"), refuse)["logprobs"]
-        return kept
+            reference = _read(other, None, "reference_logprobs", refuse)
+            fields["reference_logprobs"] = self._counted(reference, content.get("text"), refuse)["logprobs"]
+        return fields
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What was left out, in sentences."""
-        found = []
+        notes = []
         if self.around:
-            found.append(
+            notes.append(
                 f"Of {self.around:,} answers of a server only the tokens of the text are counted, and not those before "
                 "it (special tokens, a chat template) or after it (generated)."
             )
         if self.unspelled:
-            found.append(
+            notes.append(
                 f"The tokens of {self.unspelled:,} answers of a server do not spell a text of the line: all that have "
                 "a log-probability are counted, special tokens and a chat template among them."
             )
-        return tuple(found)
+        return tuple(notes)
 
     def _counted(self, answer: _Answer, text: Any, refuse: Refuse) -> dict[str, Any]:
         first = 1 if answer.log_p[0] is None else 0
@@ -115,12 +115,12 @@ class ServerAnswers:
             if value == SENTINEL:
                 received = f"{SENTINEL:g} at position {position}, which stands for minus infinity or for no answer"
                 refuse("logprobs", "finite logarithms of probabilities", received, _ASK)
-        made: dict[str, Any] = {"logprobs": list(answer.log_p[own])}
+        counted: dict[str, Any] = {"logprobs": list(answer.log_p[own])}
         if answer.top1 is not None:
-            made["top1"] = list(answer.top1[own])
+            counted["top1"] = list(answer.top1[own])
         if answer.tokens is not None:
-            made["tokens"] = list(answer.tokens[own])
-        return made
+            counted["tokens"] = list(answer.tokens[own])
+        return counted
 
     def _one_tokenizer(self, answer: _Answer, number: int, refuse: Refuse) -> None:
         """Refuse a token number that is spelled in two ways; pieces of characters depend on what stands around them."""
@@ -180,13 +180,13 @@ def _of_prompt(values: list[Any], ids: Any, what: str, refuse: Refuse) -> _Answe
             shown = "null" if one is None else type(one).__name__
             refuse(what, "an object for each token after the first", f"{shown} at position {position}", _ASK)
         key = _own_key(one, None if ids is None else ids[position], position, what, refuse)
-        found = one[key]
-        told = found if isinstance(found, dict) else {"logprob": found}
-        if not key.isdecimal() or "logprob" not in told:
+        entry = one[key]
+        token = entry if isinstance(entry, dict) else {"logprob": entry}
+        if not key.isdecimal() or "logprob" not in token:
             refuse(what, "{number of the token: {logprob, ...}}", f"{key[:20]!r} at position {position}", _ASK)
-        pieces.append(told["decoded_token"] if isinstance(told.get("decoded_token"), str) else "")
-        log_p.append(told["logprob"])
-        ranks.append(told.get("rank"))
+        pieces.append(token["decoded_token"] if isinstance(token.get("decoded_token"), str) else "")
+        log_p.append(token["logprob"])
+        ranks.append(token.get("rank"))
         tokens.append(int(key))
     ranked = all(type(rank) is int for rank in ranks)
     return _Answer(pieces, log_p, [rank == 1 for rank in ranks] if ranked else None, tokens)
@@ -200,7 +200,7 @@ def _own_key(one: Mapping[str, Any], token: Any, position: int, what: str, refus
             refuse(what, f"the prompt's own token {token}", received, _ASK)
         return str(token)
     first = next(iter(one))
-    ranks = {key: found["rank"] for key, found in one.items() if isinstance(found, dict) and "rank" in found}
+    ranks = {key: entry["rank"] for key, entry in one.items() if isinstance(entry, dict) and "rank" in entry}
     if len(ranks) == len(one) > 1 and all(type(rank) is int for rank in ranks.values()):
         last = max(ranks, key=lambda key: ranks[key])
         if ranks[last] > len(one) and last != first:  # not among the likeliest: it is there since the prompt has it

@@ -69,11 +69,11 @@ def array_of(path: str | Path, side: Side, kind: str, argument: str) -> NDArray[
     if Path(path).suffix.lower() != ".npz":
         return tables.read_array(path, argument)
     names = tables.column_names(path, argument)
-    found = _chosen(names, side, kind)
-    if len(found) != 1:
-        received = f"an archive named {Path(path).name}, with {' and '.join(found[:4]) or 'none that says so'}"
+    chosen = _chosen(names, side, kind)
+    if len(chosen) != 1:
+        received = f"an archive named {Path(path).name}, with {' and '.join(chosen[:4]) or 'none that says so'}"
         raise InputError(argument, f"one array (.npy), or an .npz with one of {kind}", received, "save it as .npy")
-    return tables.read_columns(path, found, argument)[found[0]]
+    return tables.read_columns(path, chosen, argument)[chosen[0]]
 
 
 def signal_of_pair(members: str | Path, nonmembers: str | Path) -> Signal | None:
@@ -83,10 +83,10 @@ def signal_of_pair(members: str | Path, nonmembers: str | Path) -> Signal | None
     ----------
     members, nonmembers : .npy or .npz; the same .npz may hold both
     """
-    found = [_of_side(path, side) for path, side in ((members, "member"), (nonmembers, "nonmember"))]  # type: ignore[arg-type]
-    kinds = {one.kind for one in found if one is not None and one.kind}
-    told = next((one for one in found if one is not None and one.kind), found[0])
-    return told if len(kinds) < 2 and None not in found else None
+    signals = [_of_side(path, side) for path, side in ((members, "member"), (nonmembers, "nonmember"))]  # type: ignore[arg-type]
+    kinds = {one.kind for one in signals if one is not None and one.kind}
+    signal = next((one for one in signals if one is not None and one.kind), signals[0])
+    return signal if len(kinds) < 2 and None not in signals else None
 
 
 def both(path: str | Path) -> bool:
@@ -99,8 +99,8 @@ def has_labels(path: str | Path, side: Side) -> bool:
     """Whether an .npz has one array of labels of a side, by its name."""
     if Path(path).suffix.lower() != ".npz":
         return False
-    found = _chosen(tables.column_names(path), side, "labels")
-    return len(found) == 1 and bool(_WORDS["labels"] & set(words(found[0])))
+    chosen = _chosen(tables.column_names(path), side, "labels")
+    return len(chosen) == 1 and bool(_WORDS["labels"] & set(words(chosen[0])))
 
 
 def check_classes(first: Path, second: Path) -> None:
@@ -166,8 +166,8 @@ def _of_side(path: str | Path, side: Side) -> Signal | None:
     signals = []
     for name in own:
         rows, values = heads[name]
-        told = name if len(own) > 1 or name == path.stem else f"{path.stem} {name}"
-        outputs = f"{told} outputs" if values is not None and values.ndim == 2 and len(own) == 1 else told
+        array_name = name if len(own) > 1 or name == path.stem else f"{path.stem} {name}"
+        outputs = f"{array_name} outputs" if values is not None and values.ndim == 2 and len(own) == 1 else array_name
         if (signal := signal_of(Seen(outputs, rows, values))) is not None:
             signals.append(signal)
     if not signals and len(own) == 1:
@@ -177,7 +177,7 @@ def _of_side(path: str | Path, side: Side) -> Signal | None:
 
 def _chosen(names: list[str], side: Side, kind: str) -> list[str]:
     """Names of this side and kind; where no name says a kind, or a side, those that say no other."""
-    told = {name: next((k for k, its in _WORDS.items() if its & set(words(name))), "") for name in names}
-    found = [name for name in names if side_of(name) in ("", side) and told[name] in ("", kind)]
-    found = [name for name in found if told[name] == kind] or found
-    return [name for name in found if side_of(name) == side] or found
+    kinds = {name: next((k for k, its in _WORDS.items() if its & set(words(name))), "") for name in names}
+    candidates = [name for name in names if side_of(name) in ("", side) and kinds[name] in ("", kind)]
+    candidates = [name for name in candidates if kinds[name] == kind] or candidates
+    return [name for name in candidates if side_of(name) == side] or candidates

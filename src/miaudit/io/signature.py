@@ -127,8 +127,8 @@ class Use:
                         text = json.dumps({**content, "signed": wanted}, sort_keys=True, separators=(",", ":")) + "\n"
                         atomic.write_text(path, text, mode=0o600)
             except (OSError, ValueError, AttributeError) as error:
-                said = one_line(f"{path}: its use cannot be recorded there, and nothing was signed ({error})")
-                raise OutputError(said[:300]) from error
+                message = one_line(f"{path}: its use cannot be recorded there, and nothing was signed ({error})")
+                raise OutputError(message[:300]) from error
         self.signed = wanted
 
 
@@ -155,8 +155,8 @@ class _Key:
 
     @classmethod
     def of(cls, seed: bytes) -> _Key:
-        drawn = hashlib.shake_256(b"miaudit signature\x00" + seed).digest(3 * _N)
-        return cls(drawn[:_N], drawn[_N : 2 * _N], drawn[2 * _N :])
+        digest = hashlib.shake_256(b"miaudit signature\x00" + seed).digest(3 * _N)
+        return cls(digest[:_N], digest[_N : 2 * _N], digest[2 * _N :])
 
     @cached_property
     def public(self) -> bytes:
@@ -288,9 +288,9 @@ def _at(address: bytes, height: int, index: int) -> bytes:
 
 def _digits(message: bytes) -> list[int]:
     """Digits of 16 bytes and of their checksum: to raise one lowers another."""
-    found = [half for byte in message for half in (byte >> 4, byte & 15)]
-    check = sum(_TOP - digit for digit in found)
-    return [*found, check >> 8, check >> 4 & 15, check & 15]
+    digits = [half for byte in message for half in (byte >> 4, byte & 15)]
+    check = sum(_TOP - digit for digit in digits)
+    return [*digits, check >> 8, check >> 4 & 15, check & 15]
 
 
 def _framed(message: bytes) -> bytes:

@@ -376,8 +376,8 @@ def _read_member(path: Path, name: str) -> NDArray[Any]:
 
 def _check_entry(entries: zipfile.ZipFile, name: str) -> None:
     """Refuse an array that would expand disproportionately, or that the file cannot hold."""
-    found = {entry.filename: entry for entry in entries.infolist()}
-    entry = found.get(f"{name}.npy") or found.get(name)
+    by_name = {entry.filename: entry for entry in entries.infolist()}
+    entry = by_name.get(f"{name}.npy") or by_name.get(name)
     if entry is None:
         return  # numpy says so
     if entry.file_size > _LARGE and entry.file_size > _RATIO * max(1, entry.compress_size):
@@ -442,9 +442,9 @@ def refuse_damaged(path: Path, argument: str, names: Sequence[str] | None = None
         If that process cannot read it.
     """
     if path.suffix.lower() == ".parquet" and sys.executable:
-        found = path.stat()
-        wanted = None if names is None or found.st_size < _SMALL else tuple(names)
-        problem = _trial(str(path.absolute()), found.st_size, found.st_mtime_ns, wanted)
+        status = path.stat()
+        wanted = None if names is None or status.st_size < _SMALL else tuple(names)
+        problem = _trial(str(path.absolute()), status.st_size, status.st_mtime_ns, wanted)
         if problem:
             raise unreadable(path, argument, ValueError(problem))
 
@@ -510,10 +510,10 @@ def _with_gaps(column: pl.Series) -> pl.Series:
         return column.cast(pl.String).fill_null("")
     if column.dtype != pl.Boolean and not column.dtype.is_integer():
         return column
-    made, known = column.cast(pl.Float64), column.drop_nulls()
+    filled, known = column.cast(pl.Float64), column.drop_nulls()
     if column.dtype.is_integer():
-        numeric.refuse_rounding(known.to_numpy(), made.drop_nulls().to_numpy(), column.name)
-    return made
+        numeric.refuse_rounding(known.to_numpy(), filled.drop_nulls().to_numpy(), column.name)
+    return filled
 
 
 def _dated(values: NDArray[Any], name: str, gaps: Collection[str]) -> NDArray[Any]:

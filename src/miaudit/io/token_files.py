@@ -31,10 +31,10 @@ def holds(path: Path) -> bool:
         lines = iter(lambda: handle.readline(Limits().line_bytes), b"")
         line = next((line for line in lines if line.strip()), b"")
     try:
-        found = json.loads(line)
+        content = json.loads(line)
     except (ValueError, RecursionError):
-        found = None
-    keys = set(found) if isinstance(found, dict) else set()
+        content = None
+    keys = set(content) if isinstance(content, dict) else set()
     if not keys & _OF_TOKENS or "member" not in keys:
         allowed = "a JSON object on each line with id, member and logprobs"
         hint = "miaudit collect asks a model for them: docs/text.md"

@@ -80,9 +80,9 @@ class _Columns:
 
     def records(self, notes: tuple[str, ...]) -> TokenRecords:
         """Check all columns and make the record of them."""
-        found = {name: self.numbers(name) for name in ARRAYS if name in self.frame.columns}
-        flat = {name: values for name, (values, _) in found.items()}
-        starts = {name: offsets for name, (_, offsets) in found.items()}
+        arrays = {name: self.numbers(name) for name in ARRAYS if name in self.frame.columns}
+        flat = {name: values for name, (values, _) in arrays.items()}
+        starts = {name: offsets for name, (_, offsets) in arrays.items()}
         wanted = np.diff(starts["logprobs"])
         for name in set(EACH) & set(starts):
             own = np.diff(starts[name])
@@ -152,9 +152,9 @@ class _Columns:
             gap = Wrong(int(inner.is_null().arg_max() or 0), "numbers", "null", "leave out tokens without a prediction")
             self.wrong(name, starts, gap)
         values = inner.cast(pl.Float64).to_numpy()
-        found = token_records.first_wrong(values, name) or token_records.first_positive(values, name)
-        if found is not None:
-            self.wrong(name, starts, found)
+        problem = token_records.first_wrong(values, name) or token_records.first_positive(values, name)
+        if problem is not None:
+            self.wrong(name, starts, problem)
         return values, starts
 
     def wrong(self, name: str, starts: NDArray[np.int64], found: Wrong) -> None:

@@ -249,17 +249,17 @@ class _Row:
 
 def check_keys(names: Iterable[str], at: Place, ignored: dict[str, int]) -> None:
     """Refuse keys, or columns, that are missing or look misspelt; remember those that nothing reads."""
-    given, known = list(names), (*_REQUIRED, *_OPTIONAL)
-    for name in given:
+    present, known = list(names), (*_REQUIRED, *_OPTIONAL)
+    for name in present:
         if name not in known:
-            hint = nearest(name, [one for one in known if one not in given])
+            hint = nearest(name, [one for one in known if one not in present])
             if hint:
                 at.refuse("keys", ", ".join(known), repr(name[:40]), hint)
             ignored.setdefault(name[:40], at.number)
     for name in _REQUIRED:
-        if name not in given:
+        if name not in present:
             at.refuse("keys", ", ".join(_REQUIRED), f"none named {name}", "write all three on every line")
-    if ("mean" in given) != ("std" in given):
+    if ("mean" in present) != ("std" in present):
         at.refuse("keys", "mean and std, or neither", "one of the two", "min-k%++ needs both")
 
 

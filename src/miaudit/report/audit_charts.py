@@ -67,28 +67,28 @@ def charts(findings: Findings) -> dict[str, alt.LayerChart]:
         not have is left out. Each has a width in pixels, a title that states what is seen, and a ``description``: the
         text alternative.
     """
-    drawn: dict[str, alt.LayerChart] = {}
+    by_name: dict[str, alt.LayerChart] = {}
     without = left_out(findings)
     if findings.verdict.high is not None and findings.verdict.low is not None and "verdict" not in without:
-        drawn["verdict"] = _verdict(findings, findings.verdict.low, findings.verdict.high)
+        by_name["verdict"] = _verdict(findings, findings.verdict.low, findings.verdict.high)
     if findings.memorisation:
-        drawn["shift"] = overlap_charts.shift(findings.memorisation)
+        by_name["shift"] = overlap_charts.shift(findings.memorisation)
     if findings.overlap:
-        drawn |= overlap_charts.comparability(findings.overlap)
+        by_name |= overlap_charts.comparability(findings.overlap)
     if headline := findings.curve:
         if "roc-log" not in without:
-            drawn["roc-log"] = _roc_log(findings, headline)
-        drawn["roc-linear"] = _roc_linear(findings)
+            by_name["roc-log"] = _roc_log(findings, headline)
+        by_name["roc-linear"] = _roc_linear(findings)
     if (shape := findings.scores[0].distribution) and "distribution" not in without:
-        drawn["distribution"] = _distribution(findings, shape)
-    drawn |= {} if "bounds" in without else _bounds(findings)
+        by_name["distribution"] = _distribution(findings, shape)
+    by_name |= {} if "bounds" in without else _bounds(findings)
     if findings.groups and "groups" not in without:
-        drawn |= vulnerability_charts.groups(findings)
+        by_name |= vulnerability_charts.groups(findings)
     if findings.vulnerability:
-        drawn |= vulnerability_charts.charts(findings.vulnerability)
+        by_name |= vulnerability_charts.charts(findings.vulnerability)
     if findings.several_runs:
-        drawn |= several_runs_charts.charts(findings.several_runs, findings.claim, findings.plan["confidence"])
-    return drawn
+        by_name |= several_runs_charts.charts(findings.several_runs, findings.claim, findings.plan["confidence"])
+    return by_name
 
 
 def left_out(findings: Findings) -> dict[str, str]:
@@ -146,11 +146,11 @@ def size(value: float | None) -> str:
 def nonmembers(findings: Findings) -> str:
     """Say how many non-members the numbers rest on."""
     counts = findings.counts
-    said = f"{counts.nonmembers:,} non-member {counts.of}"
+    sentence = f"{counts.nonmembers:,} non-member {counts.of}"
     if findings.overlap and findings.is_corrected:
         effective = math.floor(findings.overlap.effective_sample_size)
-        return f"an effective {effective:,} of {said} (fewer above a high threshold)"
-    return said
+        return f"an effective {effective:,} of {sentence} (fewer above a high threshold)"
+    return sentence
 
 
 # -- the charts -------------------------------------------------------------------------------------------------------
@@ -181,8 +181,8 @@ def _verdict(findings: Findings, low: float, high: float) -> alt.LayerChart:
             .mark_point(filled=True, fill="white", stroke=BLUE, size=90, strokeWidth=2, opacity=1)
             .encode(x=alt.X("value:Q", **x), y=alt.value(44))
         )
-    said = f"{label(name)}: {percent(findings.verdict.confidence)} interval {between(name, low, high)}"
-    title = f"{said}, limit {amount(name, threshold)}"
+    sentence = f"{label(name)}: {percent(findings.verdict.confidence)} interval {between(name, low, high)}"
+    title = f"{sentence}, limit {amount(name, threshold)}"
     return finished(layers, title, [], f"{title}.", 88)
 
 
@@ -268,13 +268,13 @@ def _roc_log(findings: Findings, headline: Curve) -> alt.LayerChart:
         *_claimed(findings, x, y),
         *_targets(targets, x, floor),
     ]
-    title, said = _at_target(findings), _legend_in_words(findings)
+    title, sentence = _at_target(findings), _legend_in_words(findings)
     if limit > floor:
-        said.append(
+        sentence.append(
             f"Grey zone: FPRs below {percent(limit, 'down')} cannot be resolved with {nonmembers(findings)}; "
             "only the upper limit (dashed) means anything there."
         )
-    return finished(layers, title, said, _alternative(findings, "on log-log axes", title), _HEIGHT)
+    return finished(layers, title, sentence, _alternative(findings, "on log-log axes", title), _HEIGHT)
 
 
 def _roc_linear(findings: Findings) -> alt.LayerChart:
@@ -414,12 +414,12 @@ def _distribution(findings: Findings, shape: Histogram) -> alt.LayerChart:
         title = f"{findings.qualifier}Mean score of members less that of non-members: {effect.reading}"
     else:
         title = f"{findings.qualifier}Distribution of the score"
-    said = (
+    sentence = (
         "Higher is more member-like: where the two shapes part at the right end, members can be accused with few false "
         "alarms. The first and the last bin hold the tails."
     )
     layers = histogram(shape, name, "Score")
-    return finished(layers, title, [said], f"Histogram of {name} for members and for non-members. {title}.", 300)
+    return finished(layers, title, [sentence], f"Histogram of {name} for members and for non-members. {title}.", 300)
 
 
 def _bounds(findings: Findings) -> dict[str, alt.LayerChart]:
@@ -427,16 +427,16 @@ def _bounds(findings: Findings) -> dict[str, alt.LayerChart]:
 
     Nothing is drawn where there is no number, or where a refuted propensity makes the bounds void.
     """
-    claim, found, upper, claimed = findings.claim, findings.bounds, None, None
+    claim, bounds, upper, claimed = findings.claim, findings.bounds, None, None
     if findings.is_void:
         return {}
     if claim and (claim.lower is not None or claim.upper is not None):
-        sure = {bound.confidence for bound in found}
+        sure = {bound.confidence for bound in bounds}
         confidence = sure.pop() if len(sure) == 1 else None
         name, lower, reachable = parameter_name(claim.parameter, claim.delta), claim.lower, claim.reachable
         upper, claimed = claim.upper, claim.value
-    elif found:
-        first = found[0]
+    elif bounds:
+        first = bounds[0]
         name, lower, reachable = parameter_name(first.parameter, first.delta), first.value, first.reachable
         confidence = first.confidence
     else:
@@ -444,8 +444,8 @@ def _bounds(findings: Findings) -> dict[str, alt.LayerChart]:
     marks = _bound_marks(lower, confidence, reachable, upper, claimed)
     title = _bounds_title(name, lower, confidence, upper, claimed)
     alternative = f"A line from zero with marks: {'; '.join(mark for _, mark, *_ in marks)}."
-    layers, said = _bound_layers(name, lower, upper, marks), _bounds_in_words(lower, upper, reachable)
-    return {"bounds": finished(layers, title, said, f"{title}. {alternative}", 2 * _LINE)}
+    layers, sentence = _bound_layers(name, lower, upper, marks), _bounds_in_words(lower, upper, reachable)
+    return {"bounds": finished(layers, title, sentence, f"{title}. {alternative}", 2 * _LINE)}
 
 
 def _bound_marks(
@@ -490,7 +490,7 @@ def _bounds_title(
     name: str, lower: float | None, confidence: float | None, upper: float | None, claimed: float | None
 ) -> str:
     sure = "" if confidence is None else f" with {percent(confidence)} confidence"
-    said = [
+    sentences = [
         f"The runs show nothing about {name}{sure}"
         if lower == 0
         else f"The runs show {name} to be at least {at_least(lower)}{sure}"
@@ -499,7 +499,7 @@ def _bounds_title(
         f"a theorem says at most {at_most(upper)}" if upper is not None else "",
         f"claimed is at most {at_most(claimed)}" if claimed is not None else "",
     ]
-    text = "; ".join(part for part in said if part)
+    text = "; ".join(part for part in sentences if part)
     return text[:1].upper() + text[1:] if lower is not None else f"{name}: {text}"
 
 
@@ -533,14 +533,14 @@ def _bound_name(value: float, name: str, colour: str, row: int, x: dict[str, Any
 
 
 def _bounds_in_words(lower: float | None, upper: float | None, reachable: float | None) -> list[str]:
-    said = []
+    sentences = []
     if upper is not None and lower is not None and lower < upper:
-        said.append("Strong stretch: what neither the runs nor the theorem rule out.")
+        sentences.append("Strong stretch: what neither the runs nor the theorem rule out.")
     if reachable is not None:
-        said.append("Dotted: what an attack without any error could have shown with so much evidence.")
+        sentences.append("Dotted: what an attack without any error could have shown with so much evidence.")
     if lower == 0:
-        said.append("A lower bound of 0 shows nothing; that is no sign of privacy.")
-    return said
+        sentences.append("A lower bound of 0 shows nothing; that is no sign of privacy.")
+    return sentences
 
 
 # -- which numbers are drawn, and what is said of them -----------------------------------------------------------------
@@ -579,15 +579,15 @@ def _at_target(findings: Findings) -> str:
 def _legend_in_words(findings: Findings) -> list[str]:
     shown = _shown_scores(findings)
     sure = percent(findings.plan["confidence"])
-    said = f"Shaded: {sure} interval at each FPR. Dashes: chance. Dotted: FPR targets."
+    sentence = f"Shaded: {sure} interval at each FPR. Dashes: chance. Dotted: FPR targets."
     if findings.claim and findings.claim.limit:
-        said += " Red dashes: the most that the claim allows"
-        said += "; a raw curve above them refutes nothing." if findings.is_raw_only else "."
+        sentence += " Red dashes: the most that the claim allows"
+        sentence += "; a raw curve above them refutes nothing." if findings.is_raw_only else "."
     if len(shown) == 1:
-        return [said]
+        return [sentence]
     left_out = len(findings.scores) - len(shown)
     more = f" {left_out} more scores are in the table." if left_out else ""
-    return [f"{said} Strong line: {_names(findings)[shown[0].score]}, the headline score.{more}"]
+    return [f"{sentence} Strong line: {_names(findings)[shown[0].score]}, the headline score.{more}"]
 
 
 def _alternative(findings: Findings, axes: str, title: str) -> str:

@@ -117,8 +117,8 @@ def _verdict(findings: Findings, said: str) -> dict[str, Any]:
     """The box on the whole audit: a refuted claim leads, and what the metric said follows."""
     verdict, claim = findings.verdict, findings.claim
     status, word = verdict.status, verdict.word
-    asked = f"{NOT_DECLARED} {DECLARE} "
-    text, explained = verdict.text.removeprefix(f"{word}: ").removeprefix(asked), ""
+    question = f"{NOT_DECLARED} {DECLARE} "
+    text, explained = verdict.text.removeprefix(f"{word}: ").removeprefix(question), ""
     if claim is not None and _claim_leads(findings):
         status, word, text = "flagged", "Claim refuted", verdict.text
         explained = privacy_page.explained(findings)[claim.parameter]
@@ -207,10 +207,10 @@ def _cards(findings: Findings) -> list[tuple[str, str, str]]:
 
 def _alone(findings: Findings) -> list[tuple[str, str, str]]:
     """The AUC of the covariates alone, beside that of the attack, where nobody declared how membership came about."""
-    found = findings.covariates_alone
-    if not found:
+    alone = findings.covariates_alone
+    if not alone:
         return []
-    return [("AUC of the covariates alone", amount("auc", found.value), f"{found.interval}; {found.note}")]
+    return [("AUC of the covariates alone", amount("auc", alone.value), f"{alone.interval}; {alone.note}")]
 
 
 def _card_metrics(findings: Findings) -> list[Metric]:
@@ -229,10 +229,10 @@ def _card_metrics(findings: Findings) -> list[Metric]:
 
 def _control(findings: Findings) -> dict[str, Any] | None:
     """What the reader's control needs: the curve, with the metrics of the table at their targets."""
-    drawn = findings.curve
-    if not drawn:
+    curve = findings.curve
+    if not curve:
         return None
-    known = {fpr: [fpr, tpr, low, high] for fpr, tpr, low, high in drawn.points if fpr > 0}
+    known = {fpr: [fpr, tpr, low, high] for fpr, tpr, low, high in curve.points if fpr > 0}
     for metric in foremost(findings.metrics):
         fpr = definition.of(metric.name).fpr
         if fpr is not None and metric.high is not None:
@@ -250,8 +250,8 @@ def _control(findings: Findings) -> dict[str, Any] | None:
 
 def _memorisation(findings: Findings) -> dict[str, Any] | None:
     """The two numbers that a zero-run audit is about; its sentence also says how firm they are."""
-    found, auc = findings.memorisation, named(findings.metrics, "auc")
-    if not found:
+    memorisation, auc = findings.memorisation, named(findings.metrics, "auc")
+    if not memorisation:
         return None
     limits = ""
     if auc and auc.low is not None and auc.high is not None and findings.is_corrected:
@@ -263,17 +263,17 @@ def _memorisation(findings: Findings) -> dict[str, Any] | None:
         {
             "name": "Memorisation",
             "kind": "memorisation",
-            "value": points(found.memorisation),
-            "note": f"{limits}corrected AUC {amount('auc', found.causal)} less 0.5",
+            "value": points(memorisation.memorisation),
+            "note": f"{limits}corrected AUC {amount('auc', memorisation.causal)} less 0.5",
         },
         {
             "name": "Shift",
             "kind": "shift",
-            "value": points(found.shift),
-            "note": f"raw AUC {amount('auc', found.raw)} less the corrected one; explained by the covariates",
+            "value": points(memorisation.shift),
+            "note": f"raw AUC {amount('auc', memorisation.raw)} less the corrected one; explained by the covariates",
         },
     ]
-    return {"tiles": tiles, "sentence": found.sentence, "wrong": _wrong_labels(found.mislabelling)}
+    return {"tiles": tiles, "sentence": memorisation.sentence, "wrong": _wrong_labels(memorisation.mislabelling)}
 
 
 def _wrong_labels(assumed: Sequence[Mislabelled]) -> str:
@@ -289,61 +289,65 @@ def _wrong_labels(assumed: Sequence[Mislabelled]) -> str:
 
 def _overlap(findings: Findings) -> dict[str, Any] | None:
     """How comparable members and non-members are, in numbers."""
-    found, counts = findings.overlap, findings.counts
-    if not found:
+    overlap, counts = findings.overlap, findings.counts
+    if not overlap:
         return None
-    tone, word = _OVERLAP[found.status]
-    limits = between("auc", found.blind_low, found.blind_high)
+    tone, word = _OVERLAP[overlap.status]
+    limits = between("auc", overlap.blind_low, overlap.blind_high)
     facts = (
-        ("Blind AUC", amount("auc", found.blind_auc), f"{limits}; by covariates alone, 0.5 is not at all"),
+        ("Blind AUC", amount("auc", overlap.blind_auc), f"{limits}; by covariates alone, 0.5 is not at all"),
         (
             "Effective sample size",
-            f"{math.floor(found.effective_sample_size):,}",
+            f"{math.floor(overlap.effective_sample_size):,}",
             f"of {counts.nonmembers:,} non-member {counts.of}, after weighting",
         ),
-        ("Largest weight", percent(found.largest_weight), "of all the weight stands on one non-member"),
-        ("Without a match", percent(found.without_match), "of members: hardly any non-member is like them"),
-        ("Clipped", percent(found.clipped), "of propensities were moved to the clipping bounds"),
+        ("Largest weight", percent(overlap.largest_weight), "of all the weight stands on one non-member"),
+        ("Without a match", percent(overlap.without_match), "of members: hardly any non-member is like them"),
+        ("Clipped", percent(overlap.clipped), "of propensities were moved to the clipping bounds"),
     )
     return {
-        **vars(found),
+        **vars(overlap),
         "tone": tone,
         "word": word,
         "facts": facts,
-        "learned": _learned(found.learning),
-        "fit": _fit(found.fit),
-        "left_out": found.status == "refused" and not findings.metrics,
+        "learned": _learned(overlap.learning),
+        "fit": _fit(overlap.fit),
+        "left_out": overlap.status == "refused" and not findings.metrics,
     }
 
 
 def _reference(findings: Findings) -> dict[str, Any] | None:
     """What scores of a reference model say of the correction, and the conditions of it."""
-    found = findings.reference
-    if not found:
+    reference = findings.reference
+    if not reference:
         return None
-    tone, word = ("refused", "Correction refuted") if found.refuted else ("clear", "Correction not refuted")
-    if found.corrected is None:
+    tone, word = ("refused", "Correction refuted") if reference.refuted else ("clear", "Correction not refuted")
+    if reference.corrected is None:
         tone, word = "inconclusive", "Not tested"
     facts = [
         (f"Raw AUC of {name}", amount("auc", metric.value), f"{metric.interval}; a reference, no target")
-        for name, metric in zip((n for n in (found.covariate, found.test) if n is not None), found.raw, strict=True)
+        for name, metric in zip(
+            (n for n in (reference.covariate, reference.test) if n is not None), reference.raw, strict=True
+        )
     ]
-    if found.corrected is not None:
-        shown = amount("auc", found.corrected.value)
-        facts.append((f"Corrected AUC of {found.test}", shown, f"{found.corrected.interval}; it should be 0.5"))
-    return {"tone": tone, "word": word, "facts": facts, "text": found.text, "conditions": found.conditions}
+    if reference.corrected is not None:
+        shown = amount("auc", reference.corrected.value)
+        facts.append((f"Corrected AUC of {reference.test}", shown, f"{reference.corrected.interval}; it should be 0.5"))
+    return {"tone": tone, "word": word, "facts": facts, "text": reference.text, "conditions": reference.conditions}
 
 
 def _learned(learning: LearningCurve | None) -> str:
     if learning is None:
         return ""
     half, full = amount("auc", learning.half), amount("auc", learning.full)
-    said = (
+    sentence = (
         f"Learning curve: from half of the records the covariates reach a blind AUC of {half}, from all of them {full}"
     )
     if learning.rising:
-        return f"{said}. It is still rising: more records would change the propensity, so it is not to be trusted yet."
-    return f"{said}: more records would teach the propensity little."
+        return (
+            f"{sentence}. It is still rising: more records would change the propensity, so it is not to be trusted yet."
+        )
+    return f"{sentence}: more records would teach the propensity little."
 
 
 def _fit(fit: LackOfFit | None) -> str:
@@ -398,18 +402,18 @@ def _groups(findings: Findings) -> dict[str, Any] | None:
     if not findings.groups:
         return None
     names = [metric.name for metric in foremost(findings.metrics)]
-    said = sorted({group.note for group in findings.groups if group.metrics and group.note})
+    sentence = sorted({group.note for group in findings.groups if group.metrics and group.note})
     rows = [
         {
             "group": group.group,
             "members": f"{group.members:,}",
             "nonmembers": f"{group.nonmembers:,}",
             "cells": [_cell(findings, group.metrics, name) for name in names],
-            "note": "" if group.note in said else group.note,
+            "note": "" if group.note in sentence else group.note,
         }
         for group in findings.groups
     ]
-    return {"names": [label(name) for name in names], "rows": rows, "said": said}
+    return {"names": [label(name) for name in names], "rows": rows, "said": sentence}
 
 
 def _scores(findings: Findings) -> dict[str, Any] | None:
@@ -426,22 +430,22 @@ def _scores(findings: Findings) -> dict[str, Any] | None:
 
 def _cell(findings: Findings, metrics: Iterable[Metric], name: str) -> dict[str, str]:
     """One metric in a table of groups or scores, and its raw value beside a corrected one."""
-    found = [metric for metric in metrics if metric.name == name]
+    of_name = [metric for metric in metrics if metric.name == name]
     if not findings.is_corrected:
-        return {"text": found[0].reading if found else "–", "raw": ""}
-    raw = next((metric for metric in found if metric.estimator == "raw"), None)
-    corrected = next((metric for metric in found if metric.estimator != "raw"), None)
+        return {"text": of_name[0].reading if of_name else "–", "raw": ""}
+    raw = next((metric for metric in of_name if metric.estimator == "raw"), None)
+    corrected = next((metric for metric in of_name if metric.estimator != "raw"), None)
     beside = "" if raw is None or raw.value is None else f"raw, not causal: {amount(name, raw.value)}"
     return {"text": corrected.reading if corrected else "–", "raw": beside}
 
 
 def _vulnerability(findings: Findings) -> dict[str, Any] | None:
     """Which records leak: the counts of groups, and the records that were to be named."""
-    found = findings.vulnerability
-    if not found:
+    vulnerability = findings.vulnerability
+    if not vulnerability:
         return None
-    of, sure = found.of, percent(found.confidence)
-    error = 1 - found.confidence
+    of, sure = vulnerability.of, percent(vulnerability.confidence)
+    error = 1 - vulnerability.confidence
     rows = [
         {
             "record": one.record,
@@ -452,29 +456,31 @@ def _vulnerability(findings: Findings) -> dict[str, Any] | None:
             "p": p_value(one.p_value),
             "leaks": one.p_value <= error,
         }
-        for one in found.named
+        for one in vulnerability.named
     ]
-    groups = [{"group": one.group, "records": f"{one.records:,}", "leaking": _at_least(one)} for one in found.groups]
+    groups = [
+        {"group": one.group, "records": f"{one.records:,}", "leaking": _at_least(one)} for one in vulnerability.groups
+    ]
     return {
-        "text": found.text,
+        "text": vulnerability.text,
         "each": of.removesuffix("s"),
         "of": of,
-        "fpr": percent(found.fpr),
+        "fpr": percent(vulnerability.fpr),
         "how": (
-            f"Memorised {of} are told apart by {found.models} shadow models: each {of.removesuffix('s')} was in a "
-            f"random part of them, and an exact rank test compares the {found.signal} of the models that learnt it "
-            f"with that of the others. With Holm's correction for looking at all {found.records:,} {of}, no "
-            f"{of.removesuffix('s')} counts as vulnerable by chance, with {sure} confidence; so the count is a lower "
-            f"limit. This is about training of this kind, not about the audited model alone."
+            f"Memorised {of} are told apart by {vulnerability.models} shadow models: each {of.removesuffix('s')} was "
+            f"in a random part of them, and an exact rank test compares the {vulnerability.signal} of the models that "
+            f"learnt it with that of the others. With Holm's correction for looking at all {vulnerability.records:,} "
+            f"{of}, no {of.removesuffix('s')} counts as vulnerable by chance, with {sure} confidence; so the count is "
+            f"a lower limit. This is about training of this kind, not about the audited model alone."
         ),
         "limits": (
-            f"Limits hold for all {found.records:,} {of} at once, with {sure} confidence, so they are wide; the "
-            f"rank test behind p asks only whether learning the {of.removesuffix('s')} changes anything, and settles "
-            f"who is marked."
+            f"Limits hold for all {vulnerability.records:,} {of} at once, with {sure} confidence, so they are wide; "
+            f"the rank test behind p asks only whether learning the {of.removesuffix('s')} changes anything, and "
+            f"settles who is marked."
         ),
         "rows": rows,
         "groups": groups,
-        "grouped": any(one.group is not None for one in found.named),
+        "grouped": any(one.group is not None for one in vulnerability.named),
     }
 
 
@@ -552,12 +558,12 @@ def _cell_verdict(findings: Findings) -> tuple[str, str, str]:
     """Tone, word and text of the box: as on the page, a refuted claim leads where the metric raised no concern."""
     verdict, claim = findings.verdict, findings.claim
     status, word = str(verdict.status), verdict.word
-    said = [str(verdict.text), verdict.proven, verdict.not_excluded]
+    sentences = [str(verdict.text), verdict.proven, verdict.not_excluded]
     if claim is not None and claim.status == "refuted" and status != "flagged":
-        status, word, said = "flagged", "Claim refuted", [str(claim.text).removeprefix("Refuted: "), *said]
+        status, word, sentences = "flagged", "Claim refuted", [str(claim.text).removeprefix("Refuted: "), *sentences]
     elif claim is not None:
-        said.append(str(claim.text))
-    text = " ".join(filter(None, said)).removeprefix(f"{word}: ")
+        sentences.append(str(claim.text))
+    text = " ".join(filter(None, sentences)).removeprefix(f"{word}: ")
     return status, word, text[:1].upper() + text[1:]
 
 
@@ -568,10 +574,10 @@ def _kind(findings: Findings, metric: Metric) -> str:
 
 
 def _picture(findings: Findings) -> str:
-    drawn = audit_charts.charts(findings)
+    by_name = audit_charts.charts(findings)
     for name in ("roc-log", "distribution"):
-        if name in drawn:
-            spec = drawn[name].to_dict(validate=False)
+        if name in by_name:
+            spec = by_name[name].to_dict(validate=False)
             try:
                 picture = base64.b64encode(drawing.svg(spec).encode()).decode()
             except drawing.DrawingError as error:

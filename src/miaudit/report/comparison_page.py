@@ -147,10 +147,10 @@ def _row(change: Change) -> dict[str, str]:
 
 
 def _name(change: Change) -> str:
-    said = "" if change.estimator == "raw" else f" ({change.estimator})"
+    sentence = "" if change.estimator == "raw" else f" ({change.estimator})"
     if is_not_causal(change):
-        said = f" ({NOT_CAUSAL})"
-    return f"{label(change.name)}{said}"
+        sentence = f" ({NOT_CAUSAL})"
+    return f"{label(change.name)}{sentence}"
 
 
 def _differences(findings: Comparison) -> dict[str, alt.LayerChart]:
@@ -167,22 +167,22 @@ def _differences(findings: Comparison) -> dict[str, alt.LayerChart]:
     if not rows:
         return {}
     title = f"{findings.after} less {findings.before}, with intervals"
-    said = ["Right of the dashed line: more leakage."]
+    sentences = ["Right of the dashed line: more leakage."]
     return {
-        "differences": intervals(rows, axis="difference", against=0.0, title=title, said=said),
+        "differences": intervals(rows, axis="difference", against=0.0, title=title, said=sentences),
     }
 
 
 def _course(findings: History) -> dict[str, alt.LayerChart]:
-    drawn = [a for a in findings.audits if a.high is not None][-_MOST_DRAWN:]
-    if not drawn:
+    shown = [a for a in findings.audits if a.high is not None][-_MOST_DRAWN:]
+    if not shown:
         return {}
-    names = distinct([audit.name for audit in drawn])
-    rows = [{"name": names[a.name], "text": a.said, **_limits(a)} for a in drawn]
+    names = distinct([audit.name for audit in shown])
+    rows = [{"name": names[a.name], "text": a.said, **_limits(a)} for a in shown]
     primary = findings.primary
-    title = f"{label(primary)} over {len(drawn)} audits, oldest first"
-    said = ["Dashed: an attack that knows nothing. A row without a point has an upper limit only."]
-    return {"history": intervals(rows, axis=label(primary), against=chance(primary), title=title, said=said)}
+    title = f"{label(primary)} over {len(shown)} audits, oldest first"
+    sentences = ["Dashed: an attack that knows nothing. A row without a point has an upper limit only."]
+    return {"history": intervals(rows, axis=label(primary), against=chance(primary), title=title, said=sentences)}
 
 
 def _limits(row: Change | Audited) -> dict[str, Any]:

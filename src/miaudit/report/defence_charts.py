@@ -55,12 +55,12 @@ def tradeoff(findings: DisclosureFindings) -> alt.LayerChart:
         over(beside).mark_text(color=INK, **number).encode(x=x, y=y, text="number:N"),
     ]
     title = "What each release gives away and is good for"
-    said = [
+    sentences = [
         "Numbers are those of the table. Thick grey: no other option is below and to the right, by the estimates. "
         f"Bars: {percent(findings.confidence)} limits of each number by itself. Dashed: mere chance."
     ]
-    told = "; ".join(f"{row['number']} {row['name']}: {row['words']}" for row in rows)
-    return finished(layers, title, said, f"{title}. {told}.", 340)
+    described = "; ".join(f"{row['number']} {row['name']}: {row['words']}" for row in rows)
+    return finished(layers, title, sentences, f"{title}. {described}.", 340)
 
 
 def reductions(findings: DisclosureFindings) -> alt.LayerChart:
@@ -85,12 +85,12 @@ def reductions(findings: DisclosureFindings) -> alt.LayerChart:
         ),
     ]
     title = _title(findings)
-    said = [
+    sentences = [
         f"With {percent(findings.confidence)} confidence all bars hold together. A bar that reaches zero shows no "
         "effect, and no absence of one."
     ]
-    told = "; ".join(f"{row['row']}: {row['text']}" for row in rows)
-    return finished(layers, title, said, f"{title}. {told}.", _ROW * len(rows) + 20)
+    described = "; ".join(f"{row['row']}: {row['text']}" for row in rows)
+    return finished(layers, title, sentences, f"{title}. {described}.", _ROW * len(rows) + 20)
 
 
 def _title(findings: DisclosureFindings) -> str:

@@ -39,8 +39,8 @@ def predicted_against_measured(comparison: Mapping[str, Any]) -> alt.LayerChart:
         bars = over(rows).mark_rule(color=BLUE, opacity=0.18, strokeWidth=1.2)
         layers.append(bars.encode(x=alt.X("predicted:Q", **x), y=alt.Y("low:Q", **y), y2="high:Q"))
     dots = over(rows).mark_circle(color=BLUE, opacity=0.55, size=34)
-    told = tips(record="Record", words="Words")
-    layers.append(dots.encode(x=alt.X("predicted:Q", **x), y=alt.Y("measured:Q", **y), tooltip=told))
+    tooltips = tips(record="Record", words="Words")
+    layers.append(dots.encode(x=alt.X("predicted:Q", **x), y=alt.Y("measured:Q", **y), tooltip=tooltips))
     title = headline(comparison)
     alternative = f"{comparison['records']} points beside the diagonal on which the prediction is right."
     return finished(layers, title, _under(comparison), f"{title}. {alternative}", 340)
@@ -90,19 +90,19 @@ def headline(comparison: Mapping[str, Any]) -> str:
 def _under(comparison: Mapping[str, Any]) -> list[str]:
     predicted, measured = comparison["mean_predicted"], comparison["mean_measured"]
     sure = percent(comparison["confidence"])
-    said = [
+    sentences = [
         f"{comparison['records']} records, {comparison['models']} models. Mean predicted {_limits(predicted)}, "
         f"measured {_limits(measured)}; {sure} limits over records."
     ]
     if comparison["rank_correlation"] is not None:
-        said.append(f"Rank correlation {_limits(comparison['rank_correlation'])}.")
-    said.append(
+        sentences.append(f"Rank correlation {_limits(comparison['rank_correlation'])}.")
+    sentences.append(
         f"Mean distance {_limits(comparison['mean_absolute_error'])}; noise in the measurement alone would make "
         f"{comparison['noise']:.3f}. Dashed: the prediction is right."
     )
     if comparison["records"] <= _MOST_BARS:
-        said.append("Bars: one standard error of the measurement.")
-    return said
+        sentences.append("Bars: one standard error of the measurement.")
+    return sentences
 
 
 def _limits(interval: Mapping[str, float]) -> str:
@@ -144,8 +144,8 @@ def steps(comparisons: Sequence[Mapping[str, Any]]) -> alt.LayerChart:
     zero = upright(0.0, x, INK, width=1)
     worst = max(comparisons, key=lambda one: abs(one["mean_error"]["value"]))
     error = worst["mean_error"]["value"]
-    said = f"{abs(error):.2f} too {'high' if error > 0 else 'low'}"
-    title = f"The prediction is furthest off for the {NAMES[worst['disclosure']].lower()}: {said} on average"
+    sentence = f"{abs(error):.2f} too {'high' if error > 0 else 'low'}"
+    title = f"The prediction is furthest off for the {NAMES[worst['disclosure']].lower()}: {sentence} on average"
     under = ["Advantage: AUC − 1/2 of the likelihood-ratio attack, averaged over the records."]
     if any(one["mean_transferred"] is not None for one in comparisons):
         under.append(

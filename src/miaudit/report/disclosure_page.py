@@ -30,14 +30,14 @@ _GROUPS = {"output": "on outputs", "training": "another training", "given": "giv
 
 def charts(findings: DisclosureFindings) -> dict[str, alt.LayerChart]:
     """Draw the charts whose data are there, by name."""
-    drawn = {"tradeoff": defence_charts.tradeoff(findings)}
+    by_name = {"tradeoff": defence_charts.tradeoff(findings)}
     if any(one.reduction is not None for one in findings.options):
-        drawn["reductions"] = defence_charts.reductions(findings)
+        by_name["reductions"] = defence_charts.reductions(findings)
     if findings.predictions:
-        drawn["steps"] = disclosure_charts.steps(findings.predictions)
+        by_name["steps"] = disclosure_charts.steps(findings.predictions)
         for one in findings.predictions:
-            drawn[f"{_PREDICTED}{one['disclosure']}"] = disclosure_charts.predicted_against_measured(one)
-    return drawn
+            by_name[f"{_PREDICTED}{one['disclosure']}"] = disclosure_charts.predicted_against_measured(one)
+    return by_name
 
 
 def page(findings: DisclosureFindings) -> str:
@@ -48,11 +48,11 @@ def page(findings: DisclosureFindings) -> str:
     str
         A page that loads nothing from anywhere. Equal findings give equal text.
     """
-    drawn = charts(findings)
+    by_name = charts(findings)
     return page_frame.render(
         "disclosure_page.html",
         findings,
-        drawn,
+        by_name,
         verdict=_verdict(findings),
         plain=_in_pairs(findings),
         steps=_steps(findings),
@@ -62,7 +62,7 @@ def page(findings: DisclosureFindings) -> str:
         leaks=[_leak_row(findings, i, one) for i, one in enumerate(findings.options)],
         drivers=[_driver(one) for one in findings.drivers],
         assumption=next((one.assumption for one in findings.drivers if one.assumption), ""),
-        predicted=[name for name in drawn if name.startswith(_PREDICTED)],
+        predicted=[name for name in by_name if name.startswith(_PREDICTED)],
         predicted_notes=list(dict.fromkeys(note for one in findings.predictions for note in one["notes"])),
         confidence=percent(findings.confidence),
         repeat=_repeat(findings),
@@ -95,8 +95,8 @@ def _in_pairs(findings: DisclosureFindings) -> str:
     if auc.value is None or findings.verdict.status == "not-testable":
         return ""
     limits = f"{written(100 * auc.low, '.0f', 'down')} to {written(100 * auc.high, '.0f', 'up')}"
-    told = f"the attack tells {100 * auc.value:.0f} apart ({limits}); a guess, 50"
-    return f"Of 100 pairs of a member and a non-member {told}."
+    sentence = f"the attack tells {100 * auc.value:.0f} apart ({limits}); a guess, 50"
+    return f"Of 100 pairs of a member and a non-member {sentence}."
 
 
 def _steps(findings: DisclosureFindings) -> list[Step]:
@@ -121,16 +121,16 @@ def _steps(findings: DisclosureFindings) -> list[Step]:
 
 def _cards(findings: DisclosureFindings) -> list[tuple[str, str, str]]:
     one, counts = _released(findings), findings.counts
-    found = [
+    cards = [
         ("Members / non-members", f"{counts.members:,} / {counts.nonmembers:,}", "records that were audited"),
         ("Shadow models", f"{counts.shadow_models:,}", "through every defence, as the audited model"),
     ]
     for name in ("auc", *_rates(findings)[:1]):
         metric = one.leakage[name]
         value = f"≤ {amount(name, metric.high, 'up')}" if metric.value is None else amount(name, metric.value)
-        found.append((label(name), value, f"{_between(name, metric)}; chance is {amount(name, chance(name))}"))
+        cards.append((label(name), value, f"{_between(name, metric)}; chance is {amount(name, chance(name))}"))
     right = _cell(one.accuracy, percent)
-    return [*found, ("A guess is right", right["value"], f"{right['limits']}; on records not learned")]
+    return [*cards, ("A guess is right", right["value"], f"{right['limits']}; on records not learned")]
 
 
 def _rates(findings: DisclosureFindings) -> list[str]:

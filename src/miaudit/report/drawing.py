@@ -138,13 +138,13 @@ def distinct(names: Sequence[str], most: int = 36) -> dict[str, str]:
     >>> list(distinct(["a b c d e f", "a b x d e f"], 6).values())
     ['a b…f', 'a b…f #2']
     """
-    drawn: dict[str, str] = {}
+    shortened: dict[str, str] = {}
     taken: set[str] = set()
     for i, name in enumerate(names):
         text = short(name, most)
-        drawn[name] = f"{text} #{i + 1}" if text in taken else text
-        taken.add(drawn[name])
-    return drawn
+        shortened[name] = f"{text} #{i + 1}" if text in taken else text
+        taken.add(shortened[name])
+    return shortened
 
 
 def short(name: str, most: int = 36) -> str:
@@ -235,16 +235,16 @@ def svg(spec: Mapping[str, Any]) -> str:
     DrawingError
         If the renderer dies for want of addresses, here as below.
     """
-    drawn = _asked("svg", json.dumps(spec)).decode()
+    picture = _asked("svg", json.dumps(spec)).decode()
     # The renderer numbers its clipping paths through the life of the process.
-    numbers = {name: f"clip{i}" for i, name in enumerate(re.findall(r'<clipPath id="(clip\d+)"', drawn))}
-    drawn = re.sub(r'(<clipPath id="|clip-path="url\(#)(clip\d+)', lambda m: m[1] + numbers.get(m[2], m[2]), drawn)
+    numbers = {name: f"clip{i}" for i, name in enumerate(re.findall(r'<clipPath id="(clip\d+)"', picture))}
+    picture = re.sub(r'(<clipPath id="|clip-path="url\(#)(clip\d+)', lambda m: m[1] + numbers.get(m[2], m[2]), picture)
     title = spec.get("title")
     if not isinstance(title, Mapping) or "description" not in spec:  # inside a page, which says them itself
-        return drawn
+        return picture
     text = title["text"] if isinstance(title["text"], str) else " ".join(title["text"])
     words = (one_line(text), one_line(spec["description"]))
-    return drawn.replace(">", ' role="img"><title>{}</title><desc>{}</desc>'.format(*map(escape, words)), 1)
+    return picture.replace(">", ' role="img"><title>{}</title><desc>{}</desc>'.format(*map(escape, words)), 1)
 
 
 def png(spec: Mapping[str, Any], scale: float = _SCALE) -> bytes:
@@ -299,9 +299,9 @@ def _ahead(what: str, *of: Any) -> Future[bytes]:
 def _answer(process: int, apart: bool, what: str, *of: Any) -> Future[bytes]:
     if apart:
         return _renderer(process).asked(what, *of)
-    made: Future[bytes] = Future()
-    made.set_result(_drawn(what, *of))
-    return made
+    answer: Future[bytes] = Future()
+    answer.set_result(_drawn(what, *of))
+    return answer
 
 
 def _drawn(what: str, *of: Any) -> bytes:
@@ -351,12 +351,12 @@ class _Renderer:
                 answer.set_exception(error)
 
     def _drawn(self, *request: Any) -> bytes:
-        pipe, drawn = self._process.stdin, self._process.stdout
-        assert pipe is not None and drawn is not None  # noqa: S101 - pipes, as above
+        pipe, output = self._process.stdin, self._process.stdout
+        assert pipe is not None and output is not None  # noqa: S101 - pipes, as above
         try:
             pipe.write(json.dumps(request) + "\n")
             pipe.flush()
-            answer = drawn.readline()
+            answer = output.readline()
         except OSError:
             answer = ""
         if answer:

@@ -124,12 +124,12 @@ def _entry(metric: Metric) -> dict[str, Any]:
 
 def _named_bounds(content: Findings) -> dict[str, LowerBound]:
     """Bounds that may stand in a table of runs, by name: an epsilon at another delta than the first one's says so."""
-    found: dict[str, LowerBound] = {}
+    bounds: dict[str, LowerBound] = {}
     for bound in content.bounds:
         if not bound.exploratory:
             name = f"{bound.parameter}_lower_bound"
-            found[f"{name}_at_delta_{bound.delta or 0:g}" if name in found else name] = bound
-    return found
+            bounds[f"{name}_at_delta_{bound.delta or 0:g}" if name in bounds else name] = bound
+    return bounds
 
 
 def _bound_entry(name: str, bound: LowerBound) -> dict[str, Any]:
@@ -164,8 +164,15 @@ def _section(content: Findings, url: str) -> Iterator[str]:
         shown = f"at least {at_least(bound.value)}" if bound.value > 0 else "nothing shown, which is no sign of privacy"
         yield f"- {_parameter(bound)}: {shown} ({sure})."
     reasons = () if content.overlap is None else content.overlap.reasons
-    said = (*reasons, *content.no_bound, *content.corrections, *content.assumptions, content.unmeasured, *content.notes)
-    for text in dict.fromkeys(filter(None, said)):
+    sentence = (
+        *reasons,
+        *content.no_bound,
+        *content.corrections,
+        *content.assumptions,
+        content.unmeasured,
+        *content.notes,
+    )
+    for text in dict.fromkeys(filter(None, sentence)):
         yield f"- {escaped(text)}"
     if url:
         yield f"- Report: <{url}>"
@@ -196,32 +203,32 @@ def numbers(findings: FindingsRecord) -> dict[str, float]:
     >>> numbers(Comparison("a", "b", (), "auc", 0.95, "rose", "Leakage rose.", (), {}))
     {'exit_code': 3.0}
     """
-    found: dict[str, float | None] = {"exit_code": findings.exit_code}
+    by_name: dict[str, float | None] = {"exit_code": findings.exit_code}
     match findings.as_written():
         case Findings() as audit:
-            found |= _audit_numbers(audit)
+            by_name |= _audit_numbers(audit)
         case DisclosureFindings() as disclosed:
             for one in disclosed.options:
                 if one.name == disclosed.release:
                     for name, limits in one.leakage.items():
-                        found |= _limits(name, limits)
+                        by_name |= _limits(name, limits)
         case TableFindings() as table:
-            found |= {f"membership.{name}": value for name, value in _audit_numbers(table.membership).items()}
+            by_name |= {f"membership.{name}": value for name, value in _audit_numbers(table.membership).items()}
             for attack in table.attacks:
-                found[f"difference.{_key(attack.name)}"] = attack.difference
-                found[f"difference.{_key(attack.name)}_low"] = attack.difference_low
+                by_name[f"difference.{_key(attack.name)}"] = attack.difference
+                by_name[f"difference.{_key(attack.name)}_low"] = attack.difference_low
         case SynthesisFindings() as released:
-            found["epsilon_proved"] = None if released.guarantee is None else released.guarantee.proved
-    return {name: float(value) for name, value in found.items() if value is not None}
+            by_name["epsilon_proved"] = None if released.guarantee is None else released.guarantee.proved
+    return {name: float(value) for name, value in by_name.items() if value is not None}
 
 
 def _audit_numbers(content: Findings) -> dict[str, float | None]:
-    found: dict[str, float | None] = {}
+    by_name: dict[str, float | None] = {}
     stands = foremost(content.metrics)
     for metric in content.metrics:
         own = metric in stands and not content.is_raw(metric)
-        found |= _limits(metric.name if own else f"{metric.estimator}.{metric.name}", metric)
-    return found | {name: bound.value for name, bound in _named_bounds(content).items()}
+        by_name |= _limits(metric.name if own else f"{metric.estimator}.{metric.name}", metric)
+    return by_name | {name: bound.value for name, bound in _named_bounds(content).items()}
 
 
 def _limits(name: str, limits: Metric | Limits) -> dict[str, float | None]:
@@ -243,7 +250,7 @@ def tags(findings: FindingsRecord) -> dict[str, str]:
     'rose'
     """
     verdict: Any = findings.leading() if isinstance(findings, TableFindings) else getattr(findings, "verdict", findings)
-    said = {
+    texts = {
         "kind": findings.KIND,
         "verdict": getattr(verdict, "status", ""),
         "text": verdict.text if isinstance(verdict.text, str) else " ".join(verdict.text),
@@ -251,7 +258,7 @@ def tags(findings: FindingsRecord) -> dict[str, str]:
         "evidence": findings.evidence["digest"] if isinstance(findings, Findings) else getattr(findings, "digest", ""),
         "version": findings.repeat.get("miaudit", ""),
     }
-    return {f"miaudit.{name}": one_line(str(value))[:4000] for name, value in said.items() if value}
+    return {f"miaudit.{name}": one_line(str(value))[:4000] for name, value in texts.items() if value}
 
 
 def to_mlflow(
@@ -301,19 +308,19 @@ def to_mlflow(
             client.get_run(run_id)
             _log(client, run_id, Path(folder), findings)
             return run_id
-        found = client.get_experiment_by_name(experiment)
-        place = client.create_experiment(experiment) if found is None else found.experiment_id
-        made = str(client.create_run(place, run_name="miaudit").info.run_id)
+        existing = client.get_experiment_by_name(experiment)
+        place = client.create_experiment(experiment) if existing is None else existing.experiment_id
+        run = str(client.create_run(place, run_name="miaudit").info.run_id)
         try:
-            _log(client, made, Path(folder), findings)
+            _log(client, run, Path(folder), findings)
         except BaseException:
-            client.set_terminated(made, "FAILED")
+            client.set_terminated(run, "FAILED")
             raise
-        client.set_terminated(made)
+        client.set_terminated(run)
     except (refused, OSError, ImportError, ValueError) as error:
-        said = _LOGIN.sub("//", one_line(str(error)))[:300]
-        raise OutputError(f"--tracking-uri: MLflow refused ({said}); check the address and the run") from error
-    return made
+        sentence = _LOGIN.sub("//", one_line(str(error)))[:300]
+        raise OutputError(f"--tracking-uri: MLflow refused ({sentence}); check the address and the run") from error
+    return run
 
 
 def _log(client: Any, run_id: str, folder: Path, findings: FindingsRecord) -> None:

@@ -57,12 +57,12 @@ _SHOWN = 50
 
 def charts(findings: ExtractionFindings) -> dict[str, alt.LayerChart]:
     """Draw the shares by the number of queries, and by how often a text was trained on."""
-    drawn: dict[str, alt.LayerChart] = {}
+    by_name: dict[str, alt.LayerChart] = {}
     if findings.members.value is not None and findings.controls.value is not None:
-        drawn["queries"] = _by_queries(findings)
+        by_name["queries"] = _by_queries(findings)
     if len(findings.repetitions) > 1:
-        drawn |= {"repetitions": _by_times(findings), "exposure": _exposure(findings)}
-    return drawn
+        by_name |= {"repetitions": _by_times(findings), "exposure": _exposure(findings)}
+    return by_name
 
 
 def page(findings: ExtractionFindings) -> str:
@@ -127,7 +127,7 @@ def text(findings: ExtractionFindings) -> str:
 
 def sentences(findings: ExtractionFindings) -> Iterator[str]:
     """Say in plain words how many texts come out, and how many can be told to be training data."""
-    about, told = _about(findings), findings.told
+    about, identified = _about(findings), findings.told
     what = _what(findings)
     if about.members.value is not None and about.controls.value is not None:
         of = "private texts" if what == "texts" else "people or sources (units) with private texts"
@@ -136,27 +136,27 @@ def sentences(findings: ExtractionFindings) -> Iterator[str]:
             f"Of 1,000 {of} {_number(about.members)} (at least {limits[0]}) come out {about.words}, compared with "
             f"{_number(about.controls)} (at most {limits[1]}) of 1,000 that it never saw."
         )
-    if told.share.value is not None:
-        accused = written(1000 * told.fpr, ".0f")
+    if identified.share.value is not None:
+        accused = written(1000 * identified.fpr, ".0f")
         yield (
-            f"{_number(told.share)} ({_limits(told.share)}) of 1,000 texts can be told to be training data, if "
-            f"{accused} of 1,000 others may be wrongly accused; guessing would find {accused}."
+            f"{_number(identified.share)} ({_limits(identified.share)}) of 1,000 texts can be told to be training "
+            f"data, if {accused} of 1,000 others may be wrongly accused; guessing would find {accused}."
         )
     else:
-        yield f"How many can be told to be training data is not said. {told.why_not}"
+        yield f"How many can be told to be training data is not said. {identified.why_not}"
 
 
 def _next(findings: ExtractionFindings) -> list[str]:
     """What to do next, each with its command where there is one."""
     file = findings.source or "FILE.jsonl"
-    found = [one.replace("{file}", file) for one in _NEXT[findings.verdict.reason or findings.verdict.status]]
+    steps = [one.replace("{file}", file) for one in _NEXT[findings.verdict.reason or findings.verdict.status]]
     design = findings.design or "zero-run"
     if findings.told.share.value is None:
         options = f"--signal token-logprobs --design {design}"
-        found.append(f"Who can be told to be a member, corrected or refused: miaudit audit {file} {options}.")
+        steps.append(f"Who can be told to be a member, corrected or refused: miaudit audit {file} {options}.")
     if findings.asked is None and findings.verdict.status != "not-testable":
-        found.append(f"Nearly the same words: ask the model, miaudit extraction {file} --model FOLDER.")
-    return found
+        steps.append(f"Nearly the same words: ask the model, miaudit extraction {file} --model FOLDER.")
+    return steps
 
 
 def _about(findings: ExtractionFindings) -> Way:
@@ -169,8 +169,8 @@ def _what(findings: ExtractionFindings) -> str:
 
 
 def _name(findings: ExtractionFindings, name: str) -> str:
-    asked = findings.asked
-    return _WAYS[name].format(queries=findings.plan["queries"], samples=0 if asked is None else asked.samples)
+    prompted = findings.asked
+    return _WAYS[name].format(queries=findings.plan["queries"], samples=0 if prompted is None else prompted.samples)
 
 
 def _named(one: Named) -> list[str]:
@@ -187,10 +187,12 @@ def _cards(findings: ExtractionFindings, about: Way) -> list[tuple[str, str, str
         ("Come out, never seen", _number(about.controls), of.format(f"with limits {_limits(about.controls)}")),
         ("More than of controls", _number(about.difference), of.format(f"with limits {_limits(about.difference)}")),
     ]
-    told = findings.told
-    if told.share.value is not None:
-        accused = f"and {written(1000 * told.fpr, '.0f')} of 1,000 others wrongly"
-        cards.append(("Can be told", _number(told.share), f"of 1,000, {accused}; limits {_limits(told.share)}"))
+    identified = findings.told
+    if identified.share.value is not None:
+        accused = f"and {written(1000 * identified.fpr, '.0f')} of 1,000 others wrongly"
+        cards.append(
+            ("Can be told", _number(identified.share), f"of 1,000, {accused}; limits {_limits(identified.share)}")
+        )
     return cards
 
 
@@ -258,9 +260,11 @@ def _by_queries(findings: ExtractionFindings) -> alt.LayerChart:
         f"In {findings.plan['queries']:,} queries {_number(first.members)} of 1,000 texts that were trained on come "
         f"out, and {_number(first.controls)} of 1,000 controls"
     )
-    said = ["What controls show is boilerplate; only the gap is memorised. Bands: limits of each point for itself."]
+    sentences = [
+        "What controls show is boilerplate; only the gap is memorised. Bands: limits of each point for itself."
+    ]
     values = ", ".join(f"{row['asked']} queries, {row['of']}: {row['text']}" for row in rows)
-    return finished(layers, title, said, f"{title}. {values}.", 300)
+    return finished(layers, title, sentences, f"{title}. {values}.", 300)
 
 
 def _by_times(findings: ExtractionFindings) -> alt.LayerChart:
@@ -270,9 +274,9 @@ def _by_times(findings: ExtractionFindings) -> alt.LayerChart:
     layers = _whiskers(rows, y, None if findings.controls.value is None else findings.controls.value)
     last = findings.repetitions[-1]
     title = f"Of texts trained on {_row(last)[0]} times {_number(last.out)} of 1,000 come out"
-    said = ["Limits hold for all numbers of times together. Orange dashes: texts that were not trained on."]
+    sentences = ["Limits hold for all numbers of times together. Orange dashes: texts that were not trained on."]
     values = ", ".join(f"{row['times']} times: {row['text']}" for row in rows)
-    return finished(layers, title, said, f"{title}. {values}.", 260)
+    return finished(layers, title, sentences, f"{title}. {values}.", 260)
 
 
 def _exposure(findings: ExtractionFindings) -> alt.LayerChart:
@@ -287,23 +291,23 @@ def _exposure(findings: ExtractionFindings) -> alt.LayerChart:
     }
     last = findings.repetitions[-1]
     title = f"Texts trained on {_row(last)[0]} times have a median exposure of {last.median.value or 0.0:.1f} bits"
-    said = [
+    sentences = [
         "Each bit halves the controls that are as likely. Limits hold for all together, beside these controls. Orange: "
         f"one bit, the median of controls. At most {findings.most_exposure:.1f} with so many controls."
     ]
     values = ", ".join(f"{row['times']} times: {row['exposure']}" for row in rows)
-    return finished(_whiskers(rows, y, 1.0), title, said, f"{title}. {values}.", 260)
+    return finished(_whiskers(rows, y, 1.0), title, sentences, f"{title}. {values}.", 260)
 
 
 def _times_rows(findings: ExtractionFindings, of: str) -> list[dict[str, Any]]:
-    found = []
+    rows = []
     for row in findings.repetitions:
         times, texts, out, exposure, median, auc = _row(row)
         rate: Rate = getattr(row, of)
         numbers: dict[str, Any] = {"value": rate.value, "low": rate.low, "high": rate.high}
         words = {"text": f"{out} of 1,000", "exposure": f"median {median} bits, mean {exposure}", "auc": auc}
-        found.append({"times": times, **numbers, **words, "texts": texts})
-    return found
+        rows.append({"times": times, **numbers, **words, "texts": texts})
+    return rows
 
 
 def _whiskers(rows: list[dict[str, Any]], y: dict[str, Any], level: float | None) -> list[Any]:

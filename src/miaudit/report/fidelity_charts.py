@@ -21,12 +21,12 @@ _CELL = 0.86  # share of a cell of the pair plot that its bubbles take
 
 def charts(fidelity: Fidelity) -> dict[str, alt.LayerChart]:
     """Draw what is known of a table; a chart without data is left out."""
-    drawn = {"marginals": _marginals(fidelity)}
+    by_name = {"marginals": _marginals(fidelity)}
     if fidelity.pairs:
-        drawn["associations"] = _associations(fidelity)
+        by_name["associations"] = _associations(fidelity)
     if len(fidelity.plot.columns) > 1:
-        drawn["pair-plot"] = _pair_plot(fidelity.plot)
-    return drawn
+        by_name["pair-plot"] = _pair_plot(fidelity.plot)
+    return by_name
 
 
 def cards(fidelity: Fidelity | None) -> dict[str, Any] | None:
@@ -74,11 +74,11 @@ def _marginals(fidelity: Fidelity) -> alt.LayerChart:
         f"Marginals differ by {percent(summary['marginal_distance'])} on average; two real samples of this size by "
         f"{percent(summary['marginal_floor'])}"
     )
-    said = ["Total variation distance. Dots: synthetic against real. Ticks: real against other real records."]
+    sentences = ["Total variation distance. Dots: synthetic against real. Ticks: real against other real records."]
     if len(fidelity.marginals) > len(rows):
-        said.append(f"The {len(rows)} of {len(fidelity.marginals)} columns that differ most.")
+        sentences.append(f"The {len(rows)} of {len(fidelity.marginals)} columns that differ most.")
     alternative = "; ".join(f"{row['column']}: {row['text']}" for row in rows)
-    return finished(layers, title, said, f"{title}. {alternative}.", max(90, 20 * len(rows) + 10))
+    return finished(layers, title, sentences, f"{title}. {alternative}.", max(90, 20 * len(rows) + 10))
 
 
 def _associations(fidelity: Fidelity) -> alt.LayerChart:
@@ -97,18 +97,18 @@ def _associations(fidelity: Fidelity) -> alt.LayerChart:
     y: dict[str, Any] = {**x, "title": "Cramér's V, synthetic"}
     diagonal = over([{"a": 0, "b": 1}]).mark_rule(strokeDash=[4, 3], color=GREY)
     points = over(rows).mark_point(filled=True, size=34, color=BLUE, opacity=0.45)
-    told = [alt.Tooltip("pair:N"), alt.Tooltip("real:Q", format=".2f"), alt.Tooltip("synthetic:Q", format=".2f")]
+    tooltips = [alt.Tooltip("pair:N"), alt.Tooltip("real:Q", format=".2f"), alt.Tooltip("synthetic:Q", format=".2f")]
     layers = [
         diagonal.encode(x=alt.X("a:Q", **x), x2="b:Q", y=alt.Y("a:Q", **y), y2="b:Q"),
-        points.encode(x=alt.X("real:Q", **x), y=alt.Y("synthetic:Q", **y), tooltip=told),
+        points.encode(x=alt.X("real:Q", **x), y=alt.Y("synthetic:Q", **y), tooltip=tooltips),
     ]
     weaker = sum(pair.synthetic_association < pair.real_association for pair in fidelity.pairs)
     title = (
         f"Associations: {weaker:,} of {len(rows):,} pairs are weaker in the synthetic table; the mean error is "
         f"{fidelity.summary['association_error']:.2f}"
     )
-    said = ["Each dot is a pair of columns; on the dashes it is as strong as in the real records."]
-    return finished(layers, title, said, f"Scatter of {len(rows):,} pairs of columns. {title}.", 380)
+    sentences = ["Each dot is a pair of columns; on the dashes it is as strong as in the real records."]
+    return finished(layers, title, sentences, f"Scatter of {len(rows):,} pairs of columns. {title}.", 380)
 
 
 def _pair_plot(plot: PairPlot) -> alt.LayerChart:
@@ -137,7 +137,7 @@ def _pair_plot(plot: PairPlot) -> alt.LayerChart:
     y: dict[str, Any] = {"scale": alt.Scale(**edge, reverse=True), "axis": alt.Axis(grid=False, **axis), "title": None}
     lines = [{"at": k + 0.5} for k in range(len(names) - 1)]
     faint: dict[str, Any] = {"color": GREY, "opacity": 0.25}
-    told = [alt.Tooltip("which:N", title="Records"), alt.Tooltip("cell:N"), alt.Tooltip("text:N", title="Share")]
+    tooltips = [alt.Tooltip("which:N", title="Records"), alt.Tooltip("cell:N"), alt.Tooltip("text:N", title="Share")]
     layers = [
         over(lines).mark_rule(**faint).encode(x=alt.X("at:Q", **x)),
         over(lines).mark_rule(**faint).encode(y=alt.Y("at:Q", **y)),
@@ -148,12 +148,14 @@ def _pair_plot(plot: PairPlot) -> alt.LayerChart:
             y=alt.Y("y:Q", **y),
             size=alt.Size("share:Q", scale=alt.Scale(type="sqrt", domain=[0, 1], range=[0, 190]), legend=None),
             color=coloured("which", {"real": ORANGE, "synthetic": BLUE}),
-            tooltip=told,
+            tooltip=tooltips,
         ),
     ]
     title = f"Pairs of {len(names)} columns: the shape above the diagonal should return, mirrored, below it"
-    said = ["The area of a bubble is the share of records with this pair of levels; shares below 0.2% are not drawn."]
-    return finished(layers, title, said, f"Pair plot of {', '.join(names)}. {title}.", 480)
+    sentences = [
+        "The area of a bubble is the share of records with this pair of levels; shares below 0.2% are not drawn."
+    ]
+    return finished(layers, title, sentences, f"Pair plot of {', '.join(names)}. {title}.", 480)
 
 
 def _bubbles(
@@ -166,14 +168,14 @@ def _bubbles(
     real: bool,
 ) -> list[dict[str, Any]]:
     """Bubbles of one pair; above the diagonal the column is j and the row i, below it the other way round."""
-    found = []
+    bubbles = []
     for a, row in enumerate(shares):
         for b, share in enumerate(row):
             if share < 0.002:
                 continue
             of_i, of_j = ((k + 0.5) / count - 0.5 for k, count in ((a, len(levels[i])), (b, len(levels[j]))))
             place = (j + _CELL * of_j, i + _CELL * of_i) if real else (i + _CELL * of_i, j + _CELL * of_j)
-            found.append(
+            bubbles.append(
                 {
                     "x": round(place[0], 4),
                     "y": round(place[1], 4),
@@ -183,7 +185,7 @@ def _bubbles(
                     "text": percent(share),
                 }
             )
-    return found
+    return bubbles
 
 
 def _escaped(name: str) -> str:

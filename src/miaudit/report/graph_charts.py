@@ -27,7 +27,7 @@ def charts(graph: Graph) -> dict[str, alt.LayerChart]:
 
     groups = graph.groups
     places = places_of(groups, graph.edges)
-    drawn = distinct([group.name for group in groups], 18)
+    by_name = distinct([group.name for group in groups], 18)
     most = max(Counter(group.generation for group in groups).values())
     generations = max(group.generation for group in groups) + 1
     across = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-_ACROSS, generations - 1 + _ACROSS], nice=False))
@@ -36,7 +36,7 @@ def charts(graph: Graph) -> dict[str, alt.LayerChart]:
         {
             "x": places[group.name][0],
             "y": places[group.name][1],
-            "name": drawn[group.name],
+            "name": by_name[group.name],
             "columns": _columns(group.columns),
             "size": _size(group),
         }
@@ -57,16 +57,16 @@ def charts(graph: Graph) -> dict[str, alt.LayerChart]:
         named = over(nodes).encode(x=across, y=up, text="name:N")
         layers.append(named.mark_text(dy=-11, fontSize=11, stroke="white", strokeWidth=3))  # arrows pass behind a name
         layers.append(named.mark_text(dy=-11, fontSize=11, color=INK))
-    said = [
+    sentences = [
         "Arrows go from cause to effect, left to right. The latent variable is a cause of every group and is not drawn."
     ]
     if most > _NAMED:
-        said.append("Names show under the pointer.")
+        sentences.append("Names show under the pointer.")
     title = f"{_several(len(groups), 'group')} of columns, {_several(len(graph.edges), 'edge')}"
     if graph.full:
         title = f"{_several(len(groups), 'column')}, {_several(len(graph.edges), 'edge')}"
     height = max(180 if generations > 2 else 120, min(640, 46 + 34 * min(most, 18)))
-    return {"graph": finished(layers, title, said, _described(groups, graph.edges), height)}
+    return {"graph": finished(layers, title, sentences, _described(groups, graph.edges), height)}
 
 
 def places_of(groups: Sequence[Group], edges: Sequence[Sequence[str]]) -> dict[str, tuple[float, float]]:

@@ -67,8 +67,10 @@ class Listing:
         codes = Counter(one.entry.exit_code for one in audits)
         parts = [f"{codes[code]:,} {words}" for code, words in _NAMES.items() if codes[code]]
         count, others = len(audits), len(self.audits) - len(audits)
-        said = f"{count:,} {'audit' if count == 1 else 'audits'}" + (f": {', '.join(parts)}" if parts else "")
-        return f"{said}; and {others:,} other {'result' if others == 1 else 'results'}." if others else f"{said}."
+        sentence = f"{count:,} {'audit' if count == 1 else 'audits'}" + (f": {', '.join(parts)}" if parts else "")
+        return (
+            f"{sentence}; and {others:,} other {'result' if others == 1 else 'results'}." if others else f"{sentence}."
+        )
 
 
 def listed(folder: str | Path) -> Listing:
@@ -79,7 +81,7 @@ def listed(folder: str | Path) -> Listing:
     InputError
         If it is no folder, or cannot be read.
     """
-    folder, found, unread = Path(folder), [], []
+    folder, entries, unread = Path(folder), [], []
     try:
         places = sorted(place for place in folder.iterdir() if place.name[:1] != "." and not place.is_symlink())
     except OSError as error:
@@ -88,11 +90,11 @@ def listed(folder: str | Path) -> Listing:
     for place in places:
         try:
             if (place / kinds.FINDINGS).is_file():
-                found.append(_dated(place))
+                entries.append(_dated(place))
         except (MiauditError, OSError, ValueError) as error:
             unread.append(one_line(f"{place.name}: {error}")[:200])
-    found.sort(key=lambda one: (one.when, one.entry.name), reverse=True)
-    return Listing(folder.absolute().name, tuple(found), tuple(unread))
+    entries.sort(key=lambda one: (one.when, one.entry.name), reverse=True)
+    return Listing(folder.absolute().name, tuple(entries), tuple(unread))
 
 
 def _dated(place: Path) -> Dated:
@@ -100,11 +102,11 @@ def _dated(place: Path) -> Dated:
     held = file.stat()
     if held.st_size > _LARGEST:
         raise ValueError(f"findings of {held.st_size:,} bytes are not listed")
-    said = entry(place.name, parse(file))
-    stated = bool(re.match(r"\d{4}-\d\d-\d\d", said.date))
+    dated = entry(place.name, parse(file))
+    stated = bool(re.match(r"\d{4}-\d\d-\d\d", dated.date))
     written = datetime.fromtimestamp(held.st_mtime, UTC).strftime("%Y-%m-%d %H:%M")
     target = kinds.PAGE if (place / kinds.PAGE).is_file() else kinds.FINDINGS
-    return Dated(said, said.date if stated else written, stated, f"./{quote(place.name)}/{target}")
+    return Dated(dated, dated.date if stated else written, stated, f"./{quote(place.name)}/{target}")
 
 
 def page(listing: Listing) -> str:
@@ -179,8 +181,8 @@ def _trends(audits: Sequence[Dated]) -> dict[str, alt.LayerChart]:
 
 
 def _trend(course: Sequence[Dated]) -> alt.LayerChart:
-    last, drawn = course[-1].entry, course[-_MOST_DRAWN:]
-    names = distinct([f"{one.entry.name}, {one.when[:10]}" for one in drawn])
+    last, shown = course[-1].entry, course[-_MOST_DRAWN:]
+    names = distinct([f"{one.entry.name}, {one.when[:10]}" for one in shown])
     rows: list[Mapping[str, object]] = [
         {
             "name": names[f"{one.entry.name}, {one.when[:10]}"],
@@ -189,8 +191,8 @@ def _trend(course: Sequence[Dated]) -> alt.LayerChart:
             "low": one.entry.low,
             "high": one.entry.high,
         }
-        for one in drawn
+        for one in shown
     ]
     title = f"{last.subject}: {label(last.metric)} in {len(course):,} audits, oldest first"
-    said = [f"Score: {last.score}. Dashed: an attack that knows nothing. A row without a point is an upper limit."]
-    return intervals(rows, axis=label(last.metric), against=chance(last.metric), title=one_line(title), said=said)
+    sentences = [f"Score: {last.score}. Dashed: an attack that knows nothing. A row without a point is an upper limit."]
+    return intervals(rows, axis=label(last.metric), against=chance(last.metric), title=one_line(title), said=sentences)

@@ -212,9 +212,9 @@ def _check(out: Path, names: Sequence[str], overwrite: bool) -> None:
         why = "is in the way" if misplaced else "was not written by miaudit"
         raise OutputError(one_line(f"--out {out}: {[*misplaced, *foreign][0]} {why}; move it, or choose another --out"))
     if present and not overwrite:
-        found = ", ".join(present)
+        names_present = ", ".join(present)
         raise OutputError(
-            one_line(f"--out {out}: holds an earlier audit ({found}); pass --overwrite or choose another --out")
+            one_line(f"--out {out}: holds an earlier audit ({names_present}); pass --overwrite or choose another --out")
         )
 
 

@@ -80,10 +80,10 @@ def shift(found: Memorisation) -> alt.LayerChart:
     layers += [*_shift_words(parts), *_shift_rules(found, x)]
     sums = ", ".join(f"{kind} {points(size)} points" for kind, _, _, size, _, _ in parts)
     title = f"Raw AUC {amount('auc', raw)} = chance 0.5, {sums}"
-    said = "The raw AUC (thin line at its end) is what an attack seems to achieve; only memorisation is leakage."
+    sentence = "The raw AUC (thin line at its end) is what an attack seems to achieve; only memorisation is leakage."
     if back:
-        said += " One part leads back, so each has its own row."
-    return finished(layers, title, [said], f"Stacked bar. {title}. Corrected AUC {amount('auc', causal)}.", 104)
+        sentence += " One part leads back, so each has its own row."
+    return finished(layers, title, [sentence], f"Stacked bar. {title}. Corrected AUC {amount('auc', causal)}.", 104)
 
 
 def _shift_words(parts: Iterable[tuple[str, float, float, float, str, tuple[int, int]]]) -> list[alt.Chart]:
@@ -129,12 +129,12 @@ def _shift_rules(found: Memorisation, x: dict[str, Any]) -> list[alt.Chart]:
 
 def comparability(found: Overlap) -> dict[str, alt.LayerChart]:
     """How comparable members and non-members are: shown whether the audit was answered or refused."""
-    drawn = {"overlap": _overlap(found)}
+    by_name = {"overlap": _overlap(found)}
     if found.calibration:
-        drawn["calibration"] = _calibration(found)
+        by_name["calibration"] = _calibration(found)
     if found.features:
-        drawn["balance"] = _balance(found)
-    return drawn
+        by_name["balance"] = _balance(found)
+    return by_name
 
 
 def _overlap(found: Overlap) -> alt.LayerChart:
@@ -145,12 +145,12 @@ def _overlap(found: Overlap) -> alt.LayerChart:
         f"Without the model, the covariates tell members from non-members with an AUC of "
         f"{amount('auc', found.blind_auc)} ({limits})"
     )
-    said = (
+    sentence = (
         "Before weighting. Where only members stand, nobody can be compared with them: "
         f"{percent(found.without_match)} of members have no match. The first and the last bin hold the tails."
     )
-    alternative = f"Histogram of the log-odds of membership for members and for non-members. {title}. {said}"
-    return finished(layers, title, [said], alternative, 260)
+    alternative = f"Histogram of the log-odds of membership for members and for non-members. {title}. {sentence}"
+    return finished(layers, title, [sentence], alternative, 260)
 
 
 def _calibration(found: Overlap) -> alt.LayerChart:
@@ -175,9 +175,9 @@ def _calibration(found: Overlap) -> alt.LayerChart:
     total = sum(one.count for one in bins)
     off = 100 * sum(one.count * abs(one.predicted - one.observed) for one in bins) / total
     title = f"Propensity and observed share of members differ by {off:.2g} percentage points on average"
-    said = "On the dashes the propensity is what is observed. The larger a point, the more records stand behind it."
+    sentence = "On the dashes the propensity is what is observed. The larger a point, the more records stand behind it."
     alternative = f"Calibration of the propensity in {len(bins)} bins, with the diagonal. {title}."
-    return finished(layers, title, [said], alternative, 260)
+    return finished(layers, title, [sentence], alternative, 260)
 
 
 def _balance(found: Overlap) -> alt.LayerChart:
@@ -214,9 +214,9 @@ def _balance(found: Overlap) -> alt.LayerChart:
             tooltip=tips(feature="Covariate", when="Weighting", text="Difference"),
         ),
     ]
-    title, said = _balance_in_words(features, limit, stacked=", a stack (" in found.propensity)
+    title, sentence = _balance_in_words(features, limit, stacked=", a stack (" in found.propensity)
     listed = "; ".join(f"{names[f.name]}: {abs(f.before):.2g} before, {abs(f.after):.2g} after" for f in shown)
-    return finished(layers, title, said, f"{title}. {listed}.", max(90, 19 * len(shown) + 10))
+    return finished(layers, title, sentence, f"{title}. {listed}.", max(90, 19 * len(shown) + 10))
 
 
 def _balance_in_words(features: Sequence[Difference], limit: float, *, stacked: bool) -> tuple[str, list[str]]:
@@ -231,11 +231,11 @@ def _balance_in_words(features: Sequence[Difference], limit: float, *, stacked: 
     dashes = "the most that is tolerated after it"
     if over and stacked:
         dashes = "the most that is tolerated of a line after it; a stack is refused by standard errors"
-    said = [f"Hollow: before weighting. Filled: after it. Red dashes: {dashes}."]
+    sentences = [f"Hollow: before weighting. Filled: after it. Red dashes: {dashes}."]
     rest = features[_MOST_FEATURES:]
     if rest:
-        said.append(
+        sentences.append(
             f"The {_MOST_FEATURES} that differ most after weighting; the other {len(rest)} differ by at most "
             f"{at_most(abs(rest[0].after), 2)}."
         )
-    return title, said
+    return title, sentences

@@ -55,17 +55,17 @@ def render(
     try:
         specs = {name: chart.to_dict(validate=False) for name, chart in charts.items()}
         drawing.draw_ahead({key: part for key, part in spec.items() if key != "title"} for spec in specs.values())
-        drawn = {name: _figure(spec) for name, spec in specs.items()}
-        scripts = [drawing.program(), _text("frame.js")] if drawn else []
+        pictures = {name: _figure(spec) for name, spec in specs.items()}
+        scripts = [drawing.program(), _text("frame.js")] if pictures else []
     except drawing.DrawingError as error:
-        undrawn, drawn, scripts = str(error), {}, []
+        undrawn, pictures, scripts = str(error), {}, []
     return (
         _environment()
         .get_template(template)
         .render(
             f=findings,
-            figures=drawn,
-            specs={name: figure["spec"] for name, figure in drawn.items()},
+            figures=pictures,
+            specs={name: figure["spec"] for name, figure in pictures.items()},
             undrawn=undrawn,
             scripts=[*scripts, *map(_text, programs)],
             style=_text("frame.css"),

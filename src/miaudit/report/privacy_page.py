@@ -20,14 +20,14 @@ _CLAIM = {
 
 def explained(findings: Findings) -> dict[str, str]:
     """What each parameter is that bounds or the claim are about, in a sentence, and what its value comes to."""
-    said: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for bound in findings.bounds:
         holds = not (findings.is_void or bound.exploratory)
-        said.setdefault(bound.parameter, privacy_parameter(bound.parameter, bound.value, bound.delta, lower=holds))
+        texts.setdefault(bound.parameter, privacy_parameter(bound.parameter, bound.value, bound.delta, lower=holds))
     claim = findings.claim
     if claim is not None:
-        said.setdefault(claim.parameter, privacy_parameter(claim.parameter, claim.value, claim.delta, lower=False))
-    return said
+        texts.setdefault(claim.parameter, privacy_parameter(claim.parameter, claim.value, claim.delta, lower=False))
+    return texts
 
 
 def section(findings: Findings, known: str = "") -> dict[str, Any] | None:

@@ -36,15 +36,15 @@ def charts(found: SeveralRuns, claim: ClaimVerdict | None, confidence: float) ->
     points = base.mark_point(filled=True, size=90, color=BLUE, opacity=1)
     layers.append(points.encode(y=alt.Y("together:Q", **y), tooltip=shown))
     title = f"{found.runs} runs together show a mu of at least {at_least(found.by_number[-1])} ({percent(confidence)})"
-    said = ["Blue: the first run, the first two, and so on. Grey: each run by itself."]
+    sentences = ["Blue: the first run, the first two, and so on. Grey: each run by itself."]
     if found.audited < found.runs:
-        said.append("From three runs on, run 1 chooses the number of guesses and is not audited.")
+        sentences.append("From three runs on, run 1 chooses the number of guesses and is not audited.")
     if found.ceiling is not None and claim is not None:
         top = at_most(found.ceiling)
         proven = f"a proven limit of the mean that one run can show of it, {top}"
-        said.append(f"Red: the claim, {claim.value:g}. Orange dashes: {proven}.")
+        sentences.append(f"Red: the claim, {claim.value:g}. Orange dashes: {proven}.")
     values = ", ".join(f"{row['run']}: {row['said']}" for row in rows)
-    return {"runs": finished(layers, title, said, f"{title}. By the number of runs: {values}.", _HEIGHT)}
+    return {"runs": finished(layers, title, sentences, f"{title}. By the number of runs: {values}.", _HEIGHT)}
 
 
 def _levels(found: SeveralRuns, claim: ClaimVerdict | None, y: dict[str, Any]) -> list[alt.Chart]:

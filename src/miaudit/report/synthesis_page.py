@@ -21,16 +21,16 @@ NAMES = (*graph_charts.NAMES, "limit", "kept", *fidelity_charts.NAMES)
 
 def charts(findings: SynthesisFindings) -> dict[str, alt.LayerChart]:
     """Draw what the findings hold, in the order of :data:`NAMES`; a chart without data is left out."""
-    drawn: dict[str, alt.LayerChart] = {}
+    by_name: dict[str, alt.LayerChart] = {}
     if findings.graph:
-        drawn |= graph_charts.charts(findings.graph)
+        by_name |= graph_charts.charts(findings.graph)
     if findings.guarantee:
-        drawn["limit"] = _limit(findings.guarantee)
+        by_name["limit"] = _limit(findings.guarantee)
     if findings.useful and findings.useful.kept:
-        drawn["kept"] = _kept(findings.useful)
+        by_name["kept"] = _kept(findings.useful)
     if findings.fidelity:
-        drawn |= fidelity_charts.charts(findings.fidelity)
-    return drawn
+        by_name |= fidelity_charts.charts(findings.fidelity)
+    return by_name
 
 
 def page(findings: SynthesisFindings) -> str:
@@ -51,12 +51,12 @@ def page(findings: SynthesisFindings) -> str:
 
 def _overall(findings: SynthesisFindings) -> dict[str, str]:
     """Word and tone of the box, and where not all is well its first sentence: of privacy and of use together."""
-    found, useful, word = findings.guarantee, findings.useful, findings.word
-    if found is not None and (useful is None or useful.status == "useful"):
+    guarantee, useful, word = findings.guarantee, findings.useful, findings.word
+    if guarantee is not None and (useful is None or useful.status == "useful"):
         return {"word": word, "tone": "clear", "said": ""}
-    at = "" if found is None else f", with epsilon {rounded_up(found.epsilon, 6)}"
-    said = "" if useful is None else f"{word}{at}. {useful.text}"
-    return {"word": word, "tone": "inconclusive", "said": said}
+    at = "" if guarantee is None else f", with epsilon {rounded_up(guarantee.epsilon, 6)}"
+    sentence = "" if useful is None else f"{word}{at}. {useful.text}"
+    return {"word": word, "tone": "inconclusive", "said": sentence}
 
 
 def _steps(findings: SynthesisFindings) -> list[Step]:
@@ -106,9 +106,11 @@ def _limit(guarantee: Guarantee) -> alt.LayerChart:
         .encode(x=x, y=alt.Y("tpr:Q", **y), text=alt.value("no attack lies above")),
     ]
     title = "What the guarantee leaves to an attack on any one record"
-    said = ["Above the blue line no attack can be, whatever it knows; the dashed line is a guess."]
+    sentences = ["Above the blue line no attack can be, whatever it knows; the dashed line is a guess."]
     at = ", ".join(f"{rounded_up(100 * tpr)}% at {percent(fpr)}" for fpr, tpr in guarantee.tpr_limits)
-    return finished(layers, title, said, f"Limits of the true-positive rate by the false-positive rate: {at}.", 260)
+    return finished(
+        layers, title, sentences, f"Limits of the true-positive rate by the false-positive rate: {at}.", 260
+    )
 
 
 def _most(fpr: float, epsilon: float, delta: float) -> float:
@@ -119,13 +121,13 @@ def _most(fpr: float, epsilon: float, delta: float) -> float:
 
 
 def _cards(findings: SynthesisFindings) -> list[tuple[str, str, str]]:
-    found = findings.guarantee
+    guarantee = findings.guarantee
     cards = []
-    if found:
-        fpr, tpr = found.tpr_limits[1]
+    if guarantee:
+        fpr, tpr = guarantee.tpr_limits[1]
         cards += [
-            ("Epsilon", rounded_up(found.epsilon, 6), f"proved: {at_most(found.proved, 4)}"),
-            ("Delta", rounded_up(found.delta), f"of {found.records:,} records, nominally"),
+            ("Epsilon", rounded_up(guarantee.epsilon, 6), f"proved: {at_most(guarantee.proved, 4)}"),
+            ("Delta", rounded_up(guarantee.delta), f"of {guarantee.records:,} records, nominally"),
             (f"TPR at {percent(fpr)} FPR", f"{rounded_up(100 * tpr)}%", "at most, for any attack on a record"),
         ]
     cards.append(("Records", f"{findings.release.records:,}", findings.release.file))
@@ -165,9 +167,9 @@ def _kept(found: Usefulness) -> alt.LayerChart:
         limits.mark_rule(color=GREY, strokeDash=[5, 4]).encode(x=alt.X("at:Q", scale=alt.Scale(domain=[0, 1]))),
         over(rows).mark_text(align="left", dx=6, color=INK, fontSize=12).encode(x=x, y=y, text="kept:N"),
     ]
-    said = ["1 is as much as real records keep, 0 what columns without any dependence keep.", "Useful from 80%."]
+    sentences = ["1 is as much as real records keep, 0 what columns without any dependence keep.", "Useful from 80%."]
     at = ", ".join(f"{one.shown} of {one.of}" for one in found.kept)
-    return finished(layers, "What the release keeps", said, f"Shares kept: {at}.", 60 + 34 * len(rows))
+    return finished(layers, "What the release keeps", sentences, f"Shares kept: {at}.", 60 + 34 * len(rows))
 
 
 def _useful(found: Usefulness | None) -> dict[str, Any] | None:

@@ -37,12 +37,12 @@ _LONGEST = 26
 
 def charts(findings: TableFindings) -> dict[str, alt.LayerChart]:
     """Draw what the findings hold, in the order of :data:`NAMES`; a chart without data is left out."""
-    drawn = {"differences": _differences(findings), "rates": _rates(findings)}
+    by_name = {"differences": _differences(findings), "rates": _rates(findings)}
     of_audit = audit_charts.charts(findings.membership)
-    drawn |= {name: of_audit[name] for name in _OF_AUDIT if name in of_audit}
+    by_name |= {name: of_audit[name] for name in _OF_AUDIT if name in of_audit}
     if findings.fidelity:
-        drawn |= fidelity_charts.charts(findings.fidelity)
-    return drawn
+        by_name |= fidelity_charts.charts(findings.fidelity)
+    return by_name
 
 
 def page(findings: TableFindings) -> str:
@@ -90,9 +90,9 @@ def _plain(findings: TableFindings) -> str:
     row = max(flagged or shown, key=lambda one: one.difference_low)
     right = [f"{1000 * (rate.value or 0.0):,.0f}" for rate in (row.members, row.control)]
     meant = {"flagged": "the table gives the difference away", "clear": "the difference is within the limit"}
-    said = meant.get(row.status or "", "chance alone may explain the difference")
+    sentence = meant.get(row.status or "", "chance alone may explain the difference")
     tries = f"Of 1,000 members the attack {row.name!r} is right about {right[0]}, of 1,000 control records about"
-    return f"{tries} {right[1]}: {said}."
+    return f"{tries} {right[1]}: {sentence}."
 
 
 def _steps(findings: TableFindings) -> list[Step]:
@@ -105,8 +105,8 @@ def _steps(findings: TableFindings) -> list[Step]:
             Step("Then audit that table in the same way.", command),
         ]
     if status == "clear":
-        said = "These attacks found no excess above the limits. Only differential privacy gives a guarantee."
-        return [Step(said, "miaudit synthesise TABLE.csv")]
+        sentence = "These attacks found no excess above the limits. Only differential privacy gives a guarantee."
+        return [Step(sentence, "miaudit synthesise TABLE.csv")]
     if status == "inconclusive":
         return [Step("Audit with more members and control records, as the verdict says.", command)]
     draw = "If not, let chance decide before the next table which records go in."
@@ -142,8 +142,8 @@ def _limit(row: Attack) -> str:
 
 def _besides(row: Attack) -> list[str]:
     above = row.role == "informing" and row.above_chance
-    said = ("no better than a guess", row.weak), ("an excess is shown", above)
-    return [text for text, holds in said if holds]
+    sentence = ("no better than a guess", row.weak), ("an excess is shown", above)
+    return [text for text, holds in sentence if holds]
 
 
 def _rate(rate: Rate) -> str:
@@ -215,12 +215,12 @@ def _differences(findings: TableFindings) -> alt.LayerChart:
     flagged = sum(row.status == "flagged" for row in deciding)
     title = f"{flagged} of {len(deciding)} attacks that decide succeed on members more often than their limit allows"
     sure = percent(findings.verdict.confidence)
-    said = [
+    sentences = [
         f"Each interval holds at {sure}. The attacks that decide come first. Grey dots: no difference. Red dashes: the "
         "limit, except of copies, for which any excess counts."
     ]
     alternative = "; ".join(f"{row['attack']}: {row['text']}" for row in rows)
-    return finished(layers, title, said, f"{title}. {alternative}.", max(90, 24 * len(rows) + 10))
+    return finished(layers, title, sentences, f"{title}. {alternative}.", max(90, 24 * len(rows) + 10))
 
 
 def _rates(findings: TableFindings) -> alt.LayerChart:
@@ -241,7 +241,7 @@ def _rates(findings: TableFindings) -> alt.LayerChart:
     shapes = alt.Scale(domain=["members", "control records"], range=["circle", "diamond"])
     legend = alt.Legend(orient="top", title=None)
     points = over(rows).mark_point(filled=True, size=80, opacity=0.85)
-    told = [alt.Tooltip("attack:N"), *tips(of="Of", text="Right")]
+    tooltips = [alt.Tooltip("attack:N"), *tips(of="Of", text="Right")]
     layers = []
     if guesses:
         ticks = over(guesses).mark_tick(thickness=2.5, size=17, color=GREY)
@@ -253,12 +253,12 @@ def _rates(findings: TableFindings) -> alt.LayerChart:
             y=y,
             color=coloured("of", {"members": BLUE, "control records": ORANGE}),
             shape=alt.Shape("of:N", scale=shapes, legend=legend),
-            tooltip=told,
+            tooltip=tooltips,
         )
     )
     title = "What is right about both is knowledge of the population; only the gap is a leak"
-    said = ["Grey ticks: a guess that looks at no record. An attack left of its tick has shown nothing."]
+    sentences = ["Grey ticks: a guess that looks at no record. An attack left of its tick has shown nothing."]
     alternative = "; ".join(
         f"{row.name}: members {_rate(row.members)}, control records {_rate(row.control)}" for row in shown
     )
-    return finished(layers, title, said, f"{title}. {alternative}.", max(90, 24 * len(shown) + 10))
+    return finished(layers, title, sentences, f"{title}. {alternative}.", max(90, 24 * len(shown) + 10))

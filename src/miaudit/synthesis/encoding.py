@@ -47,28 +47,28 @@ class Features:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the features (p,), in order."""
-        found = []
+        items = []
         for j in self.columns:
             column = self.schema.columns[j]
             if column.kind == "categorical":
-                found += [f"{column.name}={category}" for category in column.categories]
+                items += [f"{column.name}={category}" for category in column.categories]
             else:
-                found.append(column.name)
+                items.append(column.name)
             if column.missing:
-                found.append(f"{column.name} is missing")
-        return tuple(found)
+                items.append(f"{column.name} is missing")
+        return tuple(items)
 
     def transform(self, values: FloatArray) -> FloatArray:
         """Return the features (n, p) of rows (n, d) of any table with this schema."""
         parts = [np.empty((len(values), 0))]
         for i, j in enumerate(self.columns):
-            column, given = self.schema.columns[j], values[:, j]
-            missing = np.isnan(given)
+            column, codes = self.schema.columns[j], values[:, j]
+            missing = np.isnan(codes)
             if column.kind == "categorical":
-                parts.append((given[:, None] == np.arange(column.levels)).astype(np.float64))
+                parts.append((codes[:, None] == np.arange(column.levels)).astype(np.float64))
             else:
                 shift = 0.0 if column.kind == "binary" else self.mean[i]
-                filled = np.where(missing, self.mean[i], given)
+                filled = np.where(missing, self.mean[i], codes)
                 parts.append(((filled - shift) / self.spread[i])[:, None])
             if column.missing:
                 parts.append(missing.astype(np.float64)[:, None])

@@ -67,19 +67,19 @@ def fidelity(
     check_alike(synthetic=synthetic, real=real, held_out=held_out)
     tables = (real, synthetic, held_out)
     size = min(map(len, tables))
-    drawn = [table.values[rng.permutation(len(table))[:size]] for table in tables]
+    sampled = [table.values[rng.permutation(len(table))[:size]] for table in tables]
     columns = synthetic.schema.columns
     fine = [Levels.of(column, real.column(column.name), _BINS, None) for column in columns]
     coarse = [Levels.of(column, real.column(column.name), _PAIR_BINS, _MOST_LEVELS) for column in columns]
     marginals = tuple(
-        Marginal(column.name, *_distances([levels.codes(values[:, j]) for values in drawn], levels.count))
+        Marginal(column.name, *_distances([levels.codes(values[:, j]) for values in sampled], levels.count))
         for j, (column, levels) in enumerate(zip(columns, fine, strict=True))
     )
-    codes = [np.stack([coarse[j].codes(values[:, j]) for j in range(len(columns))], axis=1) for values in drawn]
+    codes = [np.stack([coarse[j].codes(values[:, j]) for j in range(len(columns))], axis=1) for values in sampled]
     chosen = _some_pairs(len(columns), most_pairs, rng)
     pairs = tuple(_pair(synthetic.schema.names, codes, coarse, i, j) for i, j in chosen)
-    kept = tuple(sorted(int(j) for j in rng.permutation(len(columns))[:plotted]))
-    return Fidelity(marginals, pairs, size, _plot(synthetic.schema.names, codes[:2], coarse, kept))
+    plotted_columns = tuple(sorted(int(j) for j in rng.permutation(len(columns))[:plotted]))
+    return Fidelity(marginals, pairs, size, _plot(synthetic.schema.names, codes[:2], coarse, plotted_columns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,11 +124,11 @@ class Levels:
         missing = np.isnan(values)
         filled = np.where(missing, 0.0, values)
         if self.edges is not None:
-            found = np.searchsorted(self.edges, filled, side="left")
+            codes = np.searchsorted(self.edges, filled, side="left")
         else:
             assert self.code_of is not None  # noqa: S101 - one of the two is there
-            found = self.code_of[filled.astype(np.int64)]
-        return np.where(missing, self.count - 1, found).astype(np.int64)
+            codes = self.code_of[filled.astype(np.int64)]
+        return np.where(missing, self.count - 1, codes).astype(np.int64)
 
 
 def _distances(codes: Sequence[IntArray], levels: int) -> tuple[float, float]:
@@ -156,9 +156,11 @@ def _joint(codes: IntArray, levels: Sequence[Levels], i: int, j: int) -> FloatAr
 
 
 def _pair(names: Sequence[str], codes: Sequence[IntArray], levels: Sequence[Levels], i: int, j: int) -> Pair:
-    real, made, other = (_joint(part, levels, i, j) for part in codes)
+    real, synthetic, other = (_joint(part, levels, i, j) for part in codes)
     floor = _variation(other.ravel(), real.ravel())
-    return Pair(names[i], names[j], _variation(made.ravel(), real.ravel()), floor, cramers_v(real), cramers_v(made))
+    return Pair(
+        names[i], names[j], _variation(synthetic.ravel(), real.ravel()), floor, cramers_v(real), cramers_v(synthetic)
+    )
 
 
 def cramers_v(joint: FloatArray) -> float:
@@ -170,12 +172,12 @@ def cramers_v(joint: FloatArray) -> float:
     (1.0, 0.0)
     """
     rows, columns = joint.sum(axis=1), joint.sum(axis=0)
-    kept = joint[rows > 0][:, columns > 0]
-    least = min(kept.shape) - 1
+    observed = joint[rows > 0][:, columns > 0]
+    least = min(observed.shape) - 1
     if least < 1:
         return 0.0
     expected = np.outer(rows[rows > 0], columns[columns > 0])
-    return float(min(math.sqrt(max(((kept - expected) ** 2 / expected).sum(), 0.0) / least), 1.0))
+    return float(min(math.sqrt(max(((observed - expected) ** 2 / expected).sum(), 0.0) / least), 1.0))
 
 
 def _plot(names: Sequence[str], codes: Sequence[IntArray], levels: Sequence[Levels], kept: tuple[int, ...]) -> PairPlot:

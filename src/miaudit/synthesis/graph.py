@@ -71,9 +71,9 @@ class CausalGraph:
     ) -> None:
         if not isinstance(schema, Schema):
             raise InputError("schema", "a Schema", type(schema).__name__, "declare the columns first")
-        given = {name: (name,) for name in schema.names} if groups is None else groups
+        options = {name: (name,) for name in schema.names} if groups is None else groups
         object.__setattr__(self, "schema", schema)
-        object.__setattr__(self, "groups", MappingProxyType(_checked_groups(schema, given)))
+        object.__setattr__(self, "groups", MappingProxyType(_checked_groups(schema, options)))
         object.__setattr__(self, "edges", tuple(_checked_edge(self.groups, edge) for edge in edges))
         object.__setattr__(self, "isolated", tuple(isolated))
         self._check()
@@ -105,10 +105,10 @@ class CausalGraph:
 
     @cached_property
     def _parents(self) -> dict[str, tuple[str, ...]]:
-        found: dict[str, list[str]] = {name: [] for name in self.groups}
+        by_name: dict[str, list[str]] = {name: [] for name in self.groups}
         for cause, effect in self.edges:
-            found[effect].append(cause)
-        return {name: tuple(causes) for name, causes in found.items()}
+            by_name[effect].append(cause)
+        return {name: tuple(causes) for name, causes in by_name.items()}
 
     def parents(self, group: str) -> tuple[str, ...]:
         """Return the direct causes of a group, in the order of the edges."""
@@ -132,11 +132,11 @@ class CausalGraph:
         """Groups by the length of the longest path to them."""
         sorter = TopologicalSorter(self._parents)
         sorter.prepare()
-        found = []
+        items = []
         while ready := sorter.get_ready():
-            found.append(tuple(name for name in self.groups if name in ready))
+            items.append(tuple(name for name in self.groups if name in ready))
             sorter.done(*ready)
-        return tuple(found)
+        return tuple(items)
 
     @property
     def full(self) -> bool:
@@ -200,11 +200,11 @@ class CausalGraph:
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the mapping that :meth:`from_mapping` reads."""
-        found: dict[str, Any] = {"columns": self.schema.to_mapping()}
+        by_name: dict[str, Any] = {"columns": self.schema.to_mapping()}
         if {name: (name,) for name in self.schema.names} != dict(self.groups):
-            found["groups"] = {name: list(columns) for name, columns in self.groups.items()}
-        found["edges"] = [list(edge) for edge in self.edges]
-        return found | ({"isolated": list(self.isolated)} if self.isolated else {})
+            by_name["groups"] = {name: list(columns) for name, columns in self.groups.items()}
+        by_name["edges"] = [list(edge) for edge in self.edges]
+        return by_name | ({"isolated": list(self.isolated)} if self.isolated else {})
 
     @classmethod
     def from_yaml(cls, path: str | Path, *, schema: Schema | None = None) -> CausalGraph:
@@ -238,19 +238,19 @@ class CausalGraph:
         networkx = _networkx()
         path = existing_file(path, "graph", (".gml",))
         try:
-            found = networkx.read_gml(path)
+            network = networkx.read_gml(path)
         except (networkx.NetworkXError, ValueError, KeyError, OSError) as error:
             hint = "write it with networkx.write_gml"
             raise InputError("graph", "a GML file", f"{path.name}: {str(error)[:120]}", hint) from error
-        return cls.from_networkx(found, schema, groups)
+        return cls.from_networkx(network, schema, groups)
 
     def to_networkx(self) -> nx.DiGraph[str]:
         """Return a networkx.DiGraph of the groups, each with the node attribute ``columns``."""
-        found: nx.DiGraph[str] = _networkx().DiGraph()
+        network: nx.DiGraph[str] = _networkx().DiGraph()
         for name, columns in self.groups.items():
-            found.add_node(name, columns=list(columns))
-        found.add_edges_from(self.edges)
-        return found
+            network.add_node(name, columns=list(columns))
+        network.add_edges_from(self.edges)
+        return network
 
 
 def _networkx() -> Any:
@@ -267,7 +267,7 @@ def _checked_groups(schema: Schema, groups: object) -> dict[str, tuple[str, ...]
             "groups", "a mapping: name of a group to its columns", repr(groups)[:60], "leave it out for one each"
         )
     owner: dict[str, str] = {}
-    found: dict[str, tuple[str, ...]] = {}
+    by_name: dict[str, tuple[str, ...]] = {}
     for name, columns in groups.items():
         if not isinstance(name, str) or isinstance(columns, str) or not isinstance(columns, Sequence) or not columns:
             received = f"{name!r}: {columns!r}"[:80]
@@ -280,12 +280,12 @@ def _checked_groups(schema: Schema, groups: object) -> dict[str, tuple[str, ...]
                 received = f"{column} in {owner[column]} and {name}"
                 raise InputError("groups", "each column in one group", received, "remove it from one")
             owner[column] = name
-        found[name] = tuple(columns)
+        by_name[name] = tuple(columns)
     lost = [name for name in schema.names if name not in owner]
     if lost:
         received = f"none for {', '.join(lost[:3])}{' ...' * (len(lost) > 3)}"
         raise InputError("groups", "a group for every column", received, "nothing would generate it: add it to a group")
-    return found
+    return by_name
 
 
 def _checked_edge(groups: Mapping[str, tuple[str, ...]], edge: object) -> tuple[str, str]:
@@ -307,7 +307,7 @@ def _cycle(parents: Mapping[str, tuple[str, ...]]) -> list[str]:
     try:
         TopologicalSorter(parents).prepare()
     except CycleError as error:
-        found: list[str] = error.args[1][1:]
-        first = min(range(len(found)), key=lambda i: list(parents).index(found[i]))
-        return [*found[first:], *found[: first + 1]]
+        cycle: list[str] = error.args[1][1:]
+        first = min(range(len(cycle)), key=lambda i: list(parents).index(cycle[i]))
+        return [*cycle[first:], *cycle[: first + 1]]
     return []

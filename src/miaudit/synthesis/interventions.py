@@ -104,21 +104,21 @@ def interventional_error(
         raise InputError("interventions", "at least one (column, value)", "none", "write [('R1', 1.0)]")
     draw_rng, truth_rng = rng.spawn(2)
     observed = world.sample(n, rng=truth_rng)
-    found: list[Outcome] = []
+    items: list[Outcome] = []
     for column, value in interventions:
         observed.schema.position(column)
         do = {column: value}
-        made = generator.sample(n, rng=draw_rng, do=do)
-        if made.schema != observed.schema:
+        sample = generator.sample(n, rng=draw_rng, do=do)
+        if sample.schema != observed.schema:
             raise InputError("generator", "the schema of the world", "another one", "train it on the world's tables")
         truth, again = (world.sample(n, rng=truth_rng, do=do) for _ in range(2))
         others = [name for name in observed.schema.names if name != column]
         for name in others if outcomes is None else outcomes[column]:
-            found.append(_outcome((column, value), name, made, truth, again, observed))
-    if not found:
+            items.append(_outcome((column, value), name, sample, truth, again, observed))
+    if not items:
         raise InputError("outcomes", "at least one column", "none", "set a column that has descendants")
-    means = (_mean(found, part, confidence) for part in ("error", "effect", "floor"))
-    return InterventionalError(tuple(found), *means)
+    means = (_mean(items, part, confidence) for part in ("error", "effect", "floor"))
+    return InterventionalError(tuple(items), *means)
 
 
 def _outcome(do: tuple[str, Category], name: str, made: Table, truth: Table, again: Table, observed: Table) -> Outcome:

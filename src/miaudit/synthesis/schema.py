@@ -121,13 +121,13 @@ class Column:
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the column as in YAML and JSON, without fields at their default."""
-        found: dict[str, Any] = {"name": self.name, "kind": self.kind}
+        by_name: dict[str, Any] = {"name": self.name, "kind": self.kind}
         if self.categories and not (self.kind == "binary" and self.categories == (0, 1)):
-            found["categories"] = list(self.categories)
+            by_name["categories"] = list(self.categories)
         for key in ("low", "high", "decimals"):
             if getattr(self, key) is not None:
-                found[key] = getattr(self, key)
-        return found | ({"missing": True} if self.missing else {})
+                by_name[key] = getattr(self, key)
+        return by_name | ({"missing": True} if self.missing else {})
 
 
 @dataclass(frozen=True)
@@ -174,9 +174,9 @@ class Schema:
         """
         if isinstance(columns, str | Mapping) or not isinstance(columns, Sequence):
             raise InputError("columns", "a list of columns", type(columns).__name__, "write '- {name: ..., kind: ...}'")
-        found = cls(tuple(column for place, given in enumerate(columns) for column in _read_columns(place, given)))
+        schema = cls(tuple(column for place, entry in enumerate(columns) for column in _read_columns(place, entry)))
         _check_marks(columns)
-        return found
+        return schema
 
     def to_mapping(self) -> list[dict[str, Any]]:
         """Return the columns as :meth:`from_mapping` reads them."""
@@ -313,8 +313,8 @@ class Table:
 
     def column(self, name: str) -> FloatArray:
         """Return the values (n,) of one column."""
-        found: FloatArray = self.values[:, self.schema.position(name)]
-        return found
+        values: FloatArray = self.values[:, self.schema.position(name)]
+        return values
 
 
 def read_table(
@@ -348,13 +348,13 @@ def read_frame(path: str | Path, argument: str, text: Collection[str] = (), only
     path = existing_file(path, argument, TABLE_SUFFIXES)
     # this also refuses what would end the process
     names = column_names(path, argument)
-    kept = {*text, *(set(names) - set(only) if only else ())}
+    selected = {*text, *(set(names) - set(only) if only else ())}
     wanted = [name for name in names if name in only] if only and set(only) <= set(names) else None
     try:
         if path.suffix.lower() == ".parquet":
             return pl.read_parquet(path, glob=False, columns=wanted)
         frame = csv_file.opened(path, argument).frame(wanted)
-        return frame.with_columns([column if column.name in kept else cells.typed(column) for column in frame])
+        return frame.with_columns([column if column.name in selected else cells.typed(column) for column in frame])
     except (errors.PolarsError, errors.PanicException, OSError, ValueError) as error:  # polars panics on damaged files
         first = (str(error).splitlines() or [type(error).__name__])[0][:120]
         first = re.sub(r"`[^`]*(`|$)|\"[^\"]*(\"|$)", "...", first)  # polars quotes values, which may be private
@@ -381,27 +381,27 @@ def _checked_categories(name: str, kind: str, given: Any) -> tuple[Category, ...
         raise InputError(f"{name}.categories", "a list of text or numbers", repr(given), "write [first, second]")
     if not given and kind == "binary":
         return (0, 1)
-    found = tuple(given)
-    if not found:
+    categories = tuple(given)
+    if not categories:
         hint = "declare every category: they are never read off the private table"
         raise InputError(f"{name}.categories", f"the categories of a {kind} column", "none", hint)
-    for category in found:
+    for category in categories:
         if isinstance(category, bool):
             hint = "quote them in YAML, where true and false without quotation marks are no texts"
             raise InputError(f"{name}.categories", "text or numbers", repr(category), hint)
         if category == "" or (not isinstance(category, str) and not _is_number(category)):
             raise InputError(f"{name}.categories", "text or finite numbers", repr(category), "write them out")
-    numbers = [not isinstance(category, str) for category in found]
+    numbers = [not isinstance(category, str) for category in categories]
     if any(numbers) and not all(numbers):
-        raise InputError(f"{name}.categories", "all text or all numbers", repr(found), "quote the numbers")
-    if len(set(found)) != len(found):
-        raise InputError(f"{name}.categories", "categories that differ", repr(found), "declare each once")
-    if kind == "binary" and len(found) != 2:
-        raise InputError(f"{name}.categories", "two categories", f"{len(found)}", "declare it as categorical")
-    if len(found) < 2:
+        raise InputError(f"{name}.categories", "all text or all numbers", repr(categories), "quote the numbers")
+    if len(set(categories)) != len(categories):
+        raise InputError(f"{name}.categories", "categories that differ", repr(categories), "declare each once")
+    if kind == "binary" and len(categories) != 2:
+        raise InputError(f"{name}.categories", "two categories", f"{len(categories)}", "declare it as categorical")
+    if len(categories) < 2:
         hint = "leave a constant column out of the schema and add it to the release"
-        raise InputError(f"{name}.categories", "at least two categories", repr(found), hint)
-    return found
+        raise InputError(f"{name}.categories", "at least two categories", repr(categories), hint)
+    return categories
 
 
 def _read_columns(place: int, given: object) -> list[Column]:
@@ -431,7 +431,7 @@ def _read_columns(place: int, given: object) -> list[Column]:
 
 def _check_marks(columns: Sequence[Mapping[str, Any]]) -> None:
     """Refuse columns of a draft that nobody has checked."""
-    marked = [name for given in columns if given.get(MARK) for name in given.get("names", [given.get("name")])]
+    marked = [name for entry in columns if entry.get(MARK) for name in entry.get("names", [entry.get("name")])]
     if marked:
         more = f" and {len(marked) - 3} more" if len(marked) > 3 else ""
         hint = f"it was read off the private table: state what is publicly known, then delete the column's {MARK}"
@@ -481,20 +481,20 @@ def _encoded(series: pl.Series, column: Column) -> FloatArray:
         if not isinstance(series.dtype, pl.String | pl.Categorical | pl.Enum) and not series.dtype.is_integer():
             allowed = "text, as its categories are"
             raise InputError(column.name, allowed, f"a column of type {series.dtype}", "read it as text")
-        given: list[Any] = [value or None for value in series.cast(pl.String).to_list()]  # no category is empty
+        values: list[Any] = [value or None for value in series.cast(pl.String).to_list()]  # no category is empty
         known: dict[Any, int] = {category: i for i, category in enumerate(column.categories)}
     else:
-        given = [None if math.isnan(value) else value for value in _numbers(series, column).tolist()]
+        values = [None if math.isnan(value) else value for value in _numbers(series, column).tolist()]
         known = {float(category): i for i, category in enumerate(column.categories)}
     known[None] = -1
-    rows = [row for row, value in enumerate(given) if value not in known]
+    rows = [row for row, value in enumerate(values) if value not in known]
     if rows:
         hint = "look at the column: declare every category that is publicly known, and join others under one of these"
         allowed = f"one of {', '.join(map(str, column.categories[:8]))}{' ...' * (column.levels > 8)}"
-        kinds = len({given[row] for row in rows})
+        kinds = len({values[row] for row in rows})
         received = f"{_counted(kinds, 'other value')} in {_counted(len(rows), 'row')}, the first in row {rows[0]}"
         raise InputError(column.name, allowed, received, hint)
-    codes = np.array([known[value] for value in given], dtype=np.float64)
+    codes = np.array([known[value] for value in values], dtype=np.float64)
     codes[codes < 0] = np.nan
     return codes
 
@@ -511,8 +511,8 @@ def _numbers(series: pl.Series, column: Column) -> FloatArray:
         raise InputError(
             column.name, "numbers", f"a column of type {series.dtype}", "convert it, or declare categories"
         )
-    found: FloatArray = series.cast(pl.Float64).fill_null(float("nan")).to_numpy()
-    return found
+    numbers: FloatArray = series.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    return numbers
 
 
 def _decoded(values: FloatArray, column: Column) -> pl.Series:

@@ -167,33 +167,35 @@ class Benchmark:
             known = truth >= 0
             features = [j for j in range(len(table.schema)) if j != table.schema.position(target)]
             for c, output in enumerate(self._outputs(table, target, cut, features)):
-                found, contributions = _measured(output, truth[known], known)
-                value[t, c], influence[t, c][:, known] = found, contributions
+                measured, contributions = _measured(output, truth[known], known)
+                value[t, c], influence[t, c][:, known] = measured, contributions
                 constant[t, c] = output.constant
         return Scores(value, influence, constant)
 
     def _outputs(self, table: Table, target: str, cut: float | None, features: list[int]) -> list[_Output]:
         rng = np.random.default_rng(self.seed)
-        given = _classes(table.column(target), cut)
-        rows = np.flatnonzero(given >= 0)
+        classes = _classes(table.column(target), cut)
+        rows = np.flatnonzero(classes >= 0)
         if self.most_rows is not None and len(rows) > self.most_rows:
             rows = np.sort(rng.permutation(rows)[: self.most_rows])
         truth = _classes(self.test.column(target), cut)
-        asked = self.test.values[truth >= 0]
-        labels = np.unique(given[rows])
+        tested = self.test.values[truth >= 0]
+        labels = np.unique(classes[rows])
         if len(labels) < 2:
             only = int(labels[0]) if len(labels) else 0
-            return [_Output.same(only, len(asked)) for _ in self.classifiers]
+            return [_Output.same(only, len(tested)) for _ in self.classifiers]
         encoding = Features.of(table, features)
-        x, queries = encoding.transform(table.values[rows]), encoding.transform(asked)
-        return [_Output.of(classifier(name, seed=self.seed).fit(x, given[rows]), queries) for name in self.classifiers]
+        x, queries = encoding.transform(table.values[rows]), encoding.transform(tested)
+        return [
+            _Output.of(classifier(name, seed=self.seed).fit(x, classes[rows]), queries) for name in self.classifiers
+        ]
 
     def majority(self) -> Mapping[Metric, Estimate]:
         """Return the scores of always predicting the most frequent real class, averaged over targets."""
         values = []
         for target, cut in zip(self.targets, self.cuts, strict=True):
-            given, truth = (_classes(table.column(target), cut) for table in (self.train, self.test))
-            most = int(np.bincount(given[given >= 0]).argmax())
+            classes, truth = (_classes(table.column(target), cut) for table in (self.train, self.test))
+            most = int(np.bincount(classes[classes >= 0]).argmax())
             truth = truth[truth >= 0]
             values.append((float((truth == most).mean()), 1 / len(np.unique(truth)), 0.5))
         means = np.mean(values, axis=0)
@@ -285,13 +287,13 @@ def compare_generators(
     """
     if not first or not second:
         raise InputError("first and second", "the scores of at least one table each", "none", "score a table first")
-    found: dict[Metric, Estimate] = {}
+    by_name: dict[Metric, Estimate] = {}
     for m, metric in enumerate(METRICS):
         left, right = ([_Cell.of(scores, None, m) for scores in group] for group in (first, second))
         joint = _Cell.mean(left).less(_Cell.mean(right))
         between = [_between(group) for group in (left, right)]
-        found[metric] = _interval(joint, between, confidence)
-    return found
+        by_name[metric] = _interval(joint, between, confidence)
+    return by_name
 
 
 @dataclass(frozen=True, eq=False)
@@ -440,17 +442,17 @@ def _cut(train: Table, name: str) -> float | None:
 def _classes(values: FloatArray, cut: float | None) -> IntArray:
     """Return classes (n,) of a target: categories or a cut of numbers; -1 where missing."""
     missing = np.isnan(values)
-    found = np.where(missing, 0.0, values)
+    filled = np.where(missing, 0.0, values)
     if cut is not None:
-        found = found > cut
-    return np.where(missing, -1, found).astype(np.int64)
+        filled = filled > cut
+    return np.where(missing, -1, filled).astype(np.int64)
 
 
 def _qualifies(train: Table, test: Table, name: str, cut: float | None) -> bool:
     counts = []
     for table in (train, test):
-        given = _classes(table.column(name), cut)
-        counts.append(np.bincount(given[given >= 0], minlength=64))
+        classes = _classes(table.column(name), cut)
+        counts.append(np.bincount(classes[classes >= 0], minlength=64))
     width = max(map(len, counts))
     inside, outside = (np.pad(count, (0, width - len(count))) for count in counts)
     return int(np.count_nonzero((inside >= _FEWEST_TRAIN) & (outside >= _FEWEST_TEST))) >= 2

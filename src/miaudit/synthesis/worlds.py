@@ -224,9 +224,9 @@ def synthetic22(variant: Variant = "binary") -> StructuralModel:
     >>> len(world.schema), len(world.graph.edges), world.graph.parents("M1")
     (22, 40, ('R2', 'R3'))
     """
-    found = json.loads(resources.files("miaudit.synthesis").joinpath("synthetic22.json").read_text(encoding="utf-8"))
-    check_choice("variant", variant, tuple(found["variants"]))
-    return _read(found["name"], found["variants"][variant])
+    content = json.loads(resources.files("miaudit.synthesis").joinpath("synthetic22.json").read_text(encoding="utf-8"))
+    check_choice("variant", variant, tuple(content["variants"]))
+    return _read(content["name"], content["variants"][variant])
 
 
 def _read(name: str, given: Mapping[str, Any]) -> StructuralModel:

@@ -57,8 +57,8 @@ class EnteredRelease:
     @property
     def is_entered(self) -> bool:
         """Whether the ledger holds the release."""
-        found = ledgers.read(self.ledger)
-        return found is not None and any(entry.label == self.label for entry in found.entries)
+        ledger = ledgers.read(self.ledger)
+        return ledger is not None and any(entry.label == self.label for entry in ledger.entries)
 
     @property
     def table(self) -> Path | None:
@@ -100,8 +100,8 @@ class EnteredRelease:
 
     def _sweep(self) -> None:
         """Remove releases under other labels that stopped runs left here and did not enter."""
-        found = ledgers.read(self.ledger)
-        entered = {_name(entry.label) for entry in (() if found is None else found.entries)}
+        ledger = ledgers.read(self.ledger)
+        entered = {_name(entry.label) for entry in (() if ledger is None else ledger.entries)}
 
         def remove(other: Path) -> None:
             with contextlib.suppress(OSError), atomic.locked(other / _LOCK):

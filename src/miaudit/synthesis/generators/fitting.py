@@ -49,10 +49,10 @@ def settled(
     if None not in (method, meant) and method != meant:
         hint = "TablesConfig goes with tables, GeneratorConfig with vae"
         raise InputError("config", f"options of the method {method}", type(config).__name__, hint)
-    asked: Any = privacy
-    if not isinstance(asked, Privacy | None):
+    privacy_wanted: Any = privacy
+    if not isinstance(privacy_wanted, Privacy | None):
         hint = "write Privacy(records=..., epsilon=...)"
-        raise InputError("privacy", "Privacy(...) or none", type(asked).__name__, hint)
+        raise InputError("privacy", "Privacy(...) or none", type(privacy_wanted).__name__, hint)
     decided = method or meant
     if decided is not None and config is not None:
         return Recipe(decided, config, privacy)
@@ -176,6 +176,6 @@ def check_fit(
     miaudit.errors.InputError: table: expected at least as many records as a batch of 100, received 1; lower batch, or
     bring more records
     """
-    given = GeneratorConfig() if config is None else config
-    recipe = Recipe("tables" if isinstance(given, TablesConfig) else "vae", given, privacy)
+    settings = GeneratorConfig() if config is None else config
+    recipe = Recipe("tables" if isinstance(settings, TablesConfig) else "vae", settings, privacy)
     recipe.check(table, graph, public=public)

@@ -138,14 +138,14 @@ class Generator(ABC):
         path = existing_file(path, "path", (".npz",))
         try:
             with path.open("rb") as handle, np.load(handle, allow_pickle=False) as archive:
-                found = {name: archive[name] for name in archive.files}
-            described = json.loads(str(found["description"]))
+                by_name = {name: archive[name] for name in archive.files}
+            described = json.loads(str(by_name["description"]))
             if described["format"] != _FORMAT:
                 received = f"format {described['format']!r}"
                 raise InputError("path", f"a generator of format {_FORMAT}", received, "use the version that wrote it")
             module, name = _KINDS[described.get("method", "vae")]  # files are older than the choice
-            made: type[Generator] = getattr(import_module(f"{__package__}.{module}"), name)
-            return made._restored(CausalGraph.from_mapping(described["graph"]), described, found)
+            generator_class: type[Generator] = getattr(import_module(f"{__package__}.{module}"), name)
+            return generator_class._restored(CausalGraph.from_mapping(described["graph"]), described, by_name)
         except (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, zipfile.BadZipFile) as error:
             if isinstance(error, InputError) and error.argument == "path":
                 raise
@@ -154,7 +154,7 @@ class Generator(ABC):
             raise InputError("path", "a file with a generator", received, hint) from error
 
     def _fixed(self, do: Mapping[str, Category]) -> dict[int, float]:
-        found = {}
+        by_name = {}
         for name, value in do.items():
             i = self.schema.position(name)
             column = self.schema.columns[i]
@@ -164,10 +164,10 @@ class Generator(ABC):
                 if not column.low <= number <= column.high:
                     allowed = f"a number from {column.low:g} to {column.high:g}"
                     raise InputError(f"do.{name}", allowed, repr(value), "stay in its range")
-                found[i] = float(number)
+                by_name[i] = float(number)
             elif value not in column.categories:
                 allowed = f"one of {', '.join(map(repr, column.categories[:8]))}"
                 raise InputError(f"do.{name}", allowed, repr(value), "name a category")
             else:
-                found[i] = float(column.categories.index(value))
-        return found
+                by_name[i] = float(column.categories.index(value))
+        return by_name

@@ -95,12 +95,12 @@ class GeneratorConfig:
         return math.ceil(self.epochs * (self.records or records) / self.batch - 1e-9)
 
     def _check_names(self, name: str) -> None:
-        given = getattr(self, name)
-        if name == "encoder_reads" and given is None:
+        names = getattr(self, name)
+        if name == "encoder_reads" and names is None:
             return
-        if isinstance(given, str) or not all(isinstance(item, str) for item in given):
-            raise InputError(name, "names of groups", repr(given)[:60], "write a list of names")
-        object.__setattr__(self, name, tuple(given))
+        if isinstance(names, str) or not all(isinstance(item, str) for item in names):
+            raise InputError(name, "names of groups", repr(names)[:60], "write a list of names")
+        object.__setattr__(self, name, tuple(names))
 
     def check_graph(self, graph: CausalGraph) -> None:
         """Refuse names that are no groups of the graph, and groups that cannot do without z or parents."""
@@ -239,5 +239,5 @@ def _calibrated(records: int, batch: int, epochs: int, epsilon: float, delta: fl
 @lru_cache(maxsize=64)
 def proved(mechanism: Mechanism, delta: float, neighbours: Neighbours = "add-or-remove") -> UpperBound:
     """Return what an accountant proves of a mechanism, which takes up to seconds, computed once."""
-    found = accounting.upper_bound(mechanism, delta=delta)
-    return found if neighbours == "add-or-remove" else replace(found, mechanism=f"{mechanism}; one record replaced")
+    bound = accounting.upper_bound(mechanism, delta=delta)
+    return bound if neighbours == "add-or-remove" else replace(bound, mechanism=f"{mechanism}; one record replaced")

@@ -47,9 +47,9 @@ class Levels:
         stated = config.edges.get(column.name)
         if stated is not None:
             inner = np.array([edge for edge in stated if edge < column.high])
-            found = cls(column, np.concatenate([[column.low], inner, [column.high]]))
-            found._check()
-            return found
+            levels = cls(column, np.concatenate([[column.low], inner, [column.high]]))
+            levels._check()
+            return levels
         step = found_step = _step(column)
         values = math.inf if found_step is None else math.floor((column.high - column.low) / found_step + _NEAR) + 1
         if step is not None and values <= 2 * config.bins:

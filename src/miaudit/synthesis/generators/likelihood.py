@@ -101,21 +101,21 @@ class Encoding:
     def features_of(self, columns: Iterable[int]) -> list[int]:
         """Return the positions of the features of some columns."""
         starts, present, _ = self._feature_starts
-        found: list[int] = []
+        items: list[int] = []
         for i in columns:
-            found.extend(range(starts[i], starts[i] + feature_count(self.schema.columns[i])))
+            items.extend(range(starts[i], starts[i] + feature_count(self.schema.columns[i])))
             if i in present:
-                found.append(present[i])
-        return found
+                items.append(present[i])
+        return items
 
     def outputs_of(self, columns: Iterable[int]) -> list[int]:
         """Return the positions of the outputs of some columns."""
-        found: list[int] = []
+        items: list[int] = []
         for i in columns:
-            found.extend(self._own_outputs[i])
+            items.extend(self._own_outputs[i])
             if i in self.modelled_missing:
-                found.append(self.bits + self.modelled_missing.index(i))
-        return found
+                items.append(self.bits + self.modelled_missing.index(i))
+        return items
 
     @cached_property
     def _own_outputs(self) -> dict[int, list[int]]:
@@ -123,46 +123,46 @@ class Encoding:
         continuous = self._of_kind["continuous"]
         means = self.bits + len(self.modelled_missing)
         at = means + 2 * len(continuous)
-        found = {
+        by_name = {
             i: list(range(starts[i], starts[i] + self.schema.columns[i].levels - 1)) for i in self._of_kind["bits"]
         }
-        found |= {i: [means + j, means + len(continuous) + j] for j, i in enumerate(continuous)}
+        by_name |= {i: [means + j, means + len(continuous) + j] for j, i in enumerate(continuous)}
         for i in self._of_kind["categorical"]:
-            found[i] = list(range(at, at + self.schema.columns[i].levels))
+            by_name[i] = list(range(at, at + self.schema.columns[i].levels))
             at += self.schema.columns[i].levels
-        return found
+        return by_name
 
     def encode(self, values: FloatArray, *, columns: Iterable[int] | None = None) -> Float32Array:
         """Return the features (n, features) of records (n, d); those of other columns, if some are named, are 0."""
         starts, present, count = self._feature_starts
-        found = np.zeros((len(values), count), dtype=np.float32)
+        filled = np.zeros((len(values), count), dtype=np.float32)
         for i in range(len(self.schema)) if columns is None else columns:
             column, own = self.schema.columns[i], values[:, i]
             seen = ~np.isnan(own)
             at = starts[i]
             if column.kind == "continuous":
-                found[:, at] = np.where(seen, _to_unit(own, column), 0.0)
+                filled[:, at] = np.where(seen, _to_unit(own, column), 0.0)
             elif column.kind == "categorical":
-                found[np.flatnonzero(seen), at + own[seen].astype(np.int64)] = 1.0
+                filled[np.flatnonzero(seen), at + own[seen].astype(np.int64)] = 1.0
             elif column.levels == 2:
-                found[:, at] = np.where(seen, own, 0.0)
+                filled[:, at] = np.where(seen, own, 0.0)
             else:
                 # comparisons with NaN are false, so a missing value has no bit set
-                found[:, at : at + column.levels - 1] = own[:, None] > np.arange(column.levels - 1)
+                filled[:, at : at + column.levels - 1] = own[:, None] > np.arange(column.levels - 1)
             if i in present:
-                found[:, present[i]] = seen
-        return found
+                filled[:, present[i]] = seen
+        return filled
 
     @cached_property
     def _weight_of_bit(self) -> IntArray:
         """For each bit the feature that says whether it takes part: the bit below, "present", or -1 for always."""
         _, present, _ = self._feature_starts
-        found: list[int] = []
+        items: list[int] = []
         for i in self._of_kind["bits"]:
             first = present.get(i, -1)
-            start = len(found)
-            found += [first, *range(start, start + self.schema.columns[i].levels - 2)]
-        return np.array([*found, *[-1] * len(self.modelled_missing)], dtype=np.int64)
+            start = len(items)
+            items += [first, *range(start, start + self.schema.columns[i].levels - 2)]
+        return np.array([*items, *[-1] * len(self.modelled_missing)], dtype=np.int64)
 
     @cached_property
     def _target_of_bit(self) -> IntArray:
@@ -206,21 +206,21 @@ class Encoding:
         count = len(self._target_of_bit)
         if count == self.outputs and count == self.bits:
             return self._bit_slopes(outputs, features)
-        found = torch.empty_like(outputs)
+        slopes = torch.empty_like(outputs)
         if count:
-            found[..., :count] = self._bit_slopes(outputs[..., :count], features)
+            slopes[..., :count] = self._bit_slopes(outputs[..., :count], features)
         if self.outputs > count:
             with torch.enable_grad():
                 rest = outputs[..., count:].clone().requires_grad_()
                 total = self._without_bits(torch.cat([outputs[..., :count], rest], -1), features)
-                (found[..., count:],) = torch.autograd.grad(-total.sum(), [rest])
-        return found
+                (slopes[..., count:],) = torch.autograd.grad(-total.sum(), [rest])
+        return slopes
 
     def _bit_slopes(self, logits: Tensor, features: Tensor) -> Tensor:
-        found = torch.sigmoid(logits).sub_(self._targets(features))
+        slopes = torch.sigmoid(logits).sub_(self._targets(features))
         if (self._weight_of_bit >= 0).any():
-            found *= _picked_or_one(features, self._weight_of_bit)
-        return found
+            slopes *= _picked_or_one(features, self._weight_of_bit)
+        return slopes
 
     def _targets(self, features: Tensor) -> Tensor:
         """Return the bits (..., bits) that are modelled, as the features have them."""
@@ -235,10 +235,10 @@ class Encoding:
         inside = -0.5 * standard.square() - scale.log() - _HALF_LOG_2PI
         below = torch.special.log_ndtr(standard)
         above = torch.special.log_ndtr(-standard)
-        found = torch.where(x <= -1, below, torch.where(x >= 1, above, inside))
+        log_density = torch.where(x <= -1, below, torch.where(x >= 1, above, inside))
         if (seen >= 0).any():
-            found = found * _picked_or_one(features, seen)
-        return found.sum(-1)
+            log_density = log_density * _picked_or_one(features, seen)
+        return log_density.sum(-1)
 
     @cached_property
     def _continuous_index(self) -> tuple[slice, slice, slice, IntArray]:
@@ -258,26 +258,26 @@ class Encoding:
         outputs : (n, outputs), of which only those of these columns are read
         """
         wanted = list(columns)
-        found = np.empty((len(outputs), len(wanted)))
+        filled = np.empty((len(outputs), len(wanted)))
         kinds = [(column.levels, column.kind == "categorical") for column in (self.schema.columns[i] for i in wanted)]
         binary = [j for j, (levels, categorical) in enumerate(kinds) if levels == 2 and not categorical]
         if binary:
             logits = outputs[:, [self._own_outputs[wanted[j]][0] for j in binary]]
-            found[:, binary] = _bernoulli(logits, rng)
+            filled[:, binary] = _bernoulli(logits, rng)
         for j, i in enumerate(wanted):
             column, own = self.schema.columns[i], self._own_outputs[i]
             if column.kind == "continuous":
                 unit = outputs[:, own[0]] + _numpy_scale(outputs[:, own[1]]) * rng.standard_normal(len(outputs))
-                found[:, j] = _from_unit(np.clip(unit, -1, 1), column)
+                filled[:, j] = _from_unit(np.clip(unit, -1, 1), column)
             elif column.kind == "categorical":
                 # the largest of logits with Gumbel noise is a draw from their softmax
-                found[:, j] = (outputs[:, own] + rng.gumbel(size=(len(outputs), len(own)))).argmax(1)
+                filled[:, j] = (outputs[:, own] + rng.gumbel(size=(len(outputs), len(own)))).argmax(1)
             elif column.levels > 2:
-                found[:, j] = np.cumprod(_bernoulli(outputs[:, own], rng), axis=1).sum(1)
+                filled[:, j] = np.cumprod(_bernoulli(outputs[:, own], rng), axis=1).sum(1)
             if i in self.modelled_missing:
                 present = _bernoulli(outputs[:, self.bits + self.modelled_missing.index(i)], rng)
-                found[present == 0, j] = np.nan
-        return found
+                filled[present == 0, j] = np.nan
+        return filled
 
 
 def feature_count(column: Column) -> int:
@@ -313,8 +313,8 @@ def _scale(raw: Tensor) -> Tensor:
 
 
 def _numpy_scale(raw: FloatArray) -> FloatArray:
-    found: FloatArray = np.logaddexp(0.0, raw) + LEAST_SCALE
-    return found
+    scale: FloatArray = np.logaddexp(0.0, raw) + LEAST_SCALE
+    return scale
 
 
 def _bernoulli(logits: FloatArray, rng: np.random.Generator) -> FloatArray:

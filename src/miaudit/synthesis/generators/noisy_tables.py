@@ -58,11 +58,11 @@ class NoisyTable:
 
 def places(codes: Codes, columns: Sequence[int], sizes: Sequence[int]) -> IntArray:
     """Return the cell (n,) of each record (n, d) in a table of some columns, read row by row."""
-    found = np.zeros(len(codes), dtype=np.int64)
+    filled = np.zeros(len(codes), dtype=np.int64)
     for column in columns:
-        found *= sizes[column]
-        found += codes[:, column]
-    return found
+        filled *= sizes[column]
+        filled += codes[:, column]
+    return filled
 
 
 def measured(codes: Codes, columns: Sequence[int], sizes: Sequence[int], sd: float, noise: CountNoise) -> NoisyTable:
@@ -94,9 +94,9 @@ def consistent(tables: Sequence[NoisyTable]) -> tuple[list[NoisyTable], dict[int
     level = [replace(t, counts=t.counts + (total - t.counts.sum()) / t.counts.size) for t in tables]
     margins = {}
     for column in sorted({column for table in tables for column in table.columns}):
-        said = [table for table in level if column in table.columns]
-        weights = [1 / (_variance(table) * table.counts.size) for table in said]  # alike in levels of this column
-        margins[column] = np.average([table.margin(column) for table in said], axis=0, weights=weights)
+        sentences = [table for table in level if column in table.columns]
+        weights = [1 / (_variance(table) * table.counts.size) for table in sentences]  # alike in levels of this column
+        margins[column] = np.average([table.margin(column) for table in sentences], axis=0, weights=weights)
     return [_with_margins(table, margins) for table in level], margins
 
 
@@ -136,8 +136,8 @@ class Law:
     def shares(self, cells: Sequence[IntArray]) -> FloatArray:
         """Return the shares (n, levels) of levels, given the cell (n,) of each set of parents."""
         total = sum(logits[at] for logits, at in zip(self.logits, cells, strict=True))
-        found = np.exp(total - np.max(total, axis=1, keepdims=True))
-        return np.asarray(found / found.sum(axis=1, keepdims=True))
+        shares = np.exp(total - np.max(total, axis=1, keepdims=True))
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
     def cells(self, codes: Codes, sizes: Sequence[int]) -> list[IntArray]:
         """Return the cell (n,) of each set of parents, for each record (n, d)."""
@@ -167,10 +167,10 @@ class Law:
         cells, row = _distinct(rows) if len(rows) > 1 else ([np.arange(len(self.logits[0]))], rows[0])
         upto = np.cumsum(self.shares(cells), axis=1)
         quantile = _spread(row, len(upto), rng)
-        found = np.zeros(len(codes), dtype=np.int32)
+        filled = np.zeros(len(codes), dtype=np.int32)
         for level in range(upto.shape[1] - 1):
-            found += quantile >= upto[row, level]
-        return found
+            filled += quantile >= upto[row, level]
+        return filled
 
 
 def law_of(tables: Sequence[NoisyTable], margin: FloatArray, reference: Codes, sizes: Sequence[int]) -> Law:
@@ -182,14 +182,14 @@ def law_of(tables: Sequence[NoisyTable], margin: FloatArray, reference: Codes, s
     margin : counts of the column
     reference : (m, d) synthetic records whose parents are there, which say how sets of parents go together
     """
-    given = [table for table in tables if table.parents]
+    with_parents = [table for table in tables if table.parents]
     column = tables[0].column
     alone = nearest_shares(margin)
-    if not given:
+    if not with_parents:
         return Law(column, ((),), (np.log(alone)[None],))
-    shares = [_conditional(table, alone) for table in given]
-    sets = tuple(table.parents for table in given)
-    if len(given) == 1:
+    shares = [_conditional(table, alone) for table in with_parents]
+    sets = tuple(table.parents for table in with_parents)
+    if len(with_parents) == 1:
         return Law(column, sets, (np.log(shares[0]),))
     cells, row = _distinct([places(reference, own, sizes) for own in sets])
     weights = np.bincount(row, minlength=len(cells[0])) / len(reference) * max(margin.sum(), 1.0)
@@ -202,8 +202,8 @@ def nearest_shares(counts: FloatArray) -> FloatArray:
     falling = np.sort(counts)[::-1]
     excess = (np.cumsum(falling) - total) / np.arange(1, len(counts) + 1)
     off = excess[np.flatnonzero(falling > excess)[-1]]
-    found = np.maximum(counts - off, _LEAST_SHARE * total)
-    return np.asarray(found / found.sum())
+    nearest = np.maximum(counts - off, _LEAST_SHARE * total)
+    return np.asarray(nearest / nearest.sum())
 
 
 def _conditional(table: NoisyTable, alone: FloatArray) -> FloatArray:
@@ -221,8 +221,8 @@ def _conditional(table: NoisyTable, alone: FloatArray) -> FloatArray:
 
 
 def _shrunk(counts: FloatArray, prior: FloatArray, sd: float) -> FloatArray:
-    kept, weight = np.maximum(counts, 0.0), max(_SHRINKAGE * sd, _LEAST_PRIOR)
-    return np.asarray((kept + weight * prior) / (kept.sum(axis=1, keepdims=True) + weight))
+    positive, weight = np.maximum(counts, 0.0), max(_SHRINKAGE * sd, _LEAST_PRIOR)
+    return np.asarray((positive + weight * prior) / (positive.sum(axis=1, keepdims=True) + weight))
 
 
 def _combined(
@@ -260,8 +260,8 @@ def _combined(
         return float(value), (design.T @ (weights[:, None] * raised / norm) - wanted + _RIDGE * theta).ravel()
 
     start = np.zeros(int(ends[-1]) * levels)
-    found = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": _MOST_STEPS}).x
-    theta = found.reshape(-1, levels)
+    minimum = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": _MOST_STEPS}).x
+    theta = minimum.reshape(-1, levels)
     parts = [theta[low:high] for low, high in itertools.pairwise(ends)]
     return (parts[0] + alone, *parts[1:])
 
@@ -269,12 +269,12 @@ def _combined(
 def _distinct(cells: Sequence[IntArray]) -> tuple[list[IntArray], IntArray]:
     """Return the ways (k,) in which cells of several sets occur together, and which one (n,) each record has."""
     ways, row = np.unique(cells[0], return_inverse=True)
-    found = [ways]
+    items = [ways]
     for own in cells[1:]:
         known, each = np.unique(own, return_inverse=True)
         ways, row = np.unique(row.astype(np.int64) * len(known) + each, return_inverse=True)
-        found = [*(part[ways // len(known)] for part in found), known[ways % len(known)]]
-    return found, row
+        items = [*(part[ways // len(known)] for part in items), known[ways % len(known)]]
+    return items, row
 
 
 def _spread(row: IntArray, rows: int, rng: np.random.Generator) -> FloatArray:
@@ -286,6 +286,6 @@ def _spread(row: IntArray, rows: int, rng: np.random.Generator) -> FloatArray:
     many = np.bincount(row, minlength=rows)
     start = np.cumsum(many) - many
     rank = np.arange(n) - np.repeat(start, many)
-    found = np.empty(n)
-    found[order] = (rank + np.repeat(rng.random(rows), many)) / np.repeat(many, many)
-    return found
+    filled = np.empty(n)
+    filled[order] = (rank + np.repeat(rng.random(rows), many)) / np.repeat(many, many)
+    return filled

@@ -28,7 +28,7 @@ def standard_normal(count: int, *, rng: np.random.Generator) -> Float32Array:
     np.sqrt(radius, out=radius)
     angle = rng.random(half, dtype=np.float32)
     angle *= np.float32(2 * np.pi)
-    found = np.empty(2 * half, dtype=np.float32)
-    np.multiply(radius, np.cos(angle), out=found[:half])
-    np.multiply(radius, np.sin(angle), out=found[half:])
-    return found[:count]
+    filled = np.empty(2 * half, dtype=np.float32)
+    np.multiply(radius, np.cos(angle), out=filled[:half])
+    np.multiply(radius, np.sin(angle), out=filled[half:])
+    return filled[:count]

@@ -49,9 +49,9 @@ def chosen(codes: Codes, plan: TablesPlan, noise: CountNoise, rng: np.random.Gen
     pairs = _tree(codes, tables, plan, noise)
     order = _order(plan, pairs)
     tables += _pairs(codes, pairs, order, plan, "pairs", noise)
-    laws, drawn = laws_of(tables, order, plan, rng)
+    laws, sampled = laws_of(tables, order, plan, rng)
     if plan.further:
-        more = _worst(codes, drawn, pairs, _total(tables), plan, noise)
+        more = _worst(codes, sampled, pairs, _total(tables), plan, noise)
         tables += _pairs(codes, more, order, plan, "more", noise)
         laws, _ = laws_of(tables, order, plan, rng)
     return laws
@@ -62,13 +62,13 @@ def laws_of(
 ) -> tuple[tuple[Law, ...], Codes]:
     """Return the laws of columns, causes first, and synthetic records (m, d) drawn by them."""
     level, margins = consistent(tables)
-    drawn = np.zeros((min(max(plan.records, _FEWEST), _MOST), len(plan.sizes)), dtype=np.int32)
+    sampled = np.zeros((min(max(plan.records, _FEWEST), _MOST), len(plan.sizes)), dtype=np.int32)
     laws = []
     for column in order:
         own = [table for table in level if table.column == column]
-        laws.append(law_of(own, margins[column], drawn, plan.sizes))
-        drawn[:, column] = laws[-1].draw(drawn, plan.sizes, rng)
-    return tuple(laws), drawn
+        laws.append(law_of(own, margins[column], sampled, plan.sizes))
+        sampled[:, column] = laws[-1].draw(sampled, plan.sizes, rng)
+    return tuple(laws), sampled
 
 
 def _tree(codes: Codes, tables: Sequence[NoisyTable], plan: TablesPlan, noise: CountNoise) -> list[Pair]:
@@ -81,13 +81,13 @@ def _tree(codes: Codes, tables: Sequence[NoisyTable], plan: TablesPlan, noise: C
         alone = total * np.outer(shares[i], shares[j]).ravel()
         off = np.abs(_counts(codes, (i, j), plan) - alone).sum()
         worth[i, j] = float(off) - plan.expected_noise("pairs", (i, j))
-    part, found = list(range(len(plan.sizes))), []
+    part, edges = list(range(len(plan.sizes))), []
     for _ in range(plan.tree_size):
         open_ = [pair for pair in plan.candidates if part[pair[0]] != part[pair[1]]]
         i, j = open_[noise.choose([worth[pair] for pair in open_], plan.scale("tree"))]
-        found.append((i, j))
+        edges.append((i, j))
         part = [part[i] if own == part[j] else own for own in part]
-    return found
+    return edges
 
 
 def _worst(
@@ -101,11 +101,11 @@ def _worst(
         for pair in plan.candidates
         if pair not in known
     }
-    found: list[Pair] = []
+    items: list[Pair] = []
     for _ in range(plan.further):
-        left = [pair for pair in worth if pair not in found]
-        found.append(left[noise.choose([worth[pair] for pair in left], plan.scale("further"))])
-    return found
+        left = [pair for pair in worth if pair not in items]
+        items.append(left[noise.choose([worth[pair] for pair in left], plan.scale("further"))])
+    return items
 
 
 def _pairs(
@@ -138,7 +138,7 @@ def _order(plan: TablesPlan, pairs: Sequence[Pair]) -> list[int]:
         if group[i] == group[j]:
             beside[i].append(j)
             beside[j].append(i)
-    found: list[int] = []
+    items: list[int] = []
     for name in graph.order:
         left = sorted(graph.positions(name), key=lambda column: -len(beside[column]))
         while left:
@@ -146,5 +146,5 @@ def _order(plan: TablesPlan, pairs: Sequence[Pair]) -> list[int]:
             for column in ahead:
                 left.remove(column)
                 ahead += [other for other in beside[column] if other in left and other not in ahead]
-            found += ahead
-    return found
+            items += ahead
+    return items

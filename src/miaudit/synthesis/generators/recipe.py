@@ -53,9 +53,9 @@ class Recipe:
         graph = graph.by_columns()
         if graph.full and not graph.edges:  # says nothing of what goes together, which is not that nothing does
             graph = over(graph.schema, None)
-        found = TablesPlan(graph, self.config, self.privacy, records if self.privacy is None else self.privacy.records)
-        found.check()
-        return found
+        plan = TablesPlan(graph, self.config, self.privacy, records if self.privacy is None else self.privacy.records)
+        plan.check()
+        return plan
 
     def mechanism(self, schema: Schema, graph: CausalGraph | None, records: int) -> Mechanism | None:
         """Return what would be done as an accountant sees it; None without differential privacy."""
@@ -94,10 +94,10 @@ class Recipe:
             return [replace(one, rehearsed=self.rehearsed) for one in trained]
         base, own = records_of(tables, rows)
         plan = self.plan(over(base.schema, graph), len(own[0]))
-        found: list[Generator] = []
+        items: list[Generator] = []
         for chosen, child in zip(own, rng.spawn(len(own)), strict=True):
-            made = fit_tables(base.subset(chosen), plan, rng=child, repeatable=repeatable)
-            found.append(replace(made, rehearsed=self.rehearsed))
+            generator = fit_tables(base.subset(chosen), plan, rng=child, repeatable=repeatable)
+            items.append(replace(generator, rehearsed=self.rehearsed))
             if progress is not None:
-                progress(len(found), len(own))
-        return found
+                progress(len(items), len(own))
+        return items

@@ -78,7 +78,7 @@ def rehearsed(
     first, second, judge = rng.spawn(3)
     world = simulated_world(graph, second)
     floor = _distance(world.sample(_JUDGED, rng=judge), world.sample(_JUDGED, rng=judge), world)
-    told = _Told(progress, len(_RATES) + 1 + len(_CLIPS) + 1)
+    advance = _Told(progress, len(_RATES) + 1 + len(_CLIPS) + 1)
     tried: list[_Tried] = []
     reach = math.inf  # the error from which a network is worth a longer search
     if "tables" in methods:
@@ -90,16 +90,16 @@ def rehearsed(
         left_out = "; networks were not tried, since they could gain no more than the difference"
     elif "vae" in methods:
         try:
-            network = _network(graph, simulated_world(graph, first), privacy, records, rng, told, reach)
+            network = _network(graph, simulated_world(graph, first), privacy, records, rng, advance, reach)
             tried.append(_Tried(network, _error(network, world, graph, records, judge)))
         except MiauditError as error:  # such as a table of more work than a rehearsal may take
             if len(methods) == 1:
                 raise
             left_out = f"; networks were left out ({error})"
-    told.all_done()
+    advance.all_done()
     best = min(tried, key=lambda one: one.error).recipe
-    said = ", ".join(f"{_words(one.recipe)} {one.error:.3f}" for one in tried)
-    text = f"on simulated records, distance of pairs (two samples of a world {floor:.3f}): {said}{left_out}"
+    sentence = ", ".join(f"{_words(one.recipe)} {one.error:.3f}" for one in tried)
+    text = f"on simulated records, distance of pairs (two samples of a world {floor:.3f}): {sentence}{left_out}"
     return replace(best, rehearsed=f"{text}{_foreseen(best, graph, records, judge)}")
 
 
@@ -118,13 +118,13 @@ def _foreseen(recipe: Recipe, graph: CausalGraph, records: int, rng: np.random.G
     shares = [share for world in worlds if (share := _kept(recipe, world, graph, records, rng)) is not None]
     if not shares:
         return ""
-    kept = max(0.0, min(1.0, float(np.mean(shares))))
-    said = f"; of how simulated columns depend on each other it kept {kept:.0%}"
-    if kept >= _HOPELESS:
-        return said
+    share_kept = max(0.0, min(1.0, float(np.mean(shares))))
+    sentence = f"; of how simulated columns depend on each other it kept {share_kept:.0%}"
+    if share_kept >= _HOPELESS:
+        return sentence
     return (
-        f"{said}: a release may well be of no use, so take more records, fewer columns or levels, or a larger epsilon "
-        "before anything is spent"
+        f"{sentence}: a release may well be of no use, so take more records, fewer columns or levels, or a larger "
+        "epsilon before anything is spent"
     )
 
 
@@ -133,8 +133,8 @@ def _kept(
 ) -> float | None:
     """Return the share of dependence that a recipe keeps, over pairs that depend, as a release is judged."""
     one, other, private = (world.sample(n, rng=rng) for n in (_JUDGED, _JUDGED, records))
-    made = recipe.fit_many([private], graph, rng=rng, repeatable=True)[0].sample(_JUDGED, rng=rng)
-    floor, apart, off = (_distances(table, other, world) for table in (one, _shuffled(one), made))
+    synthetic = recipe.fit_many([private], graph, rng=rng, repeatable=True)[0].sample(_JUDGED, rng=rng)
+    floor, apart, off = (_distances(table, other, world) for table in (one, _shuffled(one), synthetic))
     depend = apart - floor >= _DEPENDENT
     return 1 - float(np.mean((off - floor)[depend]) / np.mean((apart - floor)[depend])) if depend.any() else None
 
@@ -153,8 +153,8 @@ def _network(
     best: _Tried | None = None
     for search in (_short, _longer, _around):
         for recipe in search(best.recipe if best else Recipe("vae", GeneratorConfig(), privacy), records):
-            found = _Tried(recipe, _error(recipe, world, graph, records, rng))
-            best = found if best is None or found.error < best.error else best
+            tried = _Tried(recipe, _error(recipe, world, graph, records, rng))
+            best = tried if best is None or tried.error < best.error else best
             told.one_more()
         if best is not None and best.error > reach:
             break
@@ -188,10 +188,10 @@ def _around(recipe: Recipe, records: int) -> list[Recipe]:
     """Twice the batch, and other clipping norms."""
     config = _of_network(recipe)
     larger = min(2 * config.batch, records)
-    found = [replace(recipe, config=replace(config, batch=larger, epochs=2 * config.epochs))]
+    items = [replace(recipe, config=replace(config, batch=larger, epochs=2 * config.epochs))]
     if recipe.privacy is not None:
-        found += [replace(recipe, privacy=replace(recipe.privacy, clip=clip)) for clip in _CLIPS]
-    return found
+        items += [replace(recipe, privacy=replace(recipe.privacy, clip=clip)) for clip in _CLIPS]
+    return items
 
 
 def _batch(records: int) -> int:
@@ -215,10 +215,10 @@ def _error(recipe: Recipe, world: TablesGenerator, graph: CausalGraph, records: 
     learn, draw = rng.spawn(2)
     if recipe.method == "tables":
         private = world.sample(records, rng=draw)
-        made = recipe.fit_many([private], graph, rng=learn, repeatable=True)[0]
+        generator = recipe.fit_many([private], graph, rng=learn, repeatable=True)[0]
     else:
-        made = _trained(recipe, world, graph, records, learn, draw)
-    return _distance(made.sample(_JUDGED, rng=draw), world.sample(_JUDGED, rng=draw), world)
+        generator = _trained(recipe, world, graph, records, learn, draw)
+    return _distance(generator.sample(_JUDGED, rng=draw), world.sample(_JUDGED, rng=draw), world)
 
 
 def _trained(
@@ -233,12 +233,12 @@ def _trained(
     config, privacy = _of_network(recipe), recipe.privacy
     few = max(min(records, _MOST), _FEWEST, config.batch)
     epochs = max(1, round(config.steps(records) * config.batch / few))
-    shorter, asked = replace(config, epochs=epochs), privacy
+    shorter, privacy_wanted = replace(config, epochs=epochs), privacy
     if privacy is not None:
         noise = privacy.resolved_noise(config)
-        asked = replace(privacy, records=few, epsilon=None, noise=noise, delta=privacy.resolved_delta)
-    rehearsal = Recipe("vae", shorter, asked)
-    return rehearsal.fit_many([world.sample(few, rng=draw)], graph, rng=learn, repeatable=asked is not None)[0]
+        privacy_wanted = replace(privacy, records=few, epsilon=None, noise=noise, delta=privacy.resolved_delta)
+    rehearsal = Recipe("vae", shorter, privacy_wanted)
+    return rehearsal.fit_many([world.sample(few, rng=draw)], graph, rng=learn, repeatable=privacy_wanted is not None)[0]
 
 
 def _words(recipe: Recipe) -> str:
@@ -338,12 +338,12 @@ def _distances(made: Table, real: Table, world: TablesGenerator) -> FloatArray:
     if len(pairs) > _PAIRS:
         pairs = tuple(pairs[i] for i in np.random.default_rng(0).permutation(len(pairs))[:_PAIRS])
     codes = [encoded(table, plan) for table in (made, real)]
-    found = []
+    items = []
     for pair in pairs:
         cells = math.prod(plan.sizes[i] for i in pair)
         one, other = (np.bincount(places(own, pair, plan.sizes), minlength=cells) / len(own) for own in codes)
-        found.append(float(np.abs(one - other).sum() / 2))
-    return np.array(found)
+        items.append(float(np.abs(one - other).sum() / 2))
+    return np.array(items)
 
 
 def _shuffled(table: Table) -> Table:

@@ -153,23 +153,23 @@ class Release:
         path = existing_file(path, "release", TABLE_SUFFIXES)
         beside = existing_file(path.with_suffix(".json"), "release", (".json",))
         try:
-            found = json.loads(plain_files.read_text(beside, "release"))
-            if found["format"] != _FORMAT:
-                raise ValueError(f"format {found['format']!r}")
-            schema = Schema.from_mapping(found["columns"])
-            graph = None if found["graph"] is None else CausalGraph.from_mapping(found["graph"])
-            mechanism = None if found["mechanism"] is None else from_mapping(found["mechanism"])
-            claim = None if found["claim"] is None else Claim.epsilon_delta(**found["claim"])
-            proof = found["bound"]
-            neighbours = next((name for name, words in _NEIGHBOURS.items() if words == found["neighbours"]), None)
+            content = json.loads(plain_files.read_text(beside, "release"))
+            if content["format"] != _FORMAT:
+                raise ValueError(f"format {content['format']!r}")
+            schema = Schema.from_mapping(content["columns"])
+            graph = None if content["graph"] is None else CausalGraph.from_mapping(content["graph"])
+            mechanism = None if content["mechanism"] is None else from_mapping(content["mechanism"])
+            claim = None if content["claim"] is None else Claim.epsilon_delta(**content["claim"])
+            proof = content["bound"]
+            neighbours = next((name for name, words in _NEIGHBOURS.items() if words == content["neighbours"]), None)
             if neighbours is None:
-                raise ValueError(f"neighbours {found['neighbours']!r}")
+                raise ValueError(f"neighbours {content['neighbours']!r}")
             text = f"{mechanism}; {_CHANGES[neighbours]}"
             bound = (
                 None if proof is None else UpperBound("epsilon", proof["epsilon"], proof["delta"], text, proof["by"])
             )
-            parameters = tuple(found["parameters"].items())
-            repeatable = bool(found["repeatable"])
+            parameters = tuple(content["parameters"].items())
+            repeatable = bool(content["repeatable"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             received = f"{beside.name} ({one_line(str(error))[:100]})"
             raise InputError("release", f"a release of format {_FORMAT}", received, "write it again") from error

@@ -59,7 +59,7 @@ class TablesConfig:
         if not isinstance(edges, Mapping):
             allowed = "a mapping: name of a column to where its bins meet"
             raise InputError("edges", allowed, repr(edges)[:60], _PRIVATE)
-        edges = {name: _rising(f"edges.{name}", given) for name, given in edges.items()}
+        edges = {name: _rising(f"edges.{name}", options) for name, options in edges.items()}
         object.__setattr__(self, "edges", edges)
 
     def check_schema(self, schema: Schema) -> None:
@@ -96,7 +96,7 @@ def _rising(name: str, given: Any) -> tuple[float, ...]:
         raise InputError(name, allowed, repr(given)[:60], _PRIVATE)
     if not all(is_number(edge) and math.isfinite(edge) for edge in given):
         raise InputError(name, allowed, repr(list(given))[:60], _PRIVATE)
-    found = tuple(float(edge) for edge in given)
-    if any(a >= b for a, b in itertools.pairwise(found)):
+    edges = tuple(float(edge) for edge in given)
+    if any(a >= b for a, b in itertools.pairwise(edges)):
         raise InputError(name, allowed, repr(list(given))[:60], "sort them, each once")
-    return found
+    return edges

@@ -61,7 +61,7 @@ class TablesGenerator(Generator):
     def facts(self) -> Mapping[str, int | float | str]:
         """Public facts of the tables."""
         plan = self.plan
-        found: dict[str, int | float | str] = {
+        by_name: dict[str, int | float | str] = {
             "method": self.method,
             "tables": sum(len(law.sets) for law in self.laws),
             "cells": sum(part.size for law in self.laws for part in law.logits),
@@ -69,13 +69,13 @@ class TablesGenerator(Generator):
         }
         if plan.privacy is not None:
             typical = plan.sd(1 / len(plan.sizes))
-            found |= {
+            by_name |= {
                 "records": plan.privacy.records,
                 "noise": plan.privacy.relative_noise,
                 "noise_per_cell": float(f"{typical:.4g}"),
                 "neighbours": plan.privacy.neighbours,
             }
-        return found | ({"rehearsed": self.rehearsed} if self.rehearsed else {})
+        return by_name | ({"rehearsed": self.rehearsed} if self.rehearsed else {})
 
     @cached_property
     def _group(self) -> dict[int, str]:

@@ -84,7 +84,7 @@ class TablesPlan:
         """
         schema, typical = self.graph.schema, self.sd(1 / len(self.sizes))
         most = self.config.most_cells(self.records, typical)
-        found = []
+        items = []
         for name in self.graph.order:
             column = schema.position(name)
             parents = sorted((schema.position(cause) for cause in self.graph.parents(name)), key=self._by_size)
@@ -94,8 +94,8 @@ class TablesPlan:
                 received = f"{name} with {len(parents)} parents, {cells:,} cells"
                 hint = "let parents be measured apart (combine), raise epsilon, lower support or use fewer parents"
                 raise InputError("graph", f"at most {most:,.0f} cells in a table", received, hint)
-            found += [(*own, column) for own in sets]
-        return tuple(found)
+            items += [(*own, column) for own in sets]
+        return tuple(items)
 
     def _by_size(self, column: int) -> int:
         return -self.sizes[column]
@@ -128,13 +128,13 @@ class TablesPlan:
     @cached_property
     def candidates(self) -> tuple[tuple[int, int], ...]:
         """The pairs of columns that may be measured, the cause first where the graph says which that is."""
-        graph, found = self.graph, []
+        graph, pairs = self.graph, []
         for name in graph.order:
-            found += list(combinations(graph.positions(name), 2))
-            found += [
+            pairs += list(combinations(graph.positions(name), 2))
+            pairs += [
                 (i, j) for cause in graph.parents(name) for i in graph.positions(cause) for j in graph.positions(name)
             ]
-        return tuple(found)
+        return tuple(pairs)
 
     @cached_property
     def tree_size(self) -> int:
@@ -153,13 +153,13 @@ class TablesPlan:
     @cached_property
     def stages(self) -> dict[str, float]:
         """The budget's share of each stage."""
-        found = {"single": _SINGLE}
+        by_name = {"single": _SINGLE}
         if self.tree_size:
-            found |= {"tree": _TREE, "pairs": _PAIRS}
+            by_name |= {"tree": _TREE, "pairs": _PAIRS}
         if self.further:
-            found |= {"further": _FURTHER, "more": _MORE}
-        whole = sum(found.values())
-        return {stage: share / whole for stage, share in found.items()}
+            by_name |= {"further": _FURTHER, "more": _MORE}
+        whole = sum(by_name.values())
+        return {stage: share / whole for stage, share in by_name.items()}
 
     def selection(self, stage: str) -> Selection | None:
         """Return one private choice of a stage; None without privacy."""

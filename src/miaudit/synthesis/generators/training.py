@@ -129,19 +129,19 @@ def fit_many(
     known = privacy is not None and repeatable
     streams = [_Streams.of(child, secret=privacy is not None and not known) for child in children[:-1]]
     watch = None if public is None else _Watch.of(network.on(device), public, config, children[-1])
-    found: list[VaeGenerator] = []
+    items: list[VaeGenerator] = []
     with fixed_order(device), in_float32(device.type):
         stacks = range(0, len(owned), config.at_once)
         for done, at in enumerate(stacks):
             stack = slice(at, at + config.at_once)
-            told = _shifted(progress, done * config.epochs, len(stacks) * config.epochs)
+            advance = _shifted(progress, done * config.epochs, len(stacks) * config.epochs)
             with _in_memory(config):
                 run = _Run(network, config, privacy, noise, features, owned[stack], streams[stack], watch)
-                trained = run.train(told)
+                trained = run.train(advance)
             for own, weights in zip(owned[stack], trained, strict=True):
                 causes = _causes(graph, config, base.values[own])
-                found.append(VaeGenerator(network, graph, config, privacy, noise, weights, causes, known))
-    return found
+                items.append(VaeGenerator(network, graph, config, privacy, noise, weights, causes, known))
+    return items
 
 
 def check_fit(
@@ -207,8 +207,8 @@ def gradient_norms(
         taken = Pass(network, network.views(values), tapped=True)
         taken.backward(features, z)
         norms = taken.norms()
-    found: FloatArray = norms[0].double().numpy()
-    return found
+    norms_found: FloatArray = norms[0].double().numpy()
+    return norms_found
 
 
 def same_capacity(graph: CausalGraph, config: GeneratorConfig | None = None) -> GeneratorConfig:
@@ -323,8 +323,8 @@ class _Run:
 
     def train(self, told: Callable[[int], None]) -> list[Float32Array]:
         """Take all steps, telling the epochs that are done, and return the weights (P,) of each model."""
-        kept = self._weights.values()
-        lowest, waited = torch.full((len(kept),), math.inf, device=self._device), 0
+        weights = self._weights.values()
+        lowest, waited = torch.full((len(weights),), math.inf, device=self._device), 0
         last = int(self._steps.max())
         for step in range(last):
             self._step(step)
@@ -335,24 +335,24 @@ class _Run:
             told(min(self._config.epochs, (step + 1) // self._epoch))
             values = self._weights.values()
             if self._watch is None:
-                kept[ends] = values[ends]
+                weights[ends] = values[ends]
                 continue
             losses = self._watch.losses(values)
             better = (losses < lowest) & torch.from_numpy(step < self._steps).to(self._device)
-            kept[better], lowest[better] = values[better], losses[better]
+            weights[better], lowest[better] = values[better], losses[better]
             waited = 0 if bool(better.any()) else waited + 1
             if waited >= self._watch.patience:
                 break
-        return [own.copy() for own in kept.cpu().numpy()]
+        return [own.copy() for own in weights.cpu().numpy()]
 
     def _step(self, step: int) -> None:
-        picked, drawn = self._batch(step)
-        stack, most = drawn.shape
+        picked, batch = self._batch(step)
+        stack, most = batch.shape
         z = np.zeros((stack, most, self._config.latent), dtype=np.float32)
-        counts = drawn.sum(1).astype(int).tolist()
+        counts = batch.sum(1).astype(int).tolist()
         for own, rng, count in zip(z, self._latent, counts, strict=True):
             own[:count] = rng.standard_normal((count, self._config.latent), dtype=np.float32)
-        index, present = sent(picked.reshape(-1), self._device), sent(drawn, self._device)
+        index, present = sent(picked.reshape(-1), self._device), sent(batch, self._device)
         x = self._features.index_select(0, index).view(stack, most, -1)
         taken = Pass(self._network, self._weights.parts, tapped=True)
         taken.backward(x, sent(z, self._device))
@@ -370,17 +370,17 @@ class _Run:
         assert self._privacy is not None and self._noise is not None  # noqa: S101 - as the caller saw
         scale = np.float32(self._noise * self._privacy.clip / self._config.batch)
         for m, rng in enumerate(self._noises):
-            drawn = standard_normal(self._network.parameters, rng=rng)
-            drawn *= scale
+            sampled = standard_normal(self._network.parameters, rng=rng)
+            sampled *= scale
             at = 0
             for (weight, bias), existing in zip(self._drawn_views, self._existing, strict=True):
                 own = weight[m]
                 count = own.size if existing is None else len(existing)
                 if existing is None:
-                    own[:] = drawn[at : at + count]
+                    own[:] = sampled[at : at + count]
                 else:
-                    own[existing] = drawn[at : at + count]
-                bias[m] = drawn[at + count : at + count + bias.shape[1]]
+                    own[existing] = sampled[at : at + count]
+                bias[m] = sampled[at + count : at + count + bias.shape[1]]
                 at += count + bias.shape[1]
         if self._drawn is not self._sums:
             self._sums.buffer.copy_(self._drawn.buffer)
@@ -475,6 +475,6 @@ def _optimiser(config: GeneratorConfig, values: Tensor) -> torch.optim.Optimizer
 def _causes(graph: CausalGraph, config: GeneratorConfig, values: FloatArray) -> FloatArray | None:
     """Return the records without all but the columns of ``empirical`` groups; None without such groups."""
     own = [i for group in config.empirical for i in graph.positions(group)]
-    found = np.full(values.shape, np.nan)
-    found[:, own] = values[:, own]
-    return found if own else None
+    causes = np.full(values.shape, np.nan)
+    causes[:, own] = values[:, own]
+    return causes if own else None

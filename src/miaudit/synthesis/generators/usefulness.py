@@ -69,12 +69,12 @@ def judged(
     near = fidelity(synthetic, real, private, rng=look)
     shuffled = _shuffled(private, look)
     alone = fidelity(shuffled, real, private, rng=look)
-    kept = [_dependence(near, alone), _prediction(synthetic, private, real, predict)]
+    selected = [_dependence(near, alone), _prediction(synthetic, private, real, predict)]
     if generator.graph.full and len(generator.graph.schema) > 1:
-        kept.append(_interventions(generator, private, ask))
-    found = tuple(one for one in kept if one is not None)
-    unseen = _unseen(near, private, real) if kept[0] is None else ""
-    seen = _verdict(found, _off(near), on, len(real), unseen, _lost(near, alone))
+        selected.append(_interventions(generator, private, ask))
+    measured = tuple(one for one in selected if one is not None)
+    unseen = _unseen(near, private, real) if selected[0] is None else ""
+    seen = _verdict(measured, _off(near), on, len(real), unseen, _lost(near, alone))
     if seen.status == "useful":
         return seen, near
     others = (first,) * bool(first) + _advice(generator, larger)
@@ -89,33 +89,33 @@ def _verdict(kept: tuple[Kept, ...], off: float, on: str, records: int, unseen: 
     if unseen and status != "not":
         return Usefulness("unjudged", f"Not judged: {unseen}.", on, records, off, kept, (_BRING,))
     words = ", ".join(f"{one.shown} of {one.of}" for one in kept)
-    said = {"useful": "Useful", "partly": "Partly useful", "not": "Not useful"}[status]
+    texts = {"useful": "Useful", "partly": "Partly useful", "not": "Not useful"}[status]
     nothing = "" if kept else "; the real records show no dependence that it could keep"
     columns = f"single columns are off by {max(off, 0):.1%} more than real samples are"
     but = f"; {lost}" if lost else ""
-    text = f"{said}: it keeps {words}; {columns}{but}." if kept else f"{said}: {columns}{nothing}{but}."
+    text = f"{texts}: it keeps {words}; {columns}{but}." if kept else f"{texts}: {columns}{nothing}{but}."
     return Usefulness(status, text, on, records, off, kept)  # type: ignore[arg-type]  # one of three words
 
 
 def _advice(generator: Generator, larger: str) -> tuple[str, ...]:
     """Say what to change, the likeliest first."""
-    found = []
+    items = []
     privacy = generator.privacy
     if generator.method == "vae":
-        found.append("take method: tables, or leave method and generator out for a rehearsal of both")
+        items.append("take method: tables, or leave method and generator out for a rehearsal of both")
     if privacy is not None:
-        found += [larger] if larger else []
-        found.append("fewer columns, levels or bins: each cell then has more records for the same noise")
-        found.append("more records: the noise stays the same")
+        items += [larger] if larger else []
+        items.append("fewer columns, levels or bins: each cell then has more records for the same noise")
+        items.append("more records: the noise stays the same")
     if not generator.graph.full:
-        found.append("a full graph, a group for each column, if it is known: nothing is then spent on choosing pairs")
+        items.append("a full graph, a group for each column, if it is known: nothing is then spent on choosing pairs")
     else:
-        found.append("edges between columns that depend on each other: what the graph leaves apart is drawn apart")
+        items.append("edges between columns that depend on each other: what the graph leaves apart is drawn apart")
     numbers = [column.name for column in generator.schema.columns if column.kind == "continuous"]
     if generator.method == "tables" and numbers:
         shown = ", ".join(numbers[:3]) + " ..." * (len(numbers) > 3)
-        found.append(f"edges of the bins of {shown}, from public knowledge, if most records crowd in a few equal ones")
-    return tuple(found)
+        items.append(f"edges of the bins of {shown}, from public knowledge, if most records crowd in a few equal ones")
+    return tuple(items)
 
 
 def _unseen(near: Fidelity, private: Table, real: Table) -> str:
@@ -127,18 +127,18 @@ def _unseen(near: Fidelity, private: Table, real: Table) -> str:
 
     whole = np.concatenate([private.values, real.values])
     level = 0.05 / max(1, len(near.pairs))
-    found = []
+    items = []
     for pair in near.pairs:
         counts = _crossed(*(whole[:, private.schema.position(name)] for name in (pair.left, pair.right)))
         if min(counts.shape) < 2:
             continue
         tested = chi2_contingency(counts, correction=False)
         if tested.pvalue < level:
-            found.append((math.sqrt(tested.statistic / counts.sum() / (min(counts.shape) - 1)), pair))
-    found = [one for one in found if one[0] >= _DEPENDENT]
-    if not found:
+            items.append((math.sqrt(tested.statistic / counts.sum() / (min(counts.shape) - 1)), pair))
+    items = [one for one in items if one[0] >= _DEPENDENT]
+    if not items:
         return ""
-    strength, pair = max(found, key=lambda one: one[0])
+    strength, pair = max(items, key=lambda one: one[0])
     return (
         f"{pair.left} and {pair.right} depend on each other in the real records (Cramér's V {strength:.2f}), and the "
         f"{len(real):,} to judge by are too few to say how much of that is kept"
@@ -188,21 +188,21 @@ def _dependence(near: Fidelity, alone: Fidelity) -> Kept | None:
 
 def _lost(near: Fidelity, alone: Fidelity) -> str:
     """Name the pairs of which the release keeps less than half, beyond chance; or nothing. A mean would hide them."""
-    found = []
+    items = []
     noise = -NormalDist().inv_cdf(0.025 / max(1, len(near.pairs))) * math.sqrt(
         2 / near.records
     )  # of a difference of two V
     for own, apart in zip(near.pairs, alone.pairs, strict=True):
-        true, kept = (v - apart.synthetic_association for v in (own.real_association, own.synthetic_association))
-        if true >= _DEPENDENT + 2 / math.sqrt(near.records) and kept < _HALF * true and true - kept > noise:
-            found.append((true - kept, own))
-    found.sort(key=lambda one: -one[0])
+        true, synthetic = (v - apart.synthetic_association for v in (own.real_association, own.synthetic_association))
+        if true >= _DEPENDENT + 2 / math.sqrt(near.records) and synthetic < _HALF * true and true - synthetic > noise:
+            items.append((true - synthetic, own))
+    items.sort(key=lambda one: -one[0])
     shown = ", ".join(
         f"{pair.left} and {pair.right} ({pair.synthetic_association:.2f} for {pair.real_association:.2f})"
-        for _, pair in found[:3]
+        for _, pair in items[:3]
     )
-    more = f" and {len(found) - 3} pairs more" if len(found) > 3 else ""
-    return f"less than half is kept of how {shown}{more} depend on each other (Cramér's V)" if found else ""
+    more = f" and {len(items) - 3} pairs more" if len(items) > 3 else ""
+    return f"less than half is kept of how {shown}{more} depend on each other (Cramér's V)" if items else ""
 
 
 def _prediction(synthetic: Table, private: Table, real: Table, rng: np.random.Generator) -> Kept | None:
@@ -211,11 +211,13 @@ def _prediction(synthetic: Table, private: Table, real: Table, rng: np.random.Ge
         benchmark = Benchmark.of(private, real, targets=_TARGETS, classifiers=_CLASSIFIERS, most_rows=_ROWS, rng=rng)
     except InputError:  # no attribute with two classes that occur often enough
         return None
-    true, made = benchmark.score(), benchmark.score(synthetic)
+    true, synthetic_score = benchmark.score(), benchmark.score(synthetic)
     row = next(
-        row for row in compare_with_real(benchmark, true, [made]) if row.classifier == "mean" and row.metric == "auc"
+        row
+        for row in compare_with_real(benchmark, true, [synthetic_score])
+        if row.classifier == "mean" and row.metric == "auc"
     )
-    reached, kept, lost = (_known(part.value) for part in (row.real, row.synthetic, row.change))
+    reached, synthetic_value, lost = (_known(part.value) for part in (row.real, row.synthetic, row.change))
     if reached < _PREDICTABLE:
         return None
     names = ", ".join(benchmark.targets)
@@ -223,7 +225,7 @@ def _prediction(synthetic: Table, private: Table, real: Table, rng: np.random.Ge
     above = reached - 0.5
     share = 1 - lost / above
     limits = (1 - row.change.high / above, 1 - row.change.low / above)
-    return Kept(of, share, *limits, f"AUC of {names}", reached, kept, 0.5)
+    return Kept(of, share, *limits, f"AUC of {names}", reached, synthetic_value, 0.5)
 
 
 def _interventions(generator: Generator, private: Table, rng: np.random.Generator) -> Kept | None:
@@ -236,10 +238,10 @@ def _interventions(generator: Generator, private: Table, rng: np.random.Generato
     fit, pick, ask = rng.spawn(3)
     world = Recipe("tables", TablesConfig(draws_missing=False), None).fit_many([private], graph, rng=fit)[0]
     do = [(name, _value(private, name, pick)) for name in chosen]
-    found: InterventionalError = interventional_error(
+    error: InterventionalError = interventional_error(
         generator, world, do, outcomes={name: below[name] for name in chosen}, n=_DRAWS, rng=ask
     )
-    floor, lost, most = (_known(part.value) for part in (found.floor, found.error, found.effect))
+    floor, lost, most = (_known(part.value) for part in (error.floor, error.error, error.effect))
     if most - floor < _SHOWN:
         return None
     return _share("what interventions do along this graph", floor, lost, most, "distance of what follows")

@@ -173,11 +173,11 @@ class Network:
         """Which of the P parameters exist, (P,) of 0 and 1; None if all do."""
         if all(layer.mask is None for layer in self.layers):
             return None
-        found = torch.ones(1, self.size)
+        present = torch.ones(1, self.size)
         for layer in self.layers:
             if layer.mask is not None:
-                layer.weights(found)[0][0] = layer.mask
-        return found[0]
+                layer.weights(present)[0][0] = layer.mask
+        return present[0]
 
     @cached_property
     def parameters(self) -> int:
@@ -187,10 +187,10 @@ class Network:
     @cached_property
     def order(self) -> tuple[Tensor, Tensor] | None:
         """How the blocks' outputs are put in the order of the encoding, and back; None if they are in order."""
-        given = [position for block in self.blocks for position in block.outputs]
-        if given == list(range(self.encoding.outputs)):
+        positions = [position for block in self.blocks for position in block.outputs]
+        if positions == list(range(self.encoding.outputs)):
             return None
-        back = torch.tensor(given, device=self.device)
+        back = torch.tensor(positions, device=self.device)
         return torch.argsort(back), back
 
     def views(self, values: Tensor) -> list[Part]:
@@ -199,16 +199,16 @@ class Network:
 
     def initial(self, rng: np.random.Generator) -> Float32Array:
         """Draw weights (P,), uniform within 1 / sqrt(inputs that a unit reads), as ``torch.nn.Linear`` does."""
-        found = np.zeros(self.size, dtype=np.float32)
+        filled = np.zeros(self.size, dtype=np.float32)
         for layer in self.layers:
             mask = None if layer.mask is None else layer.mask.numpy()
             fan = np.full(layer.outputs, float(layer.inputs)) if mask is None else mask.sum(0)
             limit = 1 / np.sqrt(np.maximum(fan, 1))
             weight = rng.uniform(-limit, limit, (layer.inputs, layer.outputs))
             split = layer.start + weight.size
-            found[layer.start : split] = (weight if mask is None else weight * mask).ravel()
-            found[split : layer.end] = rng.uniform(-limit, limit) / layer.gain
-        return found
+            filled[layer.start : split] = (weight if mask is None else weight * mask).ravel()
+            filled[split : layer.end] = rng.uniform(-limit, limit) / layer.gain
+        return filled
 
 
 class Stack:
@@ -231,17 +231,17 @@ class Stack:
 
     def put(self, values: Tensor) -> None:
         """Fill in values (K, P)."""
-        for into, given in zip(self.parts, self._network.views(values), strict=True):
-            into[0].copy_(given[0])
-            into[1].copy_(given[1])
+        for into, part in zip(self.parts, self._network.views(values), strict=True):
+            into[0].copy_(part[0])
+            into[1].copy_(part[1])
 
     def values(self) -> Tensor:
         """Return a copy as (K, P)."""
-        found = torch.empty(self._count, self._network.size, device=self.buffer.device)
-        for into, given in zip(self._network.views(found), self.parts, strict=True):
-            into[0].copy_(given[0])
-            into[1].copy_(given[1])
-        return found
+        flat = torch.empty(self._count, self._network.size, device=self.buffer.device)
+        for into, part in zip(self._network.views(flat), self.parts, strict=True):
+            into[0].copy_(part[0])
+            into[1].copy_(part[1])
+        return flat
 
 
 class Pass:
@@ -273,9 +273,9 @@ class Pass:
     def backward(self, x: Tensor, noise: Tensor) -> None:
         """Find the slopes of the losses at the outputs of all layers, without the losses themselves."""
         divergence, outputs = self._through_all(x, noise)
-        given = [torch.ones_like(divergence), self._network.encoding.slopes(outputs.detach(), x)]
+        gradients = [torch.ones_like(divergence), self._network.encoding.slopes(outputs.detach(), x)]
         taps = [out for _, _, out in self._taps]
-        self._slopes = torch.autograd.grad([divergence, outputs], taps, given)
+        self._slopes = torch.autograd.grad([divergence, outputs], taps, gradients)
 
     def _through_all(self, x: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Return the divergence (K, B) and the outputs (K, B, outputs)."""
@@ -290,8 +290,8 @@ class Pass:
     def posterior(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean and log-variance of q(z | x), (K, B, latent) each."""
         network = self._network
-        found = self._through(network.encoder, _picked(x, network.read))
-        mean, raw = found.chunk(2, -1)
+        parameters = self._through(network.encoder, _picked(x, network.read))
+        mean, raw = parameters.chunk(2, -1)
         return mean, _MOST_LOG_VARIANCE * torch.tanh(raw / _MOST_LOG_VARIANCE)
 
     def block(self, block: Block, x: Tensor, z: Tensor) -> Tensor:
@@ -353,14 +353,14 @@ class _Rearranged(torch.autograd.Function):
 
 
 def _rearranged(values: Tensor, there: Tensor, back: Tensor) -> Tensor:
-    found: Tensor = _Rearranged.apply(values, there, back)  # type: ignore[no-untyped-call]
-    return found
+    rearranged: Tensor = _Rearranged.apply(values, there, back)  # type: ignore[no-untyped-call]
+    return rearranged
 
 
 def _squared(values: Tensor) -> Tensor:
     """Return squared norms along the last axis."""
-    found: Tensor = torch.linalg.vector_norm(values, dim=-1)
-    return found.square()
+    norms: Tensor = torch.linalg.vector_norm(values, dim=-1)
+    return norms.square()
 
 
 def _picked(x: Tensor, positions: Sequence[int]) -> Tensor:
@@ -466,7 +466,7 @@ def _runs(sizes: Sequence[int]) -> list[list[int]]:
 
 def _indicators(count: int, members: Sequence[Sequence[int]]) -> Tensor:
     """Return a matrix (count, sets) with 1 where a position belongs to a set."""
-    found = torch.zeros(count, len(members))
+    indicators = torch.zeros(count, len(members))
     for column, own in enumerate(members):
-        found[torch.tensor(list(own), dtype=torch.long), column] = 1.0
-    return found
+        indicators[torch.tensor(list(own), dtype=torch.long), column] = 1.0
+    return indicators

@@ -64,7 +64,7 @@ class VaeGenerator(Generator):
     def facts(self) -> Mapping[str, int | float | str]:
         """Public facts of the network and its training."""
         config, privacy = self.config, self.privacy
-        found: dict[str, int | float | str] = {
+        by_name: dict[str, int | float | str] = {
             "epochs": config.epochs,
             "batch": config.batch,
             "latent": config.latent,
@@ -73,8 +73,8 @@ class VaeGenerator(Generator):
             "parameters": self.network.parameters,
         }
         if privacy is not None and self.noise is not None:
-            found |= {"records": privacy.records, "noise": self.noise, "clip": privacy.clip}
-        return found | ({"rehearsed": self.rehearsed} if self.rehearsed else {})
+            by_name |= {"records": privacy.records, "noise": self.noise, "clip": privacy.clip}
+        return by_name | ({"rehearsed": self.rehearsed} if self.rehearsed else {})
 
     def elbo(self, table: Table, *, rng: np.random.Generator, draws: int = 1) -> FloatArray:
         """Return the evidence lower bound (n,) of each record's log-likelihood, averaged over draws of z.
@@ -84,7 +84,7 @@ class VaeGenerator(Generator):
         if table.schema != self.schema:
             allowed = "records under the schema of the generator"
             raise InputError("table", allowed, "another schema", "read it with that")
-        found = np.zeros(len(table))
+        filled = np.zeros(len(table))
         features = self.network.encoding.encode(table.values)
         with fixed_order(torch.device("cpu")), torch.no_grad():
             taken = Pass(self.network, self._parts, tapped=False)
@@ -92,8 +92,8 @@ class VaeGenerator(Generator):
                 for at in range(0, len(table), _AT_ONCE):
                     x = torch.from_numpy(features[at : at + _AT_ONCE])[None]
                     z = rng.standard_normal((1, x.shape[1], self.network.latent), dtype=np.float32)
-                    found[at : at + _AT_ONCE] -= taken.negative_elbo(x, torch.from_numpy(z))[0].double().numpy()
-        return found / draws
+                    filled[at : at + _AT_ONCE] -= taken.negative_elbo(x, torch.from_numpy(z))[0].double().numpy()
+        return filled / draws
 
     def _stored(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         options = {
@@ -145,10 +145,10 @@ class VaeGenerator(Generator):
         values = np.full((n, len(self.schema)), np.nan)
         z = torch.from_numpy(rng.standard_normal((1, n, network.latent), dtype=np.float32))
         features = np.zeros((n, network.encoding.features), dtype=np.float32)
-        drawn = self._empirical(values, rng)
+        sampled = self._empirical(values, rng)
         taken = Pass(network, self._parts, tapped=False)
         for block in network.blocks:
-            mine = [i for i in block.columns if i not in drawn]
+            mine = [i for i in block.columns if i not in sampled]
             values[:, mine] = network.encoding.draw(self._outputs(taken, block, features, z), mine, rng=rng)
             for i in block.columns:
                 if i in fixed:
@@ -158,17 +158,17 @@ class VaeGenerator(Generator):
 
     def _outputs(self, taken: Pass, block: Block, features: Float32Array, z: torch.Tensor) -> FloatArray:
         """Return the outputs (n, outputs) in which those of one block are filled in."""
-        found = np.zeros((len(features), self.network.encoding.outputs))
-        found[:, list(block.outputs)] = taken.block(block, torch.from_numpy(features)[None], z)[0].double().numpy()
-        return found
+        filled = np.zeros((len(features), self.network.encoding.outputs))
+        filled[:, list(block.outputs)] = taken.block(block, torch.from_numpy(features)[None], z)[0].double().numpy()
+        return filled
 
     def _empirical(self, values: FloatArray, rng: np.random.Generator) -> frozenset[int]:
         """Fill in the columns of ``empirical`` groups, each group's from one record, and return which they are."""
         if self.causes is None:
             return frozenset()
-        drawn: list[int] = []
+        positions: list[int] = []
         for group in self.config.empirical:
             own = list(self.graph.positions(group))
             values[:, own] = self.causes[rng.integers(0, len(self.causes), len(values))][:, own]
-            drawn += own
-        return frozenset(drawn)
+            positions += own
+        return frozenset(positions)

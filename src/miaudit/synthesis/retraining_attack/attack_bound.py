@@ -77,8 +77,8 @@ def lower_bound(
     if any(min(np.count_nonzero(part.member), np.count_nonzero(~part.member)) < _LEAST for part in single):
         return None
     halves = [_halves(part, rng) for part in single]
-    found = _chosen(described, halves, extractors, classifiers, rng)
-    extractor, classifier, threshold = found
+    chosen = _chosen(described, halves, extractors, classifiers, rng)
+    extractor, classifier, threshold = chosen
     results = [_called(described, half, extractor, classifier, threshold, rng) for half in halves]
     shared = described.sets.shared
     groups = [[result] for result in results] if shared else [results]
@@ -136,18 +136,20 @@ def _chosen(
     """Return the attack with the largest AUC of models on the learning halves, and its best threshold there."""
     judged: dict[tuple[Extractor, Classifier], list[Judged]] = {}
     for half in halves:
-        kept = half.trials.at(half.learning)
-        for extractor, products in described.products(extractors, kept):
+        learning = half.trials.at(half.learning)
+        for extractor, products in described.products(extractors, learning):
             cache: dict[int, Fold] = {}
             for classifier in classifiers:
                 judged.setdefault((extractor, classifier), []).extend(
-                    described.judged(products, classifier, kept, [kept.member], cache=cache, rng=rng, progressive=False)
+                    described.judged(
+                        products, classifier, learning, [learning.member], cache=cache, rng=rng, progressive=False
+                    )
                 )
     best, most, models = None, (-1.0, -1.0), None
     for pair, parts in judged.items():
         joined = Judged.joined(parts)
-        found = measure(joined, 0.95)
-        areas = found["auc_of_models"].value or 0.0, found["auc"].value or 0.0  # sets decide between equals
+        measured = measure(joined, 0.95)
+        areas = measured["auc_of_models"].value or 0.0, measured["auc"].value or 0.0  # sets decide between equals
         if areas > most:
             best, most, models = pair, areas, joined.of_models()
     assert best is not None and models is not None  # noqa: S101 - there is at least one attack

@@ -97,17 +97,17 @@ def measure(arms: Judged | Sequence[Judged], confidence: float) -> dict[str, Est
     >>> found.low < 0.5 < found.high
     True
     """
-    given = [arms] if isinstance(arms, Judged) else list(arms)
-    found = {}
-    sums = [_Linear.mean([_rates(arm)[i] for arm in given]) for i in range(4)]
+    sides = [arms] if isinstance(arms, Judged) else list(arms)
+    by_name = {}
+    sums = [_Linear.mean([_rates(arm)[i] for arm in sides]) for i in range(4)]
     for name, part in zip(("accuracy", "tpr", "fpr", "balanced_accuracy"), sums, strict=True):
-        found[name] = _rate(part, confidence)
-    half = found["balanced_accuracy"]
+        by_name[name] = _rate(part, confidence)
+    half = by_name["balanced_accuracy"]
     assert half.value is not None  # noqa: S101 - rates always have one
-    found["advantage"] = Estimate(2 * half.value - 1, 2 * half.low - 1, 2 * half.high - 1, confidence)
-    found["auc"] = _area(_Linear.mean([_areas(arm) for arm in given]), confidence)
-    found["auc_of_models"] = _area(_Linear.mean([_areas(arm.of_models()) for arm in given]), confidence)
-    return {name: found[name] for name in METRICS}
+    by_name["advantage"] = Estimate(2 * half.value - 1, 2 * half.low - 1, 2 * half.high - 1, confidence)
+    by_name["auc"] = _area(_Linear.mean([_areas(arm) for arm in sides]), confidence)
+    by_name["auc_of_models"] = _area(_Linear.mean([_areas(arm.of_models()) for arm in sides]), confidence)
+    return {name: by_name[name] for name in METRICS}
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,13 +138,13 @@ class _Linear:
 
 def _strata(judged: Judged) -> list[tuple[IndexArray, IndexArray]]:
     """Positions of member and non-member sets in each stratum that has both."""
-    found = []
+    items = []
     for g in np.unique(judged.stratum):
         inside = judged.stratum == g
         rows = np.flatnonzero(inside & judged.member), np.flatnonzero(inside & ~judged.member)
         if len(rows[0]) and len(rows[1]):
-            found.append(rows)
-    return found
+            items.append(rows)
+    return items
 
 
 def _spread(judged: Judged, rows: IndexArray, values: FloatArray, models: int) -> tuple[FloatArray, int]:
@@ -193,8 +193,8 @@ def _rates(judged: Judged) -> tuple[_Linear, _Linear, _Linear, _Linear]:
         tpr.append((t, inside, hit, outside, none_out))
         fpr.append((f, inside, none_in, outside, alarm))
         balanced.append(((1 + t - f) / 2, inside, hit / 2, outside, -alarm / 2))
-    found = [_collected(judged, pieces) for pieces in (accuracy, tpr, fpr, balanced)]
-    return found[0], found[1], found[2], found[3]
+    items = [_collected(judged, pieces) for pieces in (accuracy, tpr, fpr, balanced)]
+    return items[0], items[1], items[2], items[3]
 
 
 def _rate(part: _Linear, confidence: float) -> Estimate:

@@ -200,5 +200,5 @@ def _logistic(fold: Fold, y: BoolArray) -> FloatArray:
     from sklearn.linear_model import LogisticRegression
 
     model = LogisticRegression(C=1.0, max_iter=500)
-    found = model.fit(fold.components.train, y).decision_function(fold.components.test)
-    return np.clip(np.asarray(found, dtype=np.float64), -_ODDS_LIMIT, _ODDS_LIMIT)
+    decision = model.fit(fold.components.train, y).decision_function(fold.components.test)
+    return np.clip(np.asarray(decision, dtype=np.float64), -_ODDS_LIMIT, _ODDS_LIMIT)

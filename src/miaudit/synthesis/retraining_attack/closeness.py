@@ -81,8 +81,8 @@ def _apart(block: NDArray[Any], layout: Layout, record: FloatArray) -> Float32Ar
     for i in ordered:
         low, high = layout.range(layout.schema.columns[i])
         apart[:, :, i] = np.abs(np.nan_to_num(block[:, :, i]) - own[i]) / (high - low)
-    found: Float32Array = np.where(lost | own_lost, lost != own_lost, np.minimum(apart, 1.0)).astype(np.float32)
-    return found
+    distance: Float32Array = np.where(lost | own_lost, lost != own_lost, np.minimum(apart, 1.0)).astype(np.float32)
+    return distance
 
 
 @lru_cache(maxsize=16)

@@ -141,12 +141,12 @@ def fractional(sets: NDArray[Any], schema: Schema) -> frozenset[str]:
         return frozenset()
     flat = sets.reshape(-1, sets.shape[-1])
     discrete = [i for i, column in enumerate(schema.columns) if column.kind != "continuous"]
-    found = []
+    items = []
     for i in discrete:
         values = flat[:, i][~np.isnan(flat[:, i])]
         if (values != np.floor(values)).any():
-            found.append(schema.columns[i].name)
-    return frozenset(found)
+            items.append(schema.columns[i].name)
+    return frozenset(items)
 
 
 def check_name(argument: str, name: object, known: tuple[Name, ...]) -> Name:
@@ -175,18 +175,18 @@ def _of_counts(block: NDArray[Any], layout: Layout, *, naive: bool) -> dict[int,
     """Features of the discrete columns of some sets, by position."""
     columns, size = layout.schema.columns, block.shape[1]
     binary = [i for i in layout.counted if columns[i].levels == 2]
-    found: dict[int, Float32Array] = {}
+    by_name: dict[int, Float32Array] = {}
     if binary:
-        found.update(_of_binary(block, binary, columns, naive=naive))
+        by_name.update(_of_binary(block, binary, columns, naive=naive))
     for i in layout.counted:
-        if i in found:
+        if i in by_name:
             continue
         column = block[:, :, i]
         counts = np.stack([(column == level).sum(axis=1) for level in range(columns[i].levels)], axis=1)
         known = counts.sum(axis=1)
         values = (_naive_of_counts(counts, columns[i]) if naive else _shares(counts, known)).astype(np.float32)
-        found[i] = _with_missing(values, 1 - known / size, columns[i])
-    return found
+        by_name[i] = _with_missing(values, 1 - known / size, columns[i])
+    return by_name
 
 
 def _of_binary(
@@ -238,13 +238,13 @@ def _shares(counts: NDArray[Any], known: NDArray[Any]) -> FloatArray:
 
 def _of_values(block: NDArray[Any], layout: Layout, *, naive: bool) -> dict[int, Float32Array]:
     """Features of the columns that are described by values, by position."""
-    columns, found = layout.schema.columns, {}
+    columns, features = layout.schema.columns, {}
     for i in layout.measured:
         column = np.sort(block[:, :, i].astype(np.float64), axis=1)  # NaN last
         known = np.count_nonzero(~np.isnan(column), axis=1)
         values = _moments(column, known) if naive else _bins(column, known, layout.range(columns[i]), layout.bins)
-        found[i] = _with_missing(values.astype(np.float32), 1 - known / block.shape[1], columns[i])
-    return found
+        features[i] = _with_missing(values.astype(np.float32), 1 - known / block.shape[1], columns[i])
+    return features
 
 
 def _moments(ordered: FloatArray, known: IndexArray) -> FloatArray:
@@ -340,5 +340,5 @@ def _pairwise(x: Float32Array) -> Float32Array:
     enough = variance > 1e-6 * np.maximum(scale[:, :, None] ** 2, 1e-12) * n
     both = enough & enough.transpose(0, 2, 1)
     root = np.sqrt(variance * variance.transpose(0, 2, 1))
-    found = np.divide(covariance, root, out=np.zeros_like(covariance), where=both & (root > 0))
-    return np.asarray(np.clip(found, -1.0, 1.0))
+    filled = np.divide(covariance, root, out=np.zeros_like(covariance), where=both & (root > 0))
+    return np.asarray(np.clip(filled, -1.0, 1.0))

@@ -52,12 +52,12 @@ class Trials:
         Folds keep their numbers of members, so the labels of a held-out fold are independent of those learned from, and
         an honest protocol is at chance exactly.
         """
-        found = self.member.copy()
+        shuffled = self.member.copy()
         for target in np.unique(self.target):
             for fold in self.folds:
                 rows = np.flatnonzero((self.target == target) & (self.fold == fold))
-                found[rows] = found[rng.permutation(rows)]
-        return found
+                shuffled[rows] = shuffled[rng.permutation(rows)]
+        return shuffled
 
 
 def all_trials(sets: SyntheticSets, folds: int, pooling: Pooling, *, rng: np.random.Generator) -> list[Trials]:
@@ -132,14 +132,14 @@ class Described:
         ensemble joins what its parts have.
         """
         scale = None if scaled_by is None else self.positions(scaled_by)
-        found: list[InnerProducts] = []
+        items: list[InnerProducts] = []
         for part in PARTS:
             if part in extractors or "ensemble" in extractors:
-                found.append(InnerProducts.of(self.sets.features(part, trials.model), scaled_by=scale))
+                items.append(InnerProducts.of(self.sets.features(part, trials.model), scaled_by=scale))
             if part in extractors:
-                yield part, found[-1]
+                yield part, items[-1]
         if "ensemble" in extractors:
-            yield "ensemble", InnerProducts.joined(found)
+            yield "ensemble", InnerProducts.joined(items)
         if "nearness" in extractors:
             yield "nearness", InnerProducts.of(self.sets.about_record(trials.model, trials.target), scaled_by=scale)
 

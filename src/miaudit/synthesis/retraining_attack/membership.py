@@ -94,8 +94,8 @@ class MembershipAttack:
         for one in self.rows:
             if (one.extractor, one.classifier) == (extractor, classifier):
                 return one
-        asked = f"{extractor} with {classifier}"
-        raise InputError("row", "an extractor and a classifier that were asked for", asked, "see rows")
+        wanted = f"{extractor} with {classifier}"
+        raise InputError("row", "an extractor and a classifier that were asked for", wanted, "see rows")
 
     def frame(self) -> pl.DataFrame:
         """Return a polars frame, a row for each attack, arm and metric: value, low, high."""
@@ -234,8 +234,8 @@ def membership_attack(
     True
     """
     methods = [check_name("classifier", name, CLASSIFIERS) for name in dict.fromkeys(classifiers)]
-    asked = [check_name("extractor", name, EXTRACTORS) for name in dict.fromkeys(extractors or ())]
-    if not methods or (extractors is not None and not asked):
+    extractor_names = [check_name("extractor", name, EXTRACTORS) for name in dict.fromkeys(extractors or ())]
+    if not methods or (extractors is not None and not extractor_names):
         raise InputError("extractors", "at least one, and a classifier", "none", "leave them out for all")
     if protocol not in PROTOCOLS:
         raise InputError("protocol", " or ".join(PROTOCOLS), repr(protocol), "held-out is the default")
@@ -255,7 +255,7 @@ def membership_attack(
         | {"progress": progress, "rng": rng},
         2 * folds if protocol == "held-out" and isinstance(folds, int) and folds >= 2 else 1,
     )
-    names = asked or [name for name in EXTRACTORS if name != "nearness" or released.records is not None]
+    names = extractor_names or [name for name in EXTRACTORS if name != "nearness" or released.records is not None]
     trials = [split_by_set.all_sets(released)] if protocol == "paper" else all_trials(released, folds, how, rng=rng)
     described = Described(released)
     bound = None
@@ -289,12 +289,12 @@ def compare(without: MembershipAttack, with_it: MembershipAttack) -> tuple[Attac
     >>> compare.__name__
     'compare'
     """
-    found = []
+    items = []
     for row in without.rows:
         other = with_it.row(row.extractor, row.classifier)
         drops = [_difference(row.metrics[name], other.metrics[name]) for name in ("advantage", "accuracy")]
-        found.append(AttackChange(row.extractor, row.classifier, drops[0], drops[1]))
-    return tuple(found)
+        items.append(AttackChange(row.extractor, row.classifier, drops[0], drops[1]))
+    return tuple(items)
 
 
 def _difference(first: Estimate, second: Estimate) -> Estimate:
@@ -335,19 +335,19 @@ def _rows(
     rng: np.random.Generator,
 ) -> tuple[AttackRow, ...]:
     judge = split_by_set.judged if protocol == "paper" else Described.judged
-    found: dict[tuple[Extractor, Classifier], list[list[Judged]]] = {}
+    by_name: dict[tuple[Extractor, Classifier], list[list[Judged]]] = {}
     for one in trials:
         for extractor, products in described.products(extractors, one):
             cache: dict[int, Fold] = {}
             for classifier in classifiers:
                 labels = [one.member, *(one.placebo(rng) for _ in range(placebos))]
                 arms = judge(described, products, classifier, one, labels, cache=cache, rng=rng)
-                found.setdefault((extractor, classifier), []).append(arms)
+                by_name.setdefault((extractor, classifier), []).append(arms)
     targets = len(described.sets.targets) if protocol == "held-out" else 0
     folds = max(int(one.fold.max()) for one in trials) + 1
     rows = []
     for pair in product(extractors, classifiers):
-        own, *placebo = (Judged.joined(arm) for arm in zip(*found[pair], strict=True))
+        own, *placebo = (Judged.joined(arm) for arm in zip(*by_name[pair], strict=True))
         areas = [measure(own.within(own.stratum // folds == t), confidence)["auc"] for t in range(targets)]
         rows.append(
             AttackRow(*pair, measure(own, confidence), measure(placebo, confidence), tuple(areas), own.constant)

@@ -84,16 +84,16 @@ class SyntheticSets:
     def model(self, number: int) -> NDArray[Any]:
         """Return the sets (k, s, d) of one model."""
         source = self.sources[number]
-        found: NDArray[Any] = (
+        values: NDArray[Any] = (
             source if isinstance(source, np.ndarray) else np.load(source, mmap_mode="r", allow_pickle=False)
         )
-        return found
+        return values
 
     @cached_property
     def layout(self) -> Layout:
         """How the columns become features: the same way for all models."""
-        found = (fractional(self.model(m), self.schema) for m in range(self.models))
-        return Layout(self.schema, frozenset().union(*found))
+        fractions = (fractional(self.model(m), self.schema) for m in range(self.models))
+        return Layout(self.schema, frozenset().union(*fractions))
 
     def about_record(self, models: IndexArray, targets: IndexArray) -> Float32Array:
         """Describe the sets of some models by what they say of a target each: (models k, number of features)."""
@@ -244,7 +244,7 @@ def train(
     seed = int(rng.integers(2**62))
     plan = _Plan(table, rows, membership, fit, fit_many, sample, sets, set_size, at_once, seed)
     with nullcontext() if store is None else Store.alone(store, plan.decides(key), "sets") as place:
-        kept = resumable.finish(
+        results = resumable.finish(
             _released,
             plan,
             list(enumerate(np.random.SeedSequence(plan.seed).spawn(plan.models))),
@@ -257,7 +257,7 @@ def train(
             progress=resumable.counted(progress),
         )
     names = tuple(f"row {row}" for row in rows)
-    sources = tuple(kept[m] for m in range(plan.models))
+    sources = tuple(results[m] for m in range(plan.models))
     return SyntheticSets(table.schema, sources, membership, names, table.values[rows])
 
 
@@ -334,8 +334,8 @@ def _released(plan: _Plan, job: Sequence[tuple[int, np.random.SeedSequence]]) ->
 
 def _drawn(plan: _Plan, generator: Any, rng: np.random.Generator) -> NDArray[Any]:
     n = plan.sets * plan.set_size
-    drawn = generator.sample(n, rng=rng) if plan.sample is None else plan.sample(generator, n, rng=rng)
-    values = np.asarray(drawn.values if isinstance(drawn, Table) else drawn, dtype=np.float64)
+    sampled = generator.sample(n, rng=rng) if plan.sample is None else plan.sample(generator, n, rng=rng)
+    values = np.asarray(sampled.values if isinstance(sampled, Table) else sampled, dtype=np.float64)
     width = len(plan.table.schema)
     if values.shape != (n, width) or np.isinf(values).any():
         received = f"shape {values.shape}" if values.shape != (n, width) else "infinite values"
@@ -358,7 +358,7 @@ def _read_manifest(path: Path) -> list[tuple[str, str, str, bool]]:
     if not rows:
         raise InputError(MANIFEST, "a row for each table", "none", "write file,model,target,member")
     known = {"true": True, "1": True, "in": True, "false": False, "0": False, "out": False}
-    found = []
+    items = []
     for row in rows:
         member = str(row["member"]).strip().lower()
         if member not in known:
@@ -366,8 +366,8 @@ def _read_manifest(path: Path) -> list[tuple[str, str, str, bool]]:
                 f"{MANIFEST}: member", "true or false", repr(str(row["member"])), "1, 0, in and out will do too"
             )
         file, model, target = (str(row[name]).strip() for name in ("file", "model", "target"))
-        found.append((file, model, target, known[member]))
-    return found
+        items.append((file, model, target, known[member]))
+    return items
 
 
 def _read_tables(folder: Path, files: Sequence[str], schema: Schema) -> FloatArray:

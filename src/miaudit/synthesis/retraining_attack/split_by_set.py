@@ -61,9 +61,9 @@ def judged(
     if 0 not in cache:
         cache[0] = Fold.of(products, *split(len(trials.model) * k))
     fold, model = cache[0], np.repeat(trials.model, k)
-    found = []
+    items = []
     for member in labels:
         of_set = np.repeat(member, k)
         score = log_odds(fold, classifier, of_set, rng=rng)
-        found.append(Judged(score, of_set[fold.test], model[fold.test], np.zeros(len(fold.test), dtype=np.int64)))
-    return found
+        items.append(Judged(score, of_set[fold.test], model[fold.test], np.zeros(len(fold.test), dtype=np.int64)))
+    return items

@@ -176,10 +176,10 @@ def nearest_in_groups(
         down = slice(top, min(top + sweep.down, len(queries)))
         for left in range(0, len(table), _ACROSS):
             across = slice(left, min(left + _ACROSS, len(table)))
-            for kept, sums, noise in zip(best, sweep.sums(rows[0], rows[1], down, across), jitter, strict=True):
+            for best_of, sums, noise in zip(best, sweep.sums(rows[0], rows[1], down, across), jitter, strict=True):
                 np.add(sums, noise[across], out=sums)
-                kept.update(down, left, sums)
-    return tuple(_exact(metric, queries, table, kept, group) for kept, group in zip(best, groups, strict=True))
+                best_of.update(down, left, sums)
+    return tuple(_exact(metric, queries, table, best_of, group) for best_of, group in zip(best, groups, strict=True))
 
 
 def _lacking_one(
@@ -211,20 +211,20 @@ def _lacking_one(
         if not top and len(query) > _MANY * total.size:
             return None
         near, first = total[query, row], np.searchsorted(query, np.arange(len(total)))
-        for kept, columns, noise in zip(best, lacking, jitter, strict=True):
+        for best_of, columns, noise in zip(best, lacking, jitter, strict=True):
             sums = near + noise[row]
             for j in columns:
                 sums -= metric.apart(j, queries.values[top + query, j], table.values[row, j])
             least = np.minimum.reduceat(sums, first)
-            found = np.flatnonzero(sums == least[query])[::-1]  # of equal ones the first stays
-            kept.index[top + query[found], 0] = row[found]
-            kept.value[down, 0] = least
+            nearest = np.flatnonzero(sums == least[query])[::-1]  # of equal ones the first stays
+            best_of.index[top + query[nearest], 0] = row[nearest]
+            best_of.value[down, 0] = least
     return best
 
 
 def _check(metric: Metric, queries: Table, table: Table, groups: Sequence[Sequence[int]], k: int) -> None:
-    for name, given in (("queries", queries), ("table", table)):
-        if given.schema != metric.schema:
+    for name, one in (("queries", queries), ("table", table)):
+        if one.schema != metric.schema:
             raise InputError(name, "a table with the schema of the metric", "another schema", "use one for all tables")
     if not 1 <= k <= len(table):
         raise InputError("k", f"1 to {len(table):,}, the rows of the table", str(k), "ask for fewer neighbours")
@@ -293,7 +293,7 @@ class _Sweep:
     def sums(self, queries: _Columns, table: _Columns, down: slice, across: slice) -> list[Float32Array]:
         """Return sums (b, m) of the differences of each group in one block; the caller may change them."""
         shape = (down.stop - down.start, across.stop - across.start)
-        kept: dict[int, Float32Array] = {}
+        selected: dict[int, Float32Array] = {}
         total = np.zeros(shape, dtype=np.float32)
         mismatches = np.zeros(
             shape, dtype=np.uint8 if len(self.nominal) < 256 else np.uint16
@@ -303,25 +303,25 @@ class _Sweep:
             np.not_equal(queries.codes[j][down, None], table.codes[j][None, across], out=unequal)
             np.add(mismatches, unequal, out=mismatches)
             if j in self.apart:
-                kept[j] = unequal.astype(np.float32)
+                selected[j] = unequal.astype(np.float32)
         np.add(total, mismatches, out=total)
         for j in self.numeric:
             apart = _numeric(queries, table, j, down, across)
             np.add(total, apart, out=total)
             if j in self.apart:
-                kept[j] = apart
-        return [self._group(total, kept, i) for i in range(len(self.groups))]
+                selected[j] = apart
+        return [self._group(total, selected, i) for i in range(len(self.groups))]
 
     def _group(self, total: Float32Array, kept: dict[int, Float32Array], i: int) -> Float32Array:
         if self.from_total[i]:
-            found = total.copy()
+            sums = total.copy()
             for j in self.groups[i]:
-                np.subtract(found, kept[j], out=found)
-            return found
-        found = np.zeros_like(total)
+                np.subtract(sums, kept[j], out=sums)
+            return sums
+        sums = np.zeros_like(total)
         for j in self.groups[i]:
-            np.add(found, kept[j], out=found)
-        return found
+            np.add(sums, kept[j], out=sums)
+        return sums
 
 
 def _numeric(queries: _Columns, table: _Columns, j: int, down: slice, across: slice) -> Float32Array:
@@ -371,8 +371,8 @@ class _Best:
         value = np.concatenate([self.value[down].ravel(), sums[query[count * k :], row]])
         order = np.lexsort((value, query))
         first = np.searchsorted(query[order], np.arange(count))
-        kept = order[first[:, None] + np.arange(k)]
-        self.value[down], self.index[down] = value[kept], index[kept]
+        positions = order[first[:, None] + np.arange(k)]
+        self.value[down], self.index[down] = value[positions], index[positions]
 
 
 def _exact(metric: Metric, queries: Table, table: Table, best: _Best, group: Sequence[int]) -> Neighbours:

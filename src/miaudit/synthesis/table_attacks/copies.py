@@ -65,12 +65,12 @@ class Copies:
         names = synthetic.schema.names
         columns = [j for j, name in enumerate(names) if name not in without]
         decimals = [_decimals(synthetic.values[:, j]) for j in columns]
-        made = set(_keys(synthetic.values[:, columns], decimals))
+        released = set(_keys(synthetic.values[:, columns], decimals))
         both = np.concatenate([members.values[:, columns], control.values[:, columns]])
         number: dict[bytes, int] = {}
         keys = _keys(both, decimals)
         kind = np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.int64)
-        return cls(kind, np.array([key in made for key in keys], dtype=np.bool_), len(members), without)
+        return cls(kind, np.array([key in released for key in keys], dtype=np.bool_), len(members), without)
 
     @property
     def name(self) -> str:

@@ -90,7 +90,7 @@ def attribute_inference(
     >>> found.members.value, found.leaks, found.weak
     (1.0, True, False)
     """
-    chosen, given = _columns(synthetic.schema, secrets, known)
+    chosen, known_columns = _columns(synthetic.schema, secrets, known)
     if not tolerance >= 0:
         raise InputError("tolerance", "a number from 0 up", repr(tolerance), f"{_TOLERANCE} is the default")
     metric = metric or Metric.of(control)
@@ -98,11 +98,11 @@ def attribute_inference(
     distance = None
     if model is None:
         whole = tuple(range(len(synthetic.schema)))
-        *near, nearest = nearest_in_groups(metric, everyone, synthetic, [*given, whole], rng=rng)
+        *near, nearest = nearest_in_groups(metric, everyone, synthetic, [*known_columns, whole], rng=rng)
         distance = nearest.distance[:, 0]
-        guesses = [synthetic.values[found.index[:, 0], j] for found, j in zip(near, chosen, strict=True)]
+        guesses = [synthetic.values[items.index[:, 0], j] for items, j in zip(near, chosen, strict=True)]
     else:
-        guesses = _by_model(model, everyone, synthetic, chosen, given, rng)
+        guesses = _by_model(model, everyone, synthetic, chosen, known_columns, rng)
     n1 = len(members)
     right, trials = np.zeros(len(everyone)), np.zeros(len(everyone))
     comparisons = []
@@ -110,8 +110,8 @@ def attribute_inference(
         truth = everyone.values[:, j]
         tried = ~np.isnan(truth)
         hit, naive = (
-            _right(metric, j, said, truth, tolerance)
-            for said in (guess, np.full(len(truth), _naive(metric, j, synthetic)))
+            _right(metric, j, sentence, truth, tolerance)
+            for sentence in (guess, np.full(len(truth), _naive(metric, j, synthetic)))
         )
         right += hit
         trials += tried
@@ -136,11 +136,11 @@ def _columns(
     if not chosen:
         raise InputError("secrets", "at least one column", "none", "name a column, or leave it out for all")
     allowed = [schema.position(name) for name in (schema.names if known is None else known)]
-    given = [tuple(i for i in allowed if i != j) for j in chosen]
-    for j, columns in zip(chosen, given, strict=True):
+    known_columns = [tuple(i for i in allowed if i != j) for j in chosen]
+    for j, columns in zip(chosen, known_columns, strict=True):
         if not columns:
             raise InputError("known", f"a column beside {schema.names[j]}", "none", "name what the attacker knows")
-    return chosen, given
+    return chosen, known_columns
 
 
 def _by_model(

@@ -104,11 +104,11 @@ def linkability(
 def _linked_at(left: IntArray, right: IntArray) -> IntArray:
     """Return the smallest number of neighbours at which two rankings (n, k) meet; k + 1 if none."""
     n, k = left.shape
-    found = np.full(n, k + 1, dtype=np.int64)
+    ranks = np.full(n, k + 1, dtype=np.int64)
     for i in range(k):
         for j in range(k):
-            np.minimum(found, np.where(left[:, i] == right[:, j], max(i, j) + 1, k + 1), out=found)
-    return found
+            np.minimum(ranks, np.where(left[:, i] == right[:, j], max(i, j) + 1, k + 1), out=ranks)
+    return ranks
 
 
 def _positions(

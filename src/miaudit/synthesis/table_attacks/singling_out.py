@@ -188,12 +188,12 @@ def singling_out(
     n1, n0 = len(members), len(control)
     inside, outside = _put_to(units, n1, n0, draw)
     size = min(len(inside), len(outside))
-    kept = np.zeros(n1 + n0, dtype=np.bool_)
-    kept[inside[draw.permutation(len(inside))[:size]]] = True
-    kept[outside[draw.permutation(len(outside))[:size]]] = True
+    singled = np.zeros(n1 + n0, dtype=np.bool_)
+    singled[inside[draw.permutation(len(inside))[:size]]] = True
+    singled[outside[draw.permutation(len(outside))[:size]]] = True
     everyone = Table(synthetic.schema, np.concatenate([members.values, control.values]))
     code = np.arange(n1 + n0) if units is None else units.code
-    tally = _Tally.of(learned, everyone, kept, n1, code)
+    tally = _Tally.of(learned, everyone, singled, n1, code)
     name = f"singling out, {mode}"
     if not learned or not size:
         why = "the synthetic table suggests no predicate" if size else "every unit holds records of both classes"
@@ -218,18 +218,18 @@ def _put_to(units: Units | None, n1: int, n0: int, rng: np.random.Generator) -> 
 
 def _univariate(synthetic: Table, attempts: int, rng: np.random.Generator) -> list[Predicate]:
     """Return predicates on one column: extremes, values that occur once, single missing values."""
-    found = []
+    items = []
     for j, column in enumerate(synthetic.schema.columns):
         values = synthetic.values[:, j]
         missing = np.isnan(values)
         if np.count_nonzero(missing) == 1:
-            found.append(Condition(j, "missing", math.nan))
+            items.append(Condition(j, "missing", math.nan))
         known, counts = np.unique(values[~missing], return_counts=True)
         if len(known) and column.kind in ("continuous", "ordinal"):
-            found += [Condition(j, "<=", float(known[0])), Condition(j, ">=", float(known[-1]))]
-        found += [Condition(j, "=", float(value)) for value in known[counts == 1]]
-    order = rng.permutation(len(found))[:attempts]
-    return [Predicate((found[i],)) for i in order]
+            items += [Condition(j, "<=", float(known[0])), Condition(j, ">=", float(known[-1]))]
+        items += [Condition(j, "=", float(value)) for value in known[counts == 1]]
+    order = rng.permutation(len(items))[:attempts]
+    return [Predicate((items[i],)) for i in order]
 
 
 def _multivariate(synthetic: Table, attempts: int, columns: int, rng: np.random.Generator) -> list[Predicate]:
@@ -241,17 +241,17 @@ def _multivariate(synthetic: Table, attempts: int, columns: int, rng: np.random.
     for j in np.flatnonzero(numeric):
         known = synthetic.values[~np.isnan(synthetic.values[:, j]), j]
         middle[j] = np.median(known) if len(known) else 0.0
-    found: dict[Predicate, None] = {}
+    by_name: dict[Predicate, None] = {}
     index = Index.of(synthetic)
     for _ in range(_TRIES * attempts):
-        if len(found) >= attempts:
+        if len(by_name) >= attempts:
             break
         row = synthetic.values[rng.integers(len(synthetic))]
         chosen = np.sort(rng.choice(d, size=width, replace=False))
         predicate = Predicate(tuple(_of_record(row, int(j), numeric, middle) for j in chosen))
-        if predicate not in found and len(index.matches(predicate)) == 1:
-            found[predicate] = None
-    return list(found)
+        if predicate not in by_name and len(index.matches(predicate)) == 1:
+            by_name[predicate] = None
+    return list(by_name)
 
 
 def _of_record(row: FloatArray, j: int, numeric: BoolArray, middle: FloatArray) -> Condition:
@@ -305,10 +305,10 @@ class _Tally:
         variance = sum(self._jackknife(self.kept & part) for part in (self.is_member, ~self.is_member))
 
         def at(level: float) -> Estimate:
-            found = plain.difference if plain.at is None else plain.at(level)
+            interval = plain.difference if plain.at is None else plain.at(level)
             half = float(special.ndtri((1 + level) / 2)) * math.sqrt(variance)
-            middle = found.value or 0.0
-            low, high = max(min(found.low, middle - half), -1.0), min(max(found.high, middle + half), 1.0)
+            middle = interval.value or 0.0
+            low, high = max(min(interval.low, middle - half), -1.0), min(max(interval.high, middle + half), 1.0)
             return Estimate(middle, low, high, level)
 
         difference = at(confidence)

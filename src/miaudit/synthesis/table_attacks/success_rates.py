@@ -199,7 +199,7 @@ def compare(
     >>> compare("copies", [True] * 10 + [False] * 90, [True] * 2 + [False] * 98, units=fives).leaks
     False
     """
-    hit = np.concatenate([np.asarray(given, dtype=np.bool_).ravel() for given in (members, control)])
+    hit = np.concatenate([np.asarray(side, dtype=np.bool_).ravel() for side in (members, control)])
     n1 = np.size(members)
     for name, count in (("members", n1), ("control", len(hit) - n1)):
         if not count:
@@ -245,8 +245,8 @@ class _Trials:
         alone = None
         if units.effective_members < units.members / 2 or units.effective_nonmembers < units.nonmembers / 2:
             first = np.unique(units.code, return_index=True)[1]
-            kept = first[units.member[first]], first[~units.member[first]]
-            alone = cls.of(hit[np.concatenate(kept)], len(kept[0]), None)
+            firsts = first[units.member[first]], first[~units.member[first]]
+            alone = cls.of(hit[np.concatenate(firsts)], len(firsts[0]), None)
         return cls(right, trials, independent, units.opposition(hit), alone)
 
     def rates(self, confidence: float) -> tuple[Rate, Rate]:
@@ -259,14 +259,17 @@ class _Trials:
     def limits(self, confidence: float) -> tuple[Estimate, Estimate]:
         """Return the difference of the rates and the risk, with their intervals."""
         inside, outside = self.rates(confidence)
-        found = _difference(inside, outside, confidence, self.opposed), _risk(inside, outside, confidence, self.opposed)
+        limits = (
+            _difference(inside, outside, confidence, self.opposed),
+            _risk(inside, outside, confidence, self.opposed),
+        )
         if self.one_each is None:
-            return found
+            return limits
         if not all(self.one_each.trials):
-            return replace(found[0], low=-1.0, high=1.0), replace(found[1], low=-math.inf, high=1.0)
+            return replace(limits[0], low=-1.0, high=1.0), replace(limits[1], low=-math.inf, high=1.0)
         wider = [
             replace(one, low=min(one.low, other.low), high=max(one.high, other.high))
-            for one, other in zip(found, self.one_each.limits(confidence), strict=True)
+            for one, other in zip(limits, self.one_each.limits(confidence), strict=True)
         ]
         return wider[0], wider[1]
 

@@ -182,25 +182,25 @@ def attack(
     draw, *streams, control_rng = rng.spawn(6)
     plan = plan or TablePlan()
     case = _Case.of(synthetic, members, control, plan, grouped, draw)
-    told = progress or (lambda *_: None)
+    advance = progress or (lambda *_: None)
     copies = _copies(synthetic, members, control)
     concern = table_verdict.corrected(plan.confidence, len(copies) + len(plan.secrets or ()))
     planted = _control(copies, members, control, concern, case.units, rng=control_rng)
-    told(1, 4)
+    advance(1, 4)
     every: dict[str, Any] = {"attempts": plan.attempts, "columns": min(plan.predicate_columns, len(synthetic.schema))}
     every |= {"confidence": plan.confidence, "units": case.units}
     singled = [
         singling_out.singling_out(synthetic, members, control, mode=mode, rng=stream, **every)
         for mode, stream in zip(_MODES, streams[:2], strict=True)
     ]
-    told(2, 4)
+    advance(2, 4)
     three, few = (synthetic, case.inside, case.outside), min(plan.neighbours, len(synthetic))
     alike: dict[str, Any] = {"metric": case.metric, "confidence": plan.confidence, "units": case.attacked_units}
     linked = linkability.linkability(*three, parts=plan.parts, k=few, rng=streams[2], **alike)
-    told(3, 4)
+    advance(3, 4)
     alike |= {"secrets": case.guessed, "known": plan.known, "tolerance": plan.tolerance}
     inferred = inference.attribute_inference(*three, rng=streams[3], **alike)
-    told(4, 4)
+    advance(4, 4)
     scores = {
         "distance": -np.asarray(inferred.distance),
         "singling_out": (singled[0].score + singled[1].score)[np.r_[case.rows[0], len(members) + case.rows[1]]],
@@ -296,7 +296,7 @@ def audit_table(
     audited = pipeline.examine(attacked.evidence, plan=evidence_plan, rng=audit_rng, repeat=repeat, turn=_TURN)[0]
     audited = both_sides.withheld(audited, refuted) if refuted else audited
     attacks, verdict = _judged(attacked, plan, design, refuted, (len(members), len(control)))
-    kept = fidelity_of.fidelity(synthetic, members, control, rng=compare_rng) if plan.fidelity else None
+    compared = fidelity_of.fidelity(synthetic, members, control, rng=compare_rng) if plan.fidelity else None
     return TableFindings(
         verdict=table_verdict.with_membership(verdict, audited),
         attacks=attacks,
@@ -305,7 +305,7 @@ def audit_table(
         counts=_counts(synthetic, members, control, attacked),
         columns=tuple({"name": column.name, "kind": column.kind} for column in synthetic.schema.columns),
         schema=schema,
-        fidelity=kept,
+        fidelity=compared,
         cannot_see=CANNOT_SEE,
         notes=(
             *notes,
@@ -460,18 +460,18 @@ def _of_units(units: Units | None) -> list[str]:
     """Describe the counts where several records are of one unit."""
     if units is None:
         return []
-    said = [
+    sentences = [
         f"Intervals count {units.members:,} units of members and {units.nonmembers:,} of control records: records of "
         "one unit may depend on each other."
     ]
     if units.spanning:
-        said.append(
+        sentences.append(
             f"{units.spanning:,} units hold members and control records; that their success may be opposed is part of "
             "the intervals. If the two files number their units on their own, make the labels differ."
         )
     if units.largest_share > _GIANT:
-        said.append(f"One unit holds {percent(units.largest_share)} of a class, which costs much of it.")
-    return said
+        sentences.append(f"One unit holds {percent(units.largest_share)} of a class, which costs much of it.")
+    return sentences
 
 
 def _notes(
@@ -480,10 +480,10 @@ def _notes(
     members: Table,
     others: Table,
 ) -> list[str]:
-    said = []
+    sentences = []
     keys = numbering(members)
     if keys:
-        said.append(
+        sentences.append(
             f"{', '.join(keys)}: another whole number in nearly every row, like an identifier. Copies are also counted "
             "without such columns. If they are identifiers, leave them out of the files, or name the other columns in "
             "a schema (--schema)."
@@ -491,26 +491,28 @@ def _notes(
     strange = unmatched(members, others)
     if strange:
         shares = ", ".join(f"{name} ({percent(share)})" for name, share in strange.items())
-        said.append(
+        sentences.append(
             f"Most members or control records have a text that no synthetic record has, in these columns: {shares}. No "
             "exact copy can be seen there, so copies are also counted without these columns. If the three files write "
             "the texts differently, write them alike and audit again."
         )
     idle = [part.name for part in attacks if part.difference is None]
     if idle:
-        said.append(f"The table suggests no predicate to {', '.join(idle)}, which therefore had nothing to try.")
+        sentences.append(f"The table suggests no predicate to {', '.join(idle)}, which therefore had nothing to try.")
     if len(members.schema) > MOST_SECRETS:
-        said.append(f"Of {len(members.schema)} columns, {MOST_SECRETS} are guessed: the secrets, and others at random.")
+        sentences.append(
+            f"Of {len(members.schema)} columns, {MOST_SECRETS} are guessed: the secrets, and others at random."
+        )
     above = [part.name for part in attacks if part.status != "flagged" and part.above_chance]
     if above:
-        said.append(f"Above chance, without deciding the verdict: {', '.join(above)}.")
+        sentences.append(f"Above chance, without deciding the verdict: {', '.join(above)}.")
     weak = [part.name for part in attacks if part.weak]
     if weak:
-        said.append(
+        sentences.append(
             f"No better than a guess that looks at no record: {', '.join(weak)}. That they find no difference is no "
             "reassurance."
         )
     for name, rows, table in (("members", attacked[0], members), ("control records", attacked[1], others)):
         if len(rows) < len(table):
-            said.append(f"Of {len(table):,} {name}, {len(rows):,} drawn at random were attacked by distances.")
-    return said
+            sentences.append(f"Of {len(table):,} {name}, {len(rows):,} drawn at random were attacked by distances.")
+    return sentences

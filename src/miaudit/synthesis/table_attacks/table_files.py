@@ -67,12 +67,12 @@ def read(
     import polars as pl
 
     declared = schema if isinstance(schema, Schema | None) else read_schema(schema)
-    made = _frame(synthetic, "synthetic", () if declared is None else declared.text_columns)
+    released = _frame(synthetic, "synthetic", () if declared is None else declared.text_columns)
     # Codes such as 007 are text where they are text in the synthetic table, or nothing would be equal to anything.
-    text = made.select(pl.col(pl.String)).columns if declared is None else declared.text_columns
-    kept = (*text, *(() if unit is None else (unit,)))
-    inside, outside = _frame(members, "members", kept), _frame(control, "nonmembers", kept)
-    return of_frames(made, inside, outside, schema=declared, unit=unit)
+    text = released.select(pl.col(pl.String)).columns if declared is None else declared.text_columns
+    text_columns = (*text, *(() if unit is None else (unit,)))
+    inside, outside = _frame(members, "members", text_columns), _frame(control, "nonmembers", text_columns)
+    return of_frames(released, inside, outside, schema=declared, unit=unit)
 
 
 def of_frames(
@@ -112,8 +112,8 @@ def of_frames(
         return replace(of_frames(*bare, schema=schema), units=units)
     frames = {"synthetic": synthetic, "members": members, "nonmembers": control}
     if schema is not None:
-        made, inside, outside = (_table(frame, schema, name) for name, frame in frames.items())
-        return Tables(made, inside, outside, "The schema was given.")
+        released, inside, outside = (_table(frame, schema, name) for name, frame in frames.items())
+        return Tables(released, inside, outside, "The schema was given.")
     for name, frame in frames.items():
         missing = next((column for column in synthetic.columns if column not in frame.columns), None)
         if missing is not None:
@@ -121,7 +121,7 @@ def of_frames(
             raise InputError(
                 missing, f"a column of {name}, as of the synthetic table", "a name that is not there", hint
             )
-    kept, notes = [], []
+    selected, notes = [], []
     for name in synthetic.columns:
         if synthetic[name].dtype == pl.String:
             notes += _write_alike(frames, name)
@@ -129,12 +129,14 @@ def of_frames(
         if len({value for column in columns for value in column.cast(pl.String).unique().to_list()}) < 2:
             notes.append(f"Column {name} has one value in all three tables and was left out.")
             continue
-        kept.append(_inferred(name, columns))
-    if not kept:
+        selected.append(_inferred(name, columns))
+    if not selected:
         raise InputError("synthetic", "a column that varies", "none", "give the table with its columns")
-    found = Schema(tuple(kept))
-    made, inside, outside = (_table(_with_elsewhere(frame, found), found, name) for name, frame in frames.items())
-    return Tables(made, inside, outside, "The schema was inferred from the synthetic table.", tuple(notes))
+    inferred = Schema(tuple(selected))
+    released, inside, outside = (
+        _table(_with_elsewhere(frame, inferred), inferred, name) for name, frame in frames.items()
+    )
+    return Tables(released, inside, outside, "The schema was inferred from the synthetic table.", tuple(notes))
 
 
 def read_schema(path: str | Path) -> Schema:
@@ -184,18 +186,18 @@ def _inferred(name: str, columns: Sequence[pl.Series]) -> Column:
     """Infer one column: kind and categories from the synthetic table, range from all tables."""
     import polars as pl
 
-    made = columns[0]
+    released = columns[0]
     missing = any(column.null_count() or (column.dtype.is_float() and column.is_nan().any()) for column in columns)
-    if made.dtype.is_numeric() and (strange := [one for one in columns if not one.dtype.is_numeric()]):
+    if released.dtype.is_numeric() and (strange := [one for one in columns if not one.dtype.is_numeric()]):
         text, step = cells.not_numbers(strange[0].cast(pl.String).fill_null("").to_numpy(), shown=False)
         received = f"{text} among the members or control records"
         raise InputError(name, "numbers, as in the synthetic table", received, f"{step}; or state a schema")
-    if made.dtype == pl.String and cells.mostly_numbers(made.unique()):
-        text, step = cells.not_numbers(made.fill_null("").to_numpy())
+    if released.dtype == pl.String and cells.mostly_numbers(released.unique()):
+        text, step = cells.not_numbers(released.fill_null("").to_numpy())
         raise InputError(name, "numbers, or categories", text, f"{step}; or declare its categories in a schema")
-    if made.dtype == pl.Boolean:
+    if released.dtype == pl.Boolean:
         return Column(name, "binary", missing=missing)
-    if made.dtype.is_numeric():
+    if released.dtype.is_numeric():
         values = np.concatenate([column.cast(pl.Float64).fill_null(np.nan).to_numpy() for column in columns])
         known = values[~np.isnan(values)]
         if (strange := ~(np.abs(known) <= _LARGEST)).any():
@@ -204,7 +206,7 @@ def _inferred(name: str, columns: Sequence[pl.Series]) -> Column:
         if set(np.unique(known)) <= {0.0, 1.0}:
             return Column(name, "binary", missing=missing)
         return Column(name, "continuous", low=float(known.min()), high=float(known.max()), missing=missing)
-    levels = sorted(str(value) for value in made.cast(pl.String).unique().drop_nulls().to_list())
+    levels = sorted(str(value) for value in released.cast(pl.String).unique().drop_nulls().to_list())
     if len(levels) > _MOST_LEVELS:
         received = f"{len(levels):,} different texts"
         raise InputError(name, f"at most {_MOST_LEVELS:,} categories", received, "leave identifiers and free text out")

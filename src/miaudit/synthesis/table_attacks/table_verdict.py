@@ -105,8 +105,8 @@ def judge(
         status = "inconclusive"
         least = 0.0 if control.found or enough is None else enough / available[0]
         first, *more = (_open(part, _within_of(part, threshold, copies), available, least) for part in unresolved)
-        said = " ".join([first, *(text[:1].upper() + text[1:] for text in more)])
-        text = f"Not answered (inconclusive): with {percent(confidence)} confidence for each limit, {said}"
+        sentence = " ".join([first, *(text[:1].upper() + text[1:] for text in more)])
+        text = f"Not answered (inconclusive): with {percent(confidence)} confidence for each limit, {sentence}"
     elif blind:
         status, text = "inconclusive", _blind(control, enough, available) + _even_so(blocking)
         unresolved = [part for part in blocking if copied.is_copies(part.name)]
@@ -128,8 +128,8 @@ def without_answer(would_be: TableVerdict, design: str | None, refuted: str) -> 
     if refuted:
         return replace(none, status="refused", text=f"Not answered (refused): {refuted}")
     if design is None:
-        said = f"{UNDECLARED} {DECLARE} If membership was randomised it would be: {would_be.text}"
-        return replace(none, status="not-testable", reason="undeclared", text=said)
+        sentence = f"{UNDECLARED} {DECLARE} If membership was randomised it would be: {would_be.text}"
+        return replace(none, status="not-testable", reason="undeclared", text=sentence)
     if design == "zero-run":
         return replace(none, status="not-testable", text=ZERO_RUN)
     return would_be
@@ -211,13 +211,13 @@ def _points(excess: float, rounding: Rounding = "nearest") -> str:
 
 
 def _concern(exceeded: Sequence[found.Attack], confidence: float, count: int) -> str:
-    said = []
+    sentences = []
     for part in sorted(exceeded, key=lambda one: -one.corrected_low):
         limit = f"the limit is {_points(part.threshold)}" if part.threshold else "any excess is above the limit"
         least = f"at least {_points(part.corrected_low, 'down')}"
-        said.append(f"{_more(part, least)} ({limit})")
+        sentences.append(f"{_more(part, least)} ({limit})")
     together = f" for all {count} limits together" if count > 1 else ""
-    return f"Concern: with {percent(confidence)} confidence{together}, {', and '.join(said)}."
+    return f"Concern: with {percent(confidence)} confidence{together}, {', and '.join(sentences)}."
 
 
 def _within_of(part: found.Attack, threshold: float, copies: float | None) -> float:
@@ -228,13 +228,13 @@ def _within_of(part: found.Attack, threshold: float, copies: float | None) -> fl
 def _within(
     blocking: Sequence[found.Attack], control: PositiveControl, limits: Sequence[float], confidence: float
 ) -> str:
-    said = [
+    sentences = [
         _more(part, f"at most {_points(max(part.difference_high, 0.0), 'up')}") + f" (the limit is {_points(limit)})"
         for part, limit in zip(blocking, limits, strict=True)
     ]
     each = " for each limit" if len(blocking) > 1 else ""
     return (
-        f"Within the limits: with {percent(confidence)} confidence{each}, {', and '.join(said)}. "
+        f"Within the limits: with {percent(confidence)} confidence{each}, {', and '.join(sentences)}. "
         f"The audit saw {_planted(control)}, so its power to see as many is at least "
         f"{percent(shown_power(control.seen, control.repetitions), 'down', 2)}. An excess below the limit, or what a "
         "stronger attack would find, is not excluded."
@@ -244,8 +244,8 @@ def _within(
 def _even_so(blocking: Sequence[found.Attack]) -> str:
     """What is proven although it lies within a stated limit."""
     shown = [part for part in blocking if part.corrected_low > 0]
-    said = ", and ".join(_more(part, f"at least {_points(part.corrected_low, 'down')}") for part in shown)
-    return f" Proven even so: {said}." if said else ""
+    sentence = ", and ".join(_more(part, f"at least {_points(part.corrected_low, 'down')}") for part in shown)
+    return f" Proven even so: {sentence}." if sentence else ""
 
 
 def _planted(control: PositiveControl) -> str:
@@ -284,13 +284,13 @@ def _settled_by(part: found.Attack, threshold: float, available: tuple[int, int]
         return "The excess lies so close to the limit that more records will hardly settle it."
     trials = part.members.trials, part.control.trials
     needed = [_rounded_up(max(factor * n, 1.05 * least * have)) for n, have in zip(trials, available, strict=True)]
-    said = (
+    sentence = (
         f"About {needed[0]:,} members and {needed[1]:,} control records would settle it, if the excess stays at "
         f"{_points(value)}"
     )
     if needed[0] <= available[0] and needed[1] <= available[1]:
-        return f"{said}; the files hold as many, so raise the number of attacked records (records)."
-    return f"{said}."
+        return f"{sentence}; the files hold as many, so raise the number of attacked records (records)."
+    return f"{sentence}."
 
 
 def _rounded_up(number: float) -> int:
@@ -300,14 +300,14 @@ def _rounded_up(number: float) -> int:
 
 
 def _blind(control: PositiveControl, enough: int | None, available: tuple[int, int]) -> str:
-    said = (
+    sentence = (
         f"Not answered (inconclusive): no limit is exceeded, but the positive control was not seen: the audit saw "
         f"{_planted(control)}, and {control.needed} are needed. So an excess that it does not find may still be there."
     )
     if enough is None:
         return (
-            f"{said} Too many records stand in the table anyway, or equal others, so more records would not do. "
+            f"{sentence} Too many records stand in the table anyway, or equal others, so more records would not do. "
             "Columns that tell records apart would settle it."
         )
     needed = _rounded_up(enough * 1.05), _rounded_up(1.05 * enough * available[1] / available[0])
-    return f"{said} About {needed[0]:,} members and {needed[1]:,} control records would settle it."
+    return f"{sentence} About {needed[0]:,} members and {needed[1]:,} control records would settle it."
