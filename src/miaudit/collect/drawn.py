@@ -155,18 +155,18 @@ def draw(
     InputError
         For a folder with anything in it, and for a target that is no command.
     """
-    sampled, place = Drawn.of(campaign, rng), out.absolute()
-    wanted = {fit.folder for fit in sampled.fits}
+    plan, place = Drawn.of(campaign, rng), out.absolute()
+    wanted = {fit.folder for fit in plan.fits}
     _check_place(place, wanted, overwrite=overwrite)
-    lines = [_line(sampled.target, fit, place) for fit in sampled.fits]
+    lines = [_line(plan.target, fit, place) for fit in plan.fits]
     with atomic.locked_folder(place):
         _check_place(place, wanted, overwrite=overwrite)
         try:
-            _write(sampled, place, wanted, lines, config)
+            _write(plan, place, wanted, lines, config)
         except OSError as error:
             why = f"cannot be written ({error.strerror or error})"
             raise OutputError(one_line(f"--out {place}: {why}; make room, and run the same command again")) from error
-    return len(sampled.fits), sum(_left(sampled, fit, place).exists() for fit in sampled.fits)
+    return len(plan.fits), sum(_left(plan, fit, place).exists() for fit in plan.fits)
 
 
 def _write(drawn: Drawn, place: Path, wanted: Collection[str], lines: Sequence[str], config: Path) -> None:
@@ -406,32 +406,30 @@ def gather(
     MiauditError
         For fits that are missing, stale or unusable; it names them.
     """
-    sampled = Drawn.of(campaign, copy.deepcopy(rng))  # a generator that spawned before would spawn others
-    require_same(sampled, manifest)
+    plan = Drawn.of(campaign, copy.deepcopy(rng))  # a generator that spawned before would spawn others
+    require_same(plan, manifest)
     shape, problems, seen = (0, 0), dict[int, str](), EqualOutputs()
-    for i, fit in enumerate(sampled.fits):
+    for i, fit in enumerate(plan.fits):
         try:
-            read_now = _read(sampled, fit, manifest.place)  # which is let go of: one fit's outputs are held at a time
+            read_now = _read(plan, fit, manifest.place)  # which is let go of: one fit's outputs are held at a time
             shape = read_now.shape
             if not fit.group:
-                learned = np.isin(np.arange(sampled.campaign.records.n), fit.rows)
+                learned = np.isin(np.arange(plan.campaign.records.n), fit.rows)
                 seen.add(f"{fit.what} ({FITS}/{fit.folder})", read_now, learned)
         except MiauditError as error:
             problems[i] = str(error)
         if progress is not None:
-            progress(i + 1, len(sampled.fits))
+            progress(i + 1, len(plan.fits))
     seen.require_none("folder")
-    note = _what_is_missing(sampled, problems, manifest.place) if problems else ""
+    note = _what_is_missing(plan, problems, manifest.place) if problems else ""
     if problems:
-        _require_partial(sampled, problems, note, partial=partial)
-    left_out = tuple(sampled.fits[i].number for i in problems)
+        _require_partial(plan, problems, note, partial=partial)
+    left_out = tuple(plan.fits[i].number for i in problems)
     with _scratch(manifest.place) as store:
         shadows = replace(campaign.shadows, store=store, executor="local", workers=1, without=left_out)
-        whole = replace(
-            campaign, target=_Gathered(sampled, manifest.place, frozenset(problems), shape), shadows=shadows
-        )
+        whole = replace(campaign, target=_Gathered(plan, manifest.place, frozenset(problems), shape), shadows=shadows)
         if left_out:
-            whole.check_attacks(sampled.draws.base.design)
+            whole.check_attacks(plan.draws.base.design)
         collected = run_campaign.collect(whole, rng=rng)
     if not note:
         return collected

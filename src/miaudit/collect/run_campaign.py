@@ -92,9 +92,8 @@ def cost(campaign: Campaign, *, rng: np.random.Generator) -> shadow.Cost | None:
         return estimate
     rate = estimate.seconds_per_fit if estimate.fits else rate
     more = shadow.estimate(**training_again(campaign, draws, draws.replaced), seconds_per_fit=rate, columns=columns)
-    first = estimate if estimate.fits else more
-    how = f"{first.how}; {more.fits + more.reused} models are for the stability of training"
-    return estimate.beside(more, how)
+    how = (estimate if estimate.fits else more).how
+    return estimate.beside(more, f"{how}; {more.fits + more.reused} models are for the stability of training")
 
 
 def _scored(answers: Answers) -> Collected:
@@ -143,10 +142,8 @@ def _of_canaries(campaign: Campaign, draws: Draws) -> str:
             "those of documents of the data that do not nearly stand in others of them: the canaries were drawn from "
             "these at random. Half of the canaries were left out of the training, which would otherwise have had all"
         )
-    return (
-        f"Audited were {what}{described}, {coin}{beside}. Bounds are about the training itself; AUC and TPR are "
-        f"{whose}."
-    )
+    about = f"Bounds are about the training itself; AUC and TPR are {whose}."
+    return f"Audited were {what}{described}, {coin}{beside}. {about}"
 
 
 def _scores(answers: Answers, names: tuple[str, ...]) -> tuple[Collected, dict[str, FloatArray]]:

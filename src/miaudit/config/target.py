@@ -164,11 +164,8 @@ class NetworkSection(TargetSection):
             return self.factory
         factory = load_factory(self.factory)
         network = made_of(factory, self.factory, self.options, "target.factory")
-        return (
-            functools.partial(factory, **self.options)
-            if hasattr(network, "state_dict") or not callable(network)
-            else network
-        )
+        own = hasattr(network, "state_dict") or not callable(network)
+        return functools.partial(factory, **self.options) if own else network
 
 
 class TorchSection(NetworkSection):
@@ -406,8 +403,7 @@ def _any_kind(names: tuple[str, ...]) -> TypeAdapter[Any]:
         return _BUILT_IN.get(name, Annotated[Any, later])
 
     every: Any = functools.reduce(operator.or_, (Annotated[one(name), Tag(name)] for name in names))
-    any_kind: Any = Annotated[every, Discriminator(lambda given: str(given["kind"]) if "kind" in given else None)]
-    return TypeAdapter(any_kind)
+    return TypeAdapter(Annotated[every, Discriminator(lambda one: str(one["kind"]) if "kind" in one else None)])
 
 
 _KINDS = (
