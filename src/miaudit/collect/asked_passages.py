@@ -101,7 +101,7 @@ def ask_passages(
     asking : how, and how often
     device : "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:1"
     store : folder in which distances are kept as they come, so that a killed run goes on where it stopped
-    progress : told (finished, all) passes through the model
+    progress : called with (finished, all) passes through the model
 
     Raises
     ------
@@ -122,8 +122,8 @@ def ask_passages(
         limit = "" if model.longest is None else f" within the {model.longest:,} that the model reads"
         none = f"Nothing was asked: no text has a passage of {suffix} tokens after {prefix}{limit}."
         return PassageAnswers(cut.record, empty[:, 0], empty[:, 1:], model.name, asking, (*cut.notes, none))
-    answers = _asked(model, cut, suffix, asking, _decides(folder, base, cut, asking), store, progress)
-    return PassageAnswers(cut.record, answers[:, 0], answers[:, 1:], model.name, asking, cut.notes)
+    distances = _asked(model, cut, suffix, asking, _decides(folder, base, cut, asking), store, progress)
+    return PassageAnswers(cut.record, distances[:, 0], distances[:, 1:], model.name, asking, cut.notes)
 
 
 class _Cut(NamedTuple):
@@ -139,19 +139,16 @@ def _cut(model: LanguageModel, records: TokenRecords, prefix: int, suffix: int, 
     from miaudit.models.text import cut_tokens
 
     assert records.text is not None and records.tokens is not None  # noqa: S101 - as the caller saw
-    ids, pieces = cut_tokens(model, records.text)
     special = list(model.tokenizer.all_special_ids)
     beginnings, true, owner, broken = [], [], [], 0
-    for i, (row, scored) in enumerate(zip(ids, pieces, strict=True)):
-        at, tokens_of = np.flatnonzero(scored), records.tokens[records.offsets[i] : records.offsets[i + 1]]
-        _check_tokens(row[at], tokens_of, records.ids[i])
-        lead = row[: np.argmin(np.isin(row, special))]  # special tokens that stand before every text
-        for start in range(prefix, min(len(tokens_of), len(at)) - suffix + 1, suffix)[:most]:
-            own = at[start : start + suffix]
-            if own[-1] - own[0] != suffix - 1:
+    for i, (row, scored) in enumerate(zip(*cut_tokens(model, records.text), strict=True)):
+        at, tokens = np.flatnonzero(scored), records.tokens[records.offsets[i] : records.offsets[i + 1]]
+        _check_tokens(row[at], tokens, records.ids[i])
+        lead = row[: np.argmin(np.isin(row, special))]  # special tokens that come before every text
+        for before, own in _passages(row, at[: len(tokens)], lead, prefix, suffix, most):
+            if before is None:
                 broken += 1
                 continue
-            before = row[: own[0]] if start == prefix else np.r_[lead, row[at[start - prefix] : own[0]]]
             if not len(before):
                 hint = "the tokenizer puts no token before a text"
                 raise InputError("prefix", "a token or more, for a model to go on from", str(prefix), hint)
@@ -162,12 +159,24 @@ def _cut(model: LanguageModel, records: TokenRecords, prefix: int, suffix: int, 
     return _Cut(np.array(owner, dtype=np.int64), beginnings, np.array(true).reshape(-1, suffix), notes)
 
 
-def _check_tokens(own: IntArray, given: IntArray, name: str) -> None:
-    both = min(len(own), len(given))
-    differ = np.flatnonzero(own[:both] != given[:both])
+def _passages(
+    row: IntArray, at: IntArray, lead: IntArray, prefix: int, suffix: int, most: int
+) -> list[tuple[IntArray | None, IntArray]]:
+    """The tokens before each passage of a text and the places of its own; None before one with a special token."""
+    passages: list[tuple[IntArray | None, IntArray]] = []
+    for start in range(prefix, len(at) - suffix + 1, suffix)[:most]:
+        own = at[start : start + suffix]
+        before = row[: own[0]] if start == prefix else np.r_[lead, row[at[start - prefix] : own[0]]]
+        passages.append((before if own[-1] - own[0] == suffix - 1 else None, own))
+    return passages
+
+
+def _check_tokens(own: IntArray, expected: IntArray, name: str) -> None:
+    both = min(len(own), len(expected))
+    differ = np.flatnonzero(own[:both] != expected[:both])
     if len(differ):
         at = int(differ[0])
-        received = f"token {given[at]} and not {own[at]} at {at} of text {name[:40]!r}"
+        received = f"token {expected[at]} and not {own[at]} at {at} of text {name[:40]!r}"
         hint = "ask the model that the log-probabilities are of, or collect them again"
         raise InputError("tokens", "those of the model's own tokenizer", received, hint)
 
@@ -176,9 +185,9 @@ def _decides(folder: str | Path, base: str | Path | None, cut: _Cut, asking: Ask
     """Digests of all that decides the answers: the model's files as they lie, the passages, how it is asked."""
     folders = [Path(one) for one in (folder, base) if one is not None]
     lying = [(file, file.stat()) for place in folders for file in sorted(place.iterdir()) if file.is_file()]
-    files = [f"{file.name} {items.st_size} {items.st_mtime_ns}" for file, items in lying]
-    sentence = " ".join(f"{name} {value}" for name, value in asdict(asking).items())
-    return {"model": digest(files), "passages": digest([*cut.beginnings, cut.true]), "options": sentence}
+    files = [f"{file.name} {status.st_size} {status.st_mtime_ns}" for file, status in lying]
+    options = " ".join(f"{name} {value}" for name, value in asdict(asking).items())
+    return {"model": digest(files), "passages": digest([*cut.beginnings, cut.true]), "options": options}
 
 
 class _Pass(NamedTuple):
@@ -217,10 +226,10 @@ def _asked(
             executor=executor.Local(each=Resources(threads=_threads())),
             progress=resumable.counted(progress),
         )
-        filled = np.empty((len(order), 1 + asking.samples), dtype=np.int64)
+        distances = np.empty((len(order), 1 + asking.samples), dtype=np.int64)
         for number, one in enumerate(jobs):
-            filled[one.rows] = done[number] if place is None else place.read(number)
-    return filled
+            distances[one.rows] = done[number] if place is None else place.read(number)
+    return distances
 
 
 def _distances(model: LanguageModel, cut: _Cut, suffix: int, asking: Asking, one: _Pass) -> IntArray:
@@ -228,13 +237,13 @@ def _distances(model: LanguageModel, cut: _Cut, suffix: int, asking: Asking, one
 
     beginnings, true = [cut.beginnings[row] for row in one.rows], cut.true[one.rows]
     rng = np.random.default_rng(one.seed)
-    filled = np.empty((len(true), 1 + asking.samples), dtype=np.int64)
-    filled[:, 0] = edit_distances(continuations(model, beginnings, suffix, rng=rng), true)
+    distances = np.empty((len(true), 1 + asking.samples), dtype=np.int64)
+    distances[:, 0] = edit_distances(continuations(model, beginnings, suffix, rng=rng), true)
     if asking.samples:
         how: dict[str, Any] = {"samples": asking.samples, "temperature": asking.temperature, "top_k": asking.top_k}
-        sampled = continuations(model, beginnings, suffix, **how, rng=rng).reshape(-1, suffix)
-        filled[:, 1:] = edit_distances(sampled, np.repeat(true, asking.samples, axis=0)).reshape(len(true), -1)
-    return filled
+        samples = continuations(model, beginnings, suffix, **how, rng=rng).reshape(-1, suffix)
+        distances[:, 1:] = edit_distances(samples, np.repeat(true, asking.samples, axis=0)).reshape(len(true), -1)
+    return distances
 
 
 def _threads() -> int:

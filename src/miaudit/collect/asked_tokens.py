@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,6 +18,7 @@ import numpy as np
 from miaudit.auditing.extraction import in_both
 from miaudit.collect.campaign import Campaign
 from miaudit.collect.canary_texts import taken_from
+from miaudit.collect.records import Records
 from miaudit.errors import InputError
 from miaudit.io import atomic, tables, token_files, token_records
 from miaudit.io.token_files import SUFFIXES
@@ -49,7 +50,7 @@ def collect_tokens(
     path : .jsonl or .parquet file; while it is made its lines stand in a hidden file beside it, from which a later
         call goes on
     overwrite : whether a file of that name may be replaced
-    progress : told (finished, all) texts
+    progress : called with (finished, all) texts
 
     Returns
     -------
@@ -67,34 +68,42 @@ def collect_tokens(
     records = campaign.records
     assert records.member is not None  # noqa: S101 - as _asked saw
     texts, part = list(records.x), place.with_name(f".{place.name}.part")
-    ids = range(records.n) if records.ids is None else records.ids.tolist()
-    labels = {name: records.fields[name] for name in ("unit", "group") if records.fields.get(name) is not None}
+    descriptions = _descriptions(records)
     with _kept(part, _what(target, campaign)) as (done, add):
         left = sorted((row for row in range(len(texts)) if row not in done), key=lambda row: -len(texts[row]))
         for start in range(0, len(left), _AT_ONCE):
             rows = left[start : start + _AT_ONCE]
-            log_probabilities, reference = target.tokens([texts[row] for row in rows])
+            outputs, reference = target.tokens([texts[row] for row in rows])
             for i, row in enumerate(rows):
-                head = {"id": str(ids[row]), "member": bool(records.member[row])}
-                own: dict[str, Any] = {name: str(values[row]) for name, values in labels.items()}
-                if records.times is not None:
-                    own["times"] = int(records.times[row]) * bool(records.member[row])
-                line = json.dumps(
-                    {**head, **_numbers(log_probabilities, reference, i), "text": texts[row], **own}, allow_nan=False
-                )
-                add(row, _Answer(bool(log_probabilities.truncated[i]), line))
+                add(row, _answer(descriptions[row], outputs, reference, i))
             if progress is not None:
                 progress(len(done), len(texts))
 
     _write(place, [done[row].line for row in range(len(texts))])
     part.unlink()
-    cut = sum(answer.cut for answer in done.values())
-    longer = f"{cut:,} of {len(texts):,} texts are longer than the model reads: only their beginning was asked."
-    return tuple(
-        sentence
-        for sentence in (longer if cut else "", in_both(texts, np.asarray(records.member, np.bool_)))
-        if sentence
-    )
+    notes = (_truncation_note(done.values()), in_both(texts, np.asarray(records.member, np.bool_)))
+    return tuple(note for note in notes if note)
+
+
+def _descriptions(records: Records) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """What the line of each text holds before the numbers of its tokens, and after them."""
+    ids, member = range(records.n) if records.ids is None else records.ids.tolist(), np.asarray(records.member)
+    labels = {name: records.fields[name] for name in ("unit", "group") if records.fields.get(name) is not None}
+    descriptions = []
+    for row, text in enumerate(records.x):
+        rest = {"text": text, **{name: str(values[row]) for name, values in labels.items()}}
+        if records.times is not None:
+            rest["times"] = int(records.times[row]) * bool(member[row])
+        descriptions.append(({"id": str(ids[row]), "member": bool(member[row])}, rest))
+    return descriptions
+
+
+def _truncation_note(answers: Collection[_Answer]) -> str:
+    """How many texts were asked about in part only, in a sentence; empty if none was."""
+    cut = sum(answer.cut for answer in answers)
+    if not cut:
+        return ""
+    return f"{cut:,} of {len(answers):,} texts are longer than the model reads: only their beginning was asked."
 
 
 def _of_canaries(campaign: Campaign) -> Campaign:
@@ -140,23 +149,32 @@ def _asked(campaign: Campaign) -> SavedLanguage:
     return campaign.target
 
 
-def _numbers(found: TokenOutputs, reference: TokenOutputs | None, i: int) -> dict[str, Any]:
+def _answer(
+    description: tuple[dict[str, Any], dict[str, Any]], outputs: TokenOutputs, reference: TokenOutputs | None, i: int
+) -> _Answer:
+    """The answer about text i, with the line that the file holds of it."""
+    head, rest = description
+    line = json.dumps({**head, **_numbers(outputs, reference, i), **rest}, allow_nan=False)
+    return _Answer(bool(outputs.truncated[i]), line)
+
+
+def _numbers(outputs: TokenOutputs, reference: TokenOutputs | None, i: int) -> dict[str, Any]:
     """What a file holds of the tokens of text i; log-probabilities with five digits after the point."""
-    own = slice(found.offsets[i], found.offsets[i + 1])
-    row: dict[str, Any] = {"logprobs": _rounded(found.log_p[own])}
-    if found.mean is not None and found.std is not None:
-        row |= {"mean": _rounded(found.mean[own]), "std": _rounded(found.std[own])}
-    row |= {"top1": found.top1[own].tolist(), "tokens": found.tokens[own].tolist()}
+    own = slice(outputs.offsets[i], outputs.offsets[i + 1])
+    row: dict[str, Any] = {"logprobs": _rounded(outputs.log_p[own])}
+    if outputs.mean is not None and outputs.std is not None:
+        row |= {"mean": _rounded(outputs.mean[own]), "std": _rounded(outputs.std[own])}
+    row |= {"top1": outputs.top1[own].tolist(), "tokens": outputs.tokens[own].tolist()}
     if reference is not None:
         other = slice(reference.offsets[i], reference.offsets[i + 1])
         row["reference_logprobs"] = _rounded(reference.log_p[other])
-        row["same_tokens"] = bool(np.array_equal(found.tokens[own], reference.tokens[other]))
+        row["same_tokens"] = bool(np.array_equal(outputs.tokens[own], reference.tokens[other]))
     return row
 
 
 def _rounded(values: Any) -> list[float]:
-    rounded: list[float] = (np.round(values, 5) + 0.0).tolist()
-    return rounded
+    numbers: list[float] = (np.round(values, 5) + 0.0).tolist()
+    return numbers
 
 
 def _what(target: SavedLanguage, campaign: Campaign) -> str:

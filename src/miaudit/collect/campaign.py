@@ -179,8 +179,8 @@ class Campaign:
         """The attacks, or the default ones; none for all columns of a target whose outputs are scores."""
         if self.attacks:
             return tuple(dict.fromkeys(_TOKEN_NAMES.get(name, name) for name in self.attacks))
-        shadows = self.shadows.given
-        if shadows is not None and not shadows.per_record(self.records.n, self.records.y):
+        external = self.shadows.given
+        if external is not None and not external.per_record(self.records.n, self.records.y):
             return ("shadow_classifier",)
         if self.shadows.count and self.design != "multi-run":
             return ("lira_online",)
@@ -191,8 +191,8 @@ class Campaign:
         """What is kept in the place of outputs; None where outputs are."""
         if self.shadows.keep == "outputs":
             return None
-        asked = [attack.statistic for attack in self._registered]
-        statistics = ["loss" if one == "log_probability" else "logit_confidence" for one in asked]
+        needed = [attack.statistic for attack in self._registered]
+        statistics = ["loss" if name == "log_probability" else "logit_confidence" for name in needed]
         leaks = [] if self.shadows.vulnerability is False else ["logit_confidence"]
         own = [name for name in self.names if name in signals.SIGNALS]
         return Signals(tuple(dict.fromkeys([*statistics, *leaks])), tuple(dict.fromkeys(["loss", *own, *statistics])))
@@ -470,21 +470,21 @@ class Campaign:
             raise InputError("target.outputs_path", allowed, received, hint)
 
     def _check_shadows(self, name: str, needs: set[str], least: int) -> None:
-        shadows = self.shadows.given
+        external = self.shadows.given
         if not self.shadows.count:
             raise InputError("shadow.models", f"shadow models, for {name}", "none", "add shadow: {models: 16}")
-        if shadows is not None and needs & _POOLED:
-            shadows.require_labels(self.records.n, self.records.y, name)
-        if shadows is not None and needs & _PER_RECORD:
-            shadows.require_same_records(self.records.n, self.records.y, name)
+        if external is not None and needs & _POOLED:
+            external.require_labels(self.records.n, self.records.y, name)
+        if external is not None and needs & _PER_RECORD:
+            external.require_same_records(self.records.n, self.records.y, name)
         if self.shadows.count < least:
             allowed, hint = f"{least} or more, for {name}", "16 and more are better"
             raise InputError("shadow.models", allowed, str(self.shadows.count), hint)
-        if shadows is not None and shadows.signal and needs & _SHADOW_OUTPUTS:
-            received = f"signals in {shadows.source}, for {name}"
+        if external is not None and external.signal and needs & _SHADOW_OUTPUTS:
+            received = f"signals in {external.source}, for {name}"
             raise InputError("shadow.outputs_path", "outputs (M, n, C)", received, "save outputs, or use LiRA")
-        if shadows is not None and self.copies is not None and needs & _ON_COPIES - {"correct"}:
-            received = f"{shadows.source}, which has none, for {name}"
+        if external is not None and self.copies is not None and needs & _ON_COPIES - {"correct"}:
+            received = f"{external.source}, which has none, for {name}"
             hint = "leave data.copies out, or use label_only, which needs no shadow models"
             raise InputError("shadow.outputs_path", "the shadow models' labels of data.copies", received, hint)
 

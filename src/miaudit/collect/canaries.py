@@ -318,10 +318,10 @@ def _inserted(made: Records, records: Records, insertion: Insertion, rng: np.ran
 
 def _names(code: IntArray, there: Any) -> NDArray[Any]:
     """Names of canary units (n,) that no unit of the records has: numbers beside numbers, else texts."""
-    names = np.empty(0, dtype=np.str_) if there is None else np.asarray(there)
-    if names.dtype.kind in "iu":
-        return code + int(names.max()) + 1
-    begin, taken = "canary-", set(names.astype(np.str_).tolist())
+    units = np.empty(0, dtype=np.str_) if there is None else np.asarray(there)
+    if units.dtype.kind in "iu":
+        return code + int(units.max()) + 1
+    begin, taken = "canary-", set(units.astype(np.str_).tolist())
     while any(name.startswith(begin) for name in taken):
         begin = f"{begin}0-"
     width = len(str(code.max()))
@@ -339,11 +339,11 @@ def fitting(records: Records, *, shape: tuple[int, ...] = ()) -> list[str]:
     ['random-tokens', 'rare-tokens', 'changed-fact', 'held-out']
     """
     x, labelled = records.x, records.y is not None
-    items = ["mislabelled", "hard"] if labelled else []
+    kinds = ["mislabelled", "hard"] if labelled else []
     if isinstance(x, list):
-        return [*(items[:1]), "random-tokens", "rare-tokens", "changed-fact", "held-out"]
+        return [*(kinds[:1]), "random-tokens", "rare-tokens", "changed-fact", "held-out"]
     if frames.is_frame(x):
-        return [*items, "out-of-distribution"]
+        return [*kinds, "out-of-distribution"]
     values = np.asarray(x)
     if values.ndim > 2 or shape:
         if shape and (values.ndim != 2 or int(np.prod(shape)) != values.shape[1]):
@@ -351,9 +351,9 @@ def fitting(records: Records, *, shape: tuple[int, ...] = ()) -> list[str]:
             if values.ndim == 2:
                 allowed = f"a shape of {values.shape[1]} pixels"
             raise InputError("canaries.shape", allowed, str(list(shape)), "height, width, and channels if any")
-        return [*items, "blank", "noise"]
+        return [*kinds, "blank", "noise"]
     tokens = ["random-tokens"] if values.dtype.kind in "iu" else []
-    return [*items, "out-of-distribution", *tokens]
+    return [*kinds, "out-of-distribution", *tokens]
 
 
 # -- what can be made of which records ---------------------------------------------------------------------------------

@@ -53,8 +53,8 @@ def mislabelled(records: Records, count: int, rng: np.random.Generator) -> Recor
         most = min(len(rows), records.n - 1)
         allowed = f"at most {most:,}, of {records.n:,} records"
         raise InputError("canaries.count", allowed, f"{count:,}", "each takes the place of a record: set fewer")
-    positions = np.array(rows)
-    return _of(records, frames.taken(records.x, positions), values[labels], _fields(records, positions))
+    chosen = np.array(rows)
+    return _of(records, frames.taken(records.x, chosen), values[labels], _fields(records, chosen))
 
 
 def hardest(
@@ -74,15 +74,15 @@ def hardest(
     target = target.labelled(y) if isinstance(target, Traits) else target
     x = traits_of(target).prepared(whole.x)
     fitted = target.fit(x, y, np.flatnonzero(~canary), seed=seed)
-    asked = np.flatnonzero(canary)
-    outputs = np.asarray(target.outputs(fitted, frames.taken(x, asked)))
-    loss = -output_kinds.member_scores(target.kind, outputs, y[asked], ["loss"])["loss"]
-    hardest_rows = np.sort(np.argsort(-loss, kind="stable")[:count])
+    canary_rows = np.flatnonzero(canary)
+    outputs = np.asarray(target.outputs(fitted, frames.taken(x, canary_rows)))
+    loss = -output_kinds.member_scores(target.kind, outputs, y[canary_rows], ["loss"])["loss"]
+    selected = np.sort(np.argsort(-loss, kind="stable")[:count])
     return _of(
         candidates,
-        frames.taken(candidates.x, hardest_rows),
-        np.asarray(candidates.y)[hardest_rows],
-        _fields(candidates, hardest_rows),
+        frames.taken(candidates.x, selected),
+        np.asarray(candidates.y)[selected],
+        _fields(candidates, selected),
     )
 
 
@@ -113,27 +113,27 @@ def invented(records: Records, count: int, make: Maker, rng: np.random.Generator
     A text is there if it nearly stands in one.
     """
     there = set(keys_of(records.x))
-    columns: Any = None
+    canaries: Any = None
     for _ in range(_ROUNDS):
-        sampled = make(records.x, count, rng)
+        batch = make(records.x, count, rng)
         fresh = list[int]()
-        within = near(sampled, records.x) if isinstance(sampled, list) else np.full(len(sampled), -1)
-        for row, key in enumerate(keys_of(sampled)):
+        within = near(batch, records.x) if isinstance(batch, list) else np.full(len(batch), -1)
+        for row, key in enumerate(keys_of(batch)):
             if key not in there and within[row] < 0:
                 there.add(key)
                 fresh.append(row)
-        more = frames.taken(sampled, np.array(fresh, dtype=np.intp))
-        columns = more if columns is None else joined(columns, more)
-        if len(columns) >= count:
+        more = frames.taken(batch, np.array(fresh, dtype=np.intp))
+        canaries = more if canaries is None else joined(canaries, more)
+        if len(canaries) >= count:
             break
-    if len(columns) < count:
-        allowed = f"at most {len(columns):,}, which is how many different ones were found"
+    if len(canaries) < count:
+        allowed = f"at most {len(canaries):,}, which is how many different ones were found"
         raise InputError("canaries.count", allowed, f"{count:,}", "set fewer, or choose another kind")
     labels = None
     if records.y is not None:
         values = np.unique(records.y, axis=0)
         labels = values[rng.integers(0, len(values), count)]
-    return _of(records, frames.taken(columns, np.arange(count)), labels, {})
+    return _of(records, frames.taken(canaries, np.arange(count)), labels, {})
 
 
 def _fields(records: Records, rows: IntArray) -> dict[str, Any]:
@@ -180,8 +180,8 @@ def noise(x: NDArray[Any], count: int, rng: np.random.Generator, *, law: str = "
         return _uniform(x, shape, rng)
     low, high = _range(x)
     values = x[np.isfinite(x)] if x.dtype.kind == "f" else x
-    sampled = np.clip(rng.normal(values.mean(), values.std(), shape), low, high)
-    return (np.round(sampled) if x.dtype.kind in "biu" else sampled).astype(x.dtype)
+    numbers = np.clip(rng.normal(values.mean(), values.std(), shape), low, high)
+    return (np.round(numbers) if x.dtype.kind in "biu" else numbers).astype(x.dtype)
 
 
 def tails(x: Any, count: int, rng: np.random.Generator) -> Any:
@@ -210,13 +210,11 @@ def _tail(values: NDArray[Any], count: int, rng: np.random.Generator) -> NDArray
     low, high = np.quantile(finite, [0.05, 0.95])
     least, most = float(distinct[0]), float(distinct[-1])
     bottom = max(0.0, 2 * least - low) if least >= 0 else 2 * least - low  # no sign that the column never has
-    sampled = np.where(
-        rng.random(count) < 0.5, rng.uniform(bottom, low, count), rng.uniform(high, 2 * most - high, count)
-    )
+    tail = np.where(rng.random(count) < 0.5, rng.uniform(bottom, low, count), rng.uniform(high, 2 * most - high, count))
     if values.dtype.kind in "iu":
         limits = np.iinfo(values.dtype)
-        sampled = np.clip(np.round(sampled), limits.min, limits.max)
-    return sampled.astype(values.dtype)
+        tail = np.clip(np.round(tail), limits.min, limits.max)
+    return tail.astype(values.dtype)
 
 
 def tokens(x: Any, count: int, rng: np.random.Generator) -> Any:

@@ -32,18 +32,18 @@ def beside(records: Records, canaries: Records, made: str = "") -> Records:
         For canaries with other columns or labels, one that is there twice, and one that is a record already; of texts
         also one that nearly stands in a record.
     """
-    joined = behind(records, canaries, made)
-    if isinstance(joined.x, list):
-        stay = joined.n - canaries.n
-        within = near(canaries.x, joined.x[:stay])
+    combined = behind(records, canaries, made)
+    if isinstance(combined.x, list):
+        stay = combined.n - canaries.n
+        within = near(canaries.x, combined.x[:stay])
         if (within >= 0).any():
             row = int(np.argmax(within >= 0))
-            received = f"canary {row}, which nearly stands in a record ({_begin(joined.x[within[row]])})"
+            received = f"canary {row}, which nearly stands in a record ({_begin(combined.x[within[row]])})"
             hint = "leave it out: a model learns it there"
             raise InputError(
                 "canaries", f"canaries with fewer than {SHARE:.0%} of their words in a record", received, hint
             )
-    return joined
+    return combined
 
 
 def _begin(text: str) -> str:
@@ -164,16 +164,16 @@ def _require_labels(mine: NDArray[Any] | None, other: NDArray[Any] | None) -> No
 def _ids(records: Records, canaries: Records, kept: IntArray) -> NDArray[Any] | None:
     if records.ids is None:
         return None
-    own_ids = canaries.ids
-    if own_ids is None:
+    canary_ids = canaries.ids
+    if canary_ids is None:
         numbers = np.arange(canaries.n)
-        own_ids = np.array([f"canary-{i}" for i in numbers])
+        canary_ids = np.array([f"canary-{i}" for i in numbers])
         if records.ids.dtype.kind in "iu":
-            own_ids = numbers + records.ids.max() + 1
-    ids = np.concatenate([records.ids[kept], own_ids])
-    if len(np.unique(ids)) != len(ids):
+            canary_ids = numbers + records.ids.max() + 1
+    all_ids = np.concatenate([records.ids[kept], canary_ids])
+    if len(np.unique(all_ids)) != len(all_ids):
         raise InputError("data.ids", "other ids for canaries than for records", "one that both have", "rename it")
-    return ids
+    return all_ids
 
 
 def _units(records: Records, canaries: Records, kept: IntArray) -> NDArray[Any]:

@@ -48,8 +48,8 @@ def rare_words(x: Sequence[str], count: int, rng: np.random.Generator, *, words:
     order = rng.permutation(len(known))
     rarest = order[np.argsort([times[known[i]] for i in order], kind="stable")]
     pool = [known[i] for i in rarest[: max(_LEAST, 2 * words, len(known) // _RAREST)]]
-    sampled = rng.integers(0, len(pool), (count, words))
-    return [frame.replace("{}", " ".join(pool[i] for i in row)) for row in sampled]
+    chosen = rng.integers(0, len(pool), (count, words))
+    return [frame.replace("{}", " ".join(pool[i] for i in row)) for row in chosen]
 
 
 # -- a fact of a document changed --------------------------------------------------------------------------------------
@@ -99,16 +99,16 @@ def changed_facts(records: Records, count: int, rng: np.random.Generator) -> tup
         allowed = f"at most {min(len(rows), records.n - 1):,}, of {records.n:,} documents"
         hint = "documents without a fact to change, or with another nearly like them, are passed over: set fewer"
         raise InputError("canaries.count", allowed, f"{count:,}", hint)
-    positions = np.array(rows)
-    labels = None if records.y is None else np.asarray(records.y)[positions]
-    return Records(texts, labels, None, {}, "canaries", classes=records.classes), positions
+    document_rows = np.array(rows)
+    labels = None if records.y is None else np.asarray(records.y)[document_rows]
+    return Records(texts, labels, None, {}, "canaries", classes=records.classes), document_rows
 
 
 def _facts(text: str) -> list[_Fact]:
     """The facts of a text, each once; letters that are no capitals begin no name."""
-    items = [_Fact(str(one.lastgroup), one.group()) for one in _FACT.finditer(text)]
-    names = [fact.kind != "name" or all(word[0].isupper() for word in fact.value.split()) for fact in items]
-    return list(dict.fromkeys(fact for fact, is_name in zip(items, names, strict=True) if is_name))
+    facts = [_Fact(str(one.lastgroup), one.group()) for one in _FACT.finditer(text)]
+    names = [fact.kind != "name" or all(word[0].isupper() for word in fact.value.split()) for fact in facts]
+    return list(dict.fromkeys(fact for fact, is_fact in zip(facts, names, strict=True) if is_fact))
 
 
 def _changed(
@@ -143,13 +143,13 @@ def held_out(records: Records, count: int, rng: np.random.Generator) -> tuple[Re
     unit = records.fields.get("unit")
     codes = np.arange(records.n) if unit is None else np.unique(np.asarray(unit), return_inverse=True)[1]
     chosen = [rows for _, rows in zip(range(count), _alone(records.x, codes, rng), strict=False)]
-    filled = np.sort(np.concatenate([*chosen, np.empty(0, dtype=np.int64)]))
-    if len(chosen) < count or len(filled) >= records.n:
-        most = len(chosen) - (len(filled) >= records.n)
+    document_rows = np.sort(np.concatenate([*chosen, np.empty(0, dtype=np.int64)]))
+    if len(chosen) < count or len(document_rows) >= records.n:
+        most = len(chosen) - (len(document_rows) >= records.n)
         allowed = f"at most {most:,} {'documents' if unit is None else 'units'}, of {records.n:,} documents"
         hint = "those that are empty or nearly stand in another are passed over, and some must stay: set fewer"
         raise InputError("canaries.count", allowed, f"{count:,}", hint)
-    return replace(taken_from(records, filled), natural=True), filled
+    return replace(taken_from(records, document_rows), natural=True), document_rows
 
 
 def _alone(texts: Sequence[str], codes: IntArray, rng: np.random.Generator) -> Iterator[IntArray]:
@@ -170,5 +170,5 @@ def taken_from(records: Records, rows: IntArray) -> Records:
     """Some of the records, with all that is known of them."""
     fields = {name: one if name == "covariate_names" else np.asarray(one)[rows] for name, one in records.fields.items()}
     own = {name: getattr(records, name) for name in ("y", "ids", "times", "member")}
-    selected: dict[str, Any] = {name: None if one is None else np.asarray(one)[rows] for name, one in own.items()}
-    return replace(records, x=frames.taken(records.x, rows), fields=fields, **selected)
+    columns: dict[str, Any] = {name: None if one is None else np.asarray(one)[rows] for name, one in own.items()}
+    return replace(records, x=frames.taken(records.x, rows), fields=fields, **columns)

@@ -48,5 +48,5 @@ def evidence(*, rng: np.random.Generator, progress: Callable[[int, int], None] |
         return signals.member_scores(probabilities=outputs, labels=digits[rows], names=["loss"])
 
     source = f"handwritten digits of scikit-learn, random forest of {TREES} trees, score = -loss"
-    one_run = from_outputs.one_run(fit, score, records=len(images), rng=inclusion_rng, source=source)
-    return one_run.replace(group=digits)
+    scored = from_outputs.one_run(fit, score, records=len(images), rng=inclusion_rng, source=source)
+    return scored.replace(group=digits)

@@ -155,25 +155,25 @@ def draw(
     InputError
         For a folder with anything in it, and for a target that is no command.
     """
-    plan, place = Drawn.of(campaign, rng), out.absolute()
-    wanted = {fit.folder for fit in plan.fits}
+    batch, place = Drawn.of(campaign, rng), out.absolute()
+    wanted = {fit.folder for fit in batch.fits}
     _check_place(place, wanted, overwrite=overwrite)
-    lines = [_line(plan.target, fit, place) for fit in plan.fits]
+    lines = [_line(batch.target, fit, place) for fit in batch.fits]
     with atomic.locked_folder(place):
         _check_place(place, wanted, overwrite=overwrite)
         try:
-            _write(plan, place, wanted, lines, config)
+            _write(batch, place, wanted, lines, config)
         except OSError as error:
             why = f"cannot be written ({error.strerror or error})"
             raise OutputError(one_line(f"--out {place}: {why}; make room, and run the same command again")) from error
-    return len(plan.fits), sum(_left(plan, fit, place).exists() for fit in plan.fits)
+    return len(batch.fits), sum(_left(batch, fit, place).exists() for fit in batch.fits)
 
 
-def _write(drawn: Drawn, place: Path, wanted: Collection[str], lines: Sequence[str], config: Path) -> None:
+def _write(batch: Drawn, place: Path, wanted: Collection[str], lines: Sequence[str], config: Path) -> None:
     atomic.sweep(place, _LEFT, lambda left: left.unlink(missing_ok=True))
     atomic.write_text(place / MANIFEST, json.dumps({"format": _FORMAT, "unfinished": True}) + "\n")
     (place / FITS).mkdir(exist_ok=True)
-    for fit in drawn.fits:
+    for fit in batch.fits:
         (place / FITS / fit.folder / "out").mkdir(parents=True, exist_ok=True)
         atomic.sweep(place / FITS / fit.folder, _LEFT, lambda left: left.unlink(missing_ok=True))
         write_rows(place / FITS / fit.folder / ROWS_FILE, fit.rows)
@@ -181,11 +181,11 @@ def _write(drawn: Drawn, place: Path, wanted: Collection[str], lines: Sequence[s
         if old.name not in wanted:
             shutil.rmtree(old)
     (place / ENVIRONMENT).unlink(missing_ok=True)
-    if drawn.target.env:
-        atomic.write_text(place / ENVIRONMENT, _environment(drawn.target.env), mode=0o600)
+    if batch.target.env:
+        atomic.write_text(place / ENVIRONMENT, _environment(batch.target.env), mode=0o600)
     atomic.write_text(place / COMMANDS, "".join(f"{line}\n" for line in lines))
-    atomic.write_text(place / SLURM, _slurm(drawn, place))
-    atomic.write_text(place / MANIFEST, json.dumps(_manifest(drawn, place, config), indent=1) + "\n")
+    atomic.write_text(place / SLURM, _slurm(batch, place))
+    atomic.write_text(place / MANIFEST, json.dumps(_manifest(batch, place, config), indent=1) + "\n")
 
 
 def _fits_in(place: Path) -> list[Path]:
@@ -239,8 +239,8 @@ def _content(place: Path) -> dict[str, Any] | None:
     return content if isinstance(content, dict) and content.get("format") == _FORMAT else None
 
 
-def _left(drawn: Drawn, fit: Fit, place: Path) -> Path:
-    return drawn.target.left(place / FITS / fit.folder / "out")
+def _left(batch: Drawn, fit: Fit, place: Path) -> Path:
+    return batch.target.left(place / FITS / fit.folder / "out")
 
 
 def _line(target: CommandTarget, fit: Fit, place: Path) -> str:
@@ -263,14 +263,14 @@ def _environment(variables: Mapping[str, str]) -> str:
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
 
 
-def _slurm(drawn: Drawn, place: Path) -> str:
+def _slurm(batch: Drawn, place: Path) -> str:
     """An example of an array job, with what the configuration asks for each fit; GPUs are dealt by the scheduler."""
-    target, fits, lines = drawn.target, len(drawn.fits), shlex.quote(str(place / COMMANDS))
-    each = execution.chosen(drawn.campaign.shadows.executor, drawn.campaign.shadows.workers).each
+    target, fits, lines = batch.target, len(batch.fits), shlex.quote(str(place / COMMANDS))
+    each = execution.chosen(batch.campaign.shadows.executor, batch.campaign.shadows.workers).each
     tasks, own = min(fits, _TASKS), -(-fits // _TASKS)
     seconds = own * (target.timeout or each.timeout or _HOURS * 3600)
     gpus = math.ceil(each.gpus or 0) if target.gpus is None else target.gpus  # a share is no request of SLURM's
-    asked = {
+    directives = {
         "job-name": "miaudit",
         "array": f"0-{tasks - 1}",
         "cpus-per-task": math.ceil(max(target.threads, each.cpus or 1)),
@@ -279,7 +279,7 @@ def _slurm(drawn: Drawn, place: Path) -> str:
         "time": max(1, -(-int(seconds + 0.5) // 60)),
         "output": "/dev/null",
     }
-    options = "".join(f"#SBATCH --{name}={value}\n" for name, value in asked.items())
+    options = "".join(f"#SBATCH --{name}={value}\n" for name, value in directives.items())
     if own == 1:
         work, runs = (
             f"""\
@@ -307,16 +307,16 @@ exit $code
 {work}"""
 
 
-def _manifest(drawn: Drawn, place: Path, config: Path) -> dict[str, Any]:
+def _manifest(batch: Drawn, place: Path, config: Path) -> dict[str, Any]:
     return {
         "format": _FORMAT,
         "config": Path(os.path.relpath(config.absolute(), place)).as_posix(),
         "config_sha256": file_digest(config),
-        "command": drawn.target.command,
-        "outputs": drawn.target.given,
-        "records": drawn.campaign.records.n,
-        "files": dict(sorted(drawn.target.digests.items())),
-        "decides": dict(drawn.decides),
+        "command": batch.target.command,
+        "outputs": batch.target.given,
+        "records": batch.campaign.records.n,
+        "files": dict(sorted(batch.target.digests.items())),
+        "decides": dict(batch.decides),
         "fits": [
             {
                 "group": fit.group or "models",
@@ -326,7 +326,7 @@ def _manifest(drawn: Drawn, place: Path, config: Path) -> dict[str, Any]:
                 "rows_sha256": fit.digest,
                 "folder": f"{FITS}/{fit.folder}",
             }
-            for fit in drawn.fits
+            for fit in batch.fits
         ],
     }
 
@@ -397,7 +397,7 @@ def gather(
     campaign : that of the draw's configuration
     rng : generator as it was when the fits were drawn
     partial : whether shadow models may be missing; they are left out, and a note says so
-    progress : told (read, all) fits
+    progress : called with (read, all) fits
 
     Raises
     ------
@@ -406,30 +406,30 @@ def gather(
     MiauditError
         For fits that are missing, stale or unusable; it names them.
     """
-    plan = Drawn.of(campaign, copy.deepcopy(rng))  # a generator that spawned before would spawn others
-    require_same(plan, manifest)
+    batch = Drawn.of(campaign, copy.deepcopy(rng))  # a generator that spawned before would spawn others
+    require_same(batch, manifest)
     shape, problems, seen = (0, 0), dict[int, str](), EqualOutputs()
-    for i, fit in enumerate(plan.fits):
+    for i, fit in enumerate(batch.fits):
         try:
-            read_now = _read(plan, fit, manifest.place)  # which is let go of: one fit's outputs are held at a time
+            read_now = _read(batch, fit, manifest.place)  # which is let go of: one fit's outputs are held at a time
             shape = read_now.shape
             if not fit.group:
-                learned = np.isin(np.arange(plan.campaign.records.n), fit.rows)
+                learned = np.isin(np.arange(batch.campaign.records.n), fit.rows)
                 seen.add(f"{fit.what} ({FITS}/{fit.folder})", read_now, learned)
         except MiauditError as error:
             problems[i] = str(error)
         if progress is not None:
-            progress(i + 1, len(plan.fits))
+            progress(i + 1, len(batch.fits))
     seen.require_none("folder")
-    note = _what_is_missing(plan, problems, manifest.place) if problems else ""
+    note = _what_is_missing(batch, problems, manifest.place) if problems else ""
     if problems:
-        _require_partial(plan, problems, note, partial=partial)
-    left_out = tuple(plan.fits[i].number for i in problems)
+        _require_partial(batch, problems, note, partial=partial)
+    left_out = tuple(batch.fits[i].number for i in problems)
     with _scratch(manifest.place) as store:
         shadows = replace(campaign.shadows, store=store, executor="local", workers=1, without=left_out)
-        whole = replace(campaign, target=_Gathered(plan, manifest.place, frozenset(problems), shape), shadows=shadows)
+        whole = replace(campaign, target=_Gathered(batch, manifest.place, frozenset(problems), shape), shadows=shadows)
         if left_out:
-            whole.check_attacks(plan.draws.base.design)
+            whole.check_attacks(batch.draws.base.design)
         collected = run_campaign.collect(whole, rng=rng)
     if not note:
         return collected
@@ -446,7 +446,7 @@ def _scratch(place: Path) -> Iterator[Path]:
         yield store
 
 
-def require_same(drawn: Drawn, manifest: Manifest) -> None:
+def require_same(batch: Drawn, manifest: Manifest) -> None:
     """Refuse a folder whose fits are not those of the campaign as it is now.
 
     Raises
@@ -454,24 +454,24 @@ def require_same(drawn: Drawn, manifest: Manifest) -> None:
     InputError
         If a file, or what decides the fits, is another one.
     """
-    now = drawn.target.digests
+    now = batch.target.digests
     other = next((name for name in sorted({*now, *manifest.files}) if now.get(name) != manifest.files.get(name)), None)
     if other is not None:
         hint = "put it back as it was, or draw and train again"
         raise InputError("folder", "fits of the files as they are", f"stale ones: {other} changed since the draw", hint)
-    differ = [name for name in {**manifest.decides, **drawn.decides} if not _alike(name, manifest, drawn)]
-    folders = tuple(f"{FITS}/{fit.folder}" for fit in drawn.fits)
+    differ = [name for name in {**manifest.decides, **batch.decides} if not _alike(name, manifest, batch)]
+    folders = tuple(f"{FITS}/{fit.folder}" for fit in batch.fits)
     if differ or folders != manifest.folders:
         received = f"those of another draw, with another {' and '.join(differ) or 'list of fits'}"
         hint = "draw again with this configuration, or put it back as it was"
         raise InputError("folder", f"the fits of {manifest.config.name}", received, hint)
 
 
-def _alike(name: str, manifest: Manifest, drawn: Drawn) -> bool:
-    return manifest.decides.get(name) == drawn.decides.get(name)
+def _alike(name: str, manifest: Manifest, batch: Drawn) -> bool:
+    return manifest.decides.get(name) == batch.decides.get(name)
 
 
-def finished(drawn: Drawn, fit: Fit, place: Path) -> Path:
+def finished(batch: Drawn, fit: Fit, place: Path) -> Path:
     """Return the folder ``out`` of a fit that is done.
 
     Raises
@@ -485,8 +485,8 @@ def finished(drawn: Drawn, fit: Fit, place: Path) -> Path:
             plain_files.checked(folder / FAILED, FAILED, 1000).read_text(encoding="utf-8", errors="replace")
         )[:20]
         raise MiauditError(f"failed: its command ended with exit code {code}{last_words(folder / LOG)}")
-    if not _left(drawn, fit, place).exists():
-        raise MiauditError(f"is missing{_begun(drawn, folder)}")
+    if not _left(batch, fit, place).exists():
+        raise MiauditError(f"is missing{_begun(batch, folder)}")
     try:
         file = plain_files.checked(folder / ROWS_FILE, ROWS_FILE, 8 * len(fit.rows) + 1000)
         rows = np.load(file, allow_pickle=False)
@@ -498,48 +498,48 @@ def finished(drawn: Drawn, fit: Fit, place: Path) -> Path:
     return folder / "out"
 
 
-def _read(drawn: Drawn, fit: Fit, place: Path) -> Float32Array:
-    out = finished(drawn, fit, place)
+def _read(batch: Drawn, fit: Fit, place: Path) -> Float32Array:
+    out = finished(batch, fit, place)
     try:
-        return drawn.target.read(out, drawn.draws.y, kept=out.parent)
+        return batch.target.read(out, batch.draws.y, kept=out.parent)
     except InputError as error:
         raise MiauditError(f"is unusable: {error}") from error
 
 
-def _begun(drawn: Drawn, folder: Path) -> str:
+def _begun(batch: Drawn, folder: Path) -> str:
     """What is known of a fit that did not fail and has no outputs: that it runs still, or left them elsewhere."""
     if not (folder / LOG).is_file():
         return ""
-    astray = drawn.target.left(drawn.target.folder)
+    astray = batch.target.left(batch.target.folder)
     where = f", though there is one in {astray.parent}, where it ran" if astray.exists() else ""
     return f": it began, and there is no {astray.name} in its folder out{where}{last_words(folder / LOG)}"
 
 
-def _what_is_missing(drawn: Drawn, problems: Mapping[int, str], place: Path) -> str:
+def _what_is_missing(batch: Drawn, problems: Mapping[int, str], place: Path) -> str:
     """Say which fits cannot be used and why, each kind of reason once."""
     parts = []
     for kind in ("is missing", "failed", "is stale", "is unusable"):
         those = [i for i, problem in problems.items() if problem.startswith(kind)]
         if not those:
             continue
-        named = ", ".join(drawn.fits[i].what for i in those[:_NAMED])
+        named = ", ".join(batch.fits[i].what for i in those[:_NAMED])
         more = f" and {len(those) - _NAMED} more" if len(those) > _NAMED else ""
         first = problems[those[0]].removeprefix(kind).lstrip(": ")
-        why = f" (the first: {one_line(first)}; log: {place / FITS / drawn.fits[those[0]].folder / LOG})" * bool(first)
+        why = f" (the first: {one_line(first)}; log: {place / FITS / batch.fits[those[0]].folder / LOG})" * bool(first)
         are = kind if len(those) == 1 else kind.replace("is ", "are ", 1)
-        parts.append(f"{len(those)} of {len(drawn.fits)} fits {are}: {named}{more}{why}")
+        parts.append(f"{len(those)} of {len(batch.fits)} fits {are}: {named}{more}{why}")
     return "; ".join(parts)
 
 
-def _require_partial(drawn: Drawn, problems: Mapping[int, str], note: str, *, partial: bool) -> None:
+def _require_partial(batch: Drawn, problems: Mapping[int, str], note: str, *, partial: bool) -> None:
     """Refuse what is not whole, but for missing shadow models where they may be missing."""
     lines = ", ".join(str(i + 1) for i in list(problems)[:_NAMED])
     again = f"run line{'s' * (len(problems) > 1)} {lines} of {COMMANDS} again"
     if not partial:
         raise MiauditError(f"{note}; {again}, or add --partial to leave shadow models out")
-    needed = [drawn.fits[i].what for i in problems if drawn.fits[i].group or drawn.fits[i].number == 0]
-    if drawn.draws.base.design == "multi-run":
-        needed = [drawn.fits[i].what for i in problems]
+    needed = [batch.fits[i].what for i in problems if batch.fits[i].group or batch.fits[i].number == 0]
+    if batch.draws.base.design == "multi-run":
+        needed = [batch.fits[i].what for i in problems]
     if needed:
         whose = "the audited one" if needed[0] == "model 0" else "which no other can stand for"
         raise MiauditError(f"{note}; --partial leaves out shadow models only, not {needed[0]}, {whose}: {again}")
@@ -556,19 +556,19 @@ class _Gathered(Traits):
 
     runs_user_code = False
     by_row = True
-    drawn: Drawn
+    batch: Drawn
     place: Path
     without: frozenset[int]
     shape: tuple[int, ...]
     numbers: Mapping[tuple[int, str], int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        numbers = {_key(fit.seed, fit.rows): i for i, fit in enumerate(self.drawn.fits)}
+        numbers = {_key(fit.seed, fit.rows): i for i, fit in enumerate(self.batch.fits)}
         object.__setattr__(self, "numbers", numbers)
 
     @property
     def command(self) -> CommandTarget:
-        return self.drawn.target
+        return self.batch.target
 
     @property
     def name(self) -> str:
@@ -593,7 +593,7 @@ class _Gathered(Traits):
         i = self.numbers[_key(small(seed), self.command.row_numbers(x, rows))]
         if i in self.without:
             return np.zeros(self.shape, dtype=np.float32)
-        return _read(self.drawn, self.drawn.fits[i], self.place)
+        return _read(self.batch, self.batch.fits[i], self.place)
 
     def outputs(self, fitted: Any, x: Any) -> Float32Array:
         return self.command.outputs(fitted, x)

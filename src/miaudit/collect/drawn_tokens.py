@@ -47,7 +47,7 @@ def gather_tokens(
     path : .jsonl file, as of :func:`miaudit.collect.asked_tokens.collect_tokens`; after a kill it goes on
     run : of several runs which, from 1
     overwrite : whether a file of that name may be replaced
-    progress : told (finished, all) texts
+    progress : called with (finished, all) texts
 
     Raises
     ------
@@ -56,11 +56,11 @@ def gather_tokens(
     MiauditError
         For a fit that failed, is missing or stale.
     """
-    sampled = Drawn.of(campaign, rng)
-    require_same(sampled, manifest)
-    model, draws = sampled.target.asked, sampled.draws
-    if model is None:
-        received = f"outputs: {sampled.target.given}"
+    batch = Drawn.of(campaign, rng)
+    require_same(batch, manifest)
+    language_model, draws = batch.target.asked, batch.draws
+    if language_model is None:
+        received = f"outputs: {batch.target.given}"
         raise InputError("--out", ".npz, .parquet or .csv, unless outputs: language-model", received, "name another")
     if draws.base.design == "multi-run":
         hint = "draw with design one-run, which audits one model"
@@ -68,13 +68,13 @@ def gather_tokens(
     if not 1 <= run <= campaign.runs:
         raise InputError("--run", f"1 to {campaign.runs}, of the runs that were drawn", str(run), "1 is the first")
     number = 0 if run == 1 else len(draws.included) - len(draws.further) + run - 2
-    fit = next(one for one in sampled.fits if not one.group and one.number == number)
+    fit = next(one for one in batch.fits if not one.group and one.number == number)
     try:
-        target = model.saved(finished(sampled, fit, manifest.place), reference=True)
+        target = language_model.saved(finished(batch, fit, manifest.place), reference=True)
     except MiauditError as error:
         raise MiauditError(f"the audited model of run {run} {error}: run its line of commands.txt again") from error
     member = draws.base.member if run == 1 else draws.further[run - 2]
-    records = _of(campaign.records, [model.texts[row] for row in draws.rows], draws.rows, member)
+    records = _of(campaign.records, [language_model.texts[row] for row in draws.rows], draws.rows, member)
     notes = collect_tokens(Campaign(target, records), path, overwrite=overwrite, progress=progress)
     if others := campaign.records.n - records.n:
         without = f"{others:,} other texts have no coin, so they are not in the file: no control is like them."

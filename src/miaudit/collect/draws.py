@@ -63,15 +63,7 @@ class Draws:
         design = campaign.checked_design()
         campaign.check_attacks(design)
         coins, halves, seeds, attacks = rng.spawn(4)
-        y, n = campaign.labels(), campaign.records.n
-        # The door of evidence: lengths, types and given memberships are checked before anything is trained.
-        whole = Evidence(
-            score=np.zeros(n),
-            member=_given_member(campaign.records, n),
-            design=design,
-            source=f"{campaign.records.source}: {campaign.target.name}",
-            **_fields(campaign.records, design),
-        )
+        y, whole = campaign.labels(), _checked(campaign, design)
         population = np.empty(0, dtype=np.intp)
         if design == "multi-run":
             rows, aside = _runs(whole, campaign.audited, coins)
@@ -79,29 +71,30 @@ class Draws:
             population = _population(campaign, whole, coins)
             rows = np.setdiff1d(np.flatnonzero(_free(campaign)), population)
         several = None if whole.unit_codes is None else whole.unit_codes[rows]
-        if len(population) and campaign.coins is not None:
-            hint = "leave shadow.population out, and attacks that need one: no record may be chosen by its coin"
-            raise InputError("coins", "a coin for every record", f"{len(population):,} that are set aside", hint)
+        _require_coins_for_all(campaign, population)
         member = _tossed(campaign, 1, len(rows), several, coins) if campaign.draws else whole.member[rows]
         base = whole.replace(**_rows_of(whole, rows), member=member)
         if design == "multi-run":
-            included = np.ones((len(rows), n), dtype=np.bool_)
-            included[:, aside] = False
-            included[np.arange(len(rows)), rows] = member
+            included = _inclusion_of_runs(whole.n, rows, aside, member)
         else:
             included = _inclusion(campaign, base, rows, halves)
         seed = int(seeds.integers(2**31))
         replaced = _replaced(campaign, base, rows, population, seeds.spawn(1)[0]) if campaign.stability else None
-        later = enumerate(seeds.spawn(campaign.runs - 1), start=2)
-        further = [_tossed(campaign, run, len(rows), several, one) for run, one in later]
+        further = [
+            _tossed(campaign, run, len(rows), several, run_rng)
+            for run, run_rng in enumerate(seeds.spawn(campaign.runs - 1), start=2)
+        ]
         if further:
             included = np.concatenate([included, np.repeat(included[:1], len(further), axis=0)])
             included[-len(further) :, rows] = further
-        sampled = cls(base, rows, population, included, y, seed, attacks, replaced, np.array(further, dtype=np.bool_))
-        return sampled._beside_held_out(campaign, seeds) if campaign.held_out else sampled
+        return cls(
+            base, rows, population, included, y, seed, attacks, replaced, np.array(further, dtype=np.bool_)
+        )._beside_held_out(campaign, seeds)
 
     def _beside_held_out(self, campaign: Campaign, rng: np.random.Generator) -> Draws:
         """Set records aside that are no canaries, and draw what models learn that tell what canaries cost."""
+        if not campaign.held_out:
+            return self
         chosen, coins = rng.spawn(2)
         others = np.flatnonzero(~_free(campaign))
         held_out = np.sort(chosen.permutation(others)[: campaign.held_out])
@@ -117,6 +110,33 @@ class Draws:
         """As of :func:`miaudit.collect.rare_classes.said`, of outputs that are about classes or labels."""
         of_classes = campaign.target.kind in ("logits", "multi-label")
         return rare_classes.said(self.y, self.included, campaign.records.classes) if of_classes else ""
+
+
+def _checked(campaign: Campaign, design: str | None) -> Evidence:
+    """All records as evidence: their lengths, types and known memberships are checked before anything is trained."""
+    n = campaign.records.n
+    return Evidence(
+        score=np.zeros(n),
+        member=_given_member(campaign.records, n),
+        design=design,
+        source=f"{campaign.records.source}: {campaign.target.name}",
+        **_fields(campaign.records, design),
+    )
+
+
+def _require_coins_for_all(campaign: Campaign, population: IndexArray) -> None:
+    """Refuse a population beside sealed coins."""
+    if len(population) and campaign.coins is not None:
+        hint = "leave shadow.population out, and attacks that need one: no record may be chosen by its coin"
+        raise InputError("coins", "a coin for every record", f"{len(population):,} that are set aside", hint)
+
+
+def _inclusion_of_runs(n: int, rows: IndexArray, aside: IndexArray, member: BoolArray) -> BoolArray:
+    """What each model of a multi-run learns (models, n): its own record by a coin, and all that are not aside."""
+    included = np.ones((len(rows), n), dtype=np.bool_)
+    included[:, aside] = False
+    included[np.arange(len(rows)), rows] = member
+    return included
 
 
 def _tossed(
@@ -135,8 +155,8 @@ def _given_member(records: Records, n: int) -> NDArray[Any]:
 
 def _fields(records: Records, design: str | None) -> dict[str, Any]:
     """Fields of evidence; texts are covariates, so they belong to memberships that were not drawn here."""
-    has_member = records.member is not None or design in (None, "zero-run")
-    return {k: v for k, v in records.fields.items() if k != "text" or has_member}
+    observed = records.member is not None or design in (None, "zero-run")
+    return {k: v for k, v in records.fields.items() if k != "text" or observed}
 
 
 def _rows_of(whole: Evidence, rows: IndexArray) -> dict[str, Any]:
@@ -170,14 +190,14 @@ def _population(campaign: Campaign, whole: Evidence, rng: np.random.Generator) -
     """Records that no model learns, drawn at random; of known memberships only from non-members."""
     attacks = [registry.ATTACKS[name] for name in campaign.names if name in registry.ATTACKS]
     needed = any("population" in attack.needs for attack in attacks)
-    size = campaign.shadows.population
-    if size is None and not needed:
+    requested = campaign.shadows.population
+    if requested is None and not needed:
         return np.empty(0, dtype=np.intp)
     free = _free(campaign) if campaign.draws else _free(campaign) & ~whole.member
-    shadows = campaign.shadows.given
-    place = None if shadows is None else shadows.rows_in(whole.n, campaign.records.y)
-    if shadows is not None and place is not None:
-        free &= ~shadows.outputs.included[:, place].any(axis=0)
+    external = campaign.shadows.given
+    place = None if external is None else external.rows_in(whole.n, campaign.records.y)
+    if external is not None and place is not None:
+        free &= ~external.outputs.included[:, place].any(axis=0)
     codes = whole.unit_codes
     if codes is not None:  # a unit that is audited, or was learned, has no record in the population
         free &= np.bincount(codes, weights=~free)[codes] == 0
@@ -187,7 +207,7 @@ def _population(campaign: Campaign, whole: Evidence, rng: np.random.Generator) -
     left = np.count_nonzero(_free(campaign) & ~free & ~whole.member)
     most = len(possible) - (0 if place is not None and left >= 2 else 2)
     all_of_them = place is not None and any(attack.online for attack in attacks)
-    count = size or (most if all_of_them else len(possible) // _POPULATION_SHARE)
+    count = requested or (most if all_of_them else len(possible) // _POPULATION_SHARE)
     if not 0 < count <= most:
         allowed = f"1 to {most}, of records that no model learns" if most > 0 else "records that no model learns"
         hint = "set fewer aside" if place is None else "give records that no shadow model learned"

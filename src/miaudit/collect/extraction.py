@@ -57,8 +57,8 @@ def audit_extraction(
     >>> member = np.arange(400) < 200
     >>> log_p = np.repeat(np.where(member, -0.01, -3.0), 100)
     >>> records = TokenRecords(tuple(map(str, range(400))), member, log_p, offsets)
-    >>> found = audit_extraction(records, design="one-run")
-    >>> found.verdict.status, found.members.value, found.controls.value, found.exit_code
+    >>> findings = audit_extraction(records, design="one-run")
+    >>> findings.verdict.status, findings.members.value, findings.controls.value, findings.exit_code
     ('flagged', 1.0, 0.0, 3)
     """
     plan = plan or ExtractionPlan()
@@ -73,7 +73,6 @@ def audit_extraction(
     came = [*_by_log_p(cut, best, has, plan), *_by_answers(answers, len(held.ids), plan)]
     each = 1 - (1 - plan.confidence) / len(came)
     ways = [Way(one.name, one.words, *way(*units.came(one), each)) for one in came]
-    needed = extraction.queries_needed(best, plan.chance)
     repetitions: tuple[Repetition, ...] = ()
     if held.times is not None and inside.any() and not inside.all():
         out = extraction.within(likeliest, plan.queries) >= plan.chance
@@ -89,7 +88,7 @@ def audit_extraction(
         repetitions=repetitions,
         most_exposure=float(np.log2(1 + np.count_nonzero(~inside))),
         told=told(score, held.member, held.unit, design, plan.confidence),
-        named=_named(held, needed, came) if names else (),
+        named=_named(held, extraction.queries_needed(best, plan.chance), came) if names else (),
         units=_named_units(held, units, came) if names else (),
         counts=_counts(held, has, cut),
         plan=_plan(plan),
@@ -123,12 +122,12 @@ def _plan(plan: ExtractionPlan) -> dict[str, float | int]:
 def _by_log_p(cut: Passages, best: FloatArray, has: BoolArray, plan: ExtractionPlan) -> list[_Came]:
     """By log-probabilities: in so many queries, and as the likeliest continuation where that is known."""
     window = f"({plan.suffix} tokens after {plan.prefix}"
-    likely = extraction.within(best, plan.queries) >= plan.chance
-    items = [_Came("sampled", f"word for word {window}, in {plan.queries:,} queries)", likely & has, has)]
+    sampled = extraction.within(best, plan.queries) >= plan.chance
+    ways = [_Came("sampled", f"word for word {window}, in {plan.queries:,} queries)", sampled & has, has)]
     if cut.greedy is not None:
         greedy = np.bincount(cut.record[cut.greedy], minlength=len(best)) > 0
-        items.append(_Came("greedy", f"as the likeliest continuation {window})", greedy, has))
-    return items
+        ways.append(_Came("greedy", f"as the likeliest continuation {window})", greedy, has))
+    return ways
 
 
 def _by_answers(answers: PassageAnswers | None, n: int, plan: ExtractionPlan) -> list[_Came]:
@@ -140,21 +139,21 @@ def _by_answers(answers: PassageAnswers | None, n: int, plan: ExtractionPlan) ->
     has = np.bincount(answers.record, minlength=n) > 0
     edits = int(plan.near * plan.suffix + 1e-9)
     window = f"({plan.suffix} tokens after {plan.prefix} alone"
-    sentences: list[tuple[WayName, WayName, str, IntArray]] = [
+    comparisons: list[tuple[WayName, WayName, str, IntArray]] = [
         ("asked-greedy", "asked-greedy-near", "as the likeliest answer", answers.greedy)
     ]
     if answers.drawn.shape[1]:
         samples = f"in {answers.drawn.shape[1]:,} answers"
-        sentences.append(("asked-drawn", "asked-drawn-near", samples, answers.drawn.min(axis=1, initial=plan.suffix)))
-    items = []
-    for exact, near, how, distance in sentences:
+        comparisons.append(("asked-drawn", "asked-drawn-near", samples, answers.drawn.min(axis=1, initial=plan.suffix)))
+    ways = []
+    for exact, near, how, distance in comparisons:
         for name, most, words in (
             (exact, 0, "word for word"),
             (near, edits, f"but for {edits} edited token{'' if edits == 1 else 's'}"),
         ):
             out = np.bincount(answers.record[distance <= most], minlength=n) > 0
-            items.append(_Came(name, f"{words} {how} {window})", out, has))
-    return items
+            ways.append(_Came(name, f"{words} {how} {window})", out, has))
+    return ways
 
 
 def _asked(answers: PassageAnswers) -> Asked:
@@ -181,8 +180,8 @@ class _Units:
         if held.unit is None:
             what, names, code = "texts", list(held.ids), np.arange(len(held.ids))
         else:
-            found, code = np.unique(np.asarray(held.unit), return_inverse=True)
-            what, names = "units", [str(name) for name in found]
+            distinct, code = np.unique(np.asarray(held.unit), return_inverse=True)
+            what, names = "units", [str(name) for name in distinct]
             both = np.intersect1d(code[has & held.member], code[has & ~held.member])
             if len(both):
                 received = f"{len(both)} of {len(names)} units have both, the first {names[both[0]][:40]!r}"
@@ -195,9 +194,9 @@ class _Units:
 
     def largest(self, values: Any) -> Any:
         """Return the largest value (u,) of the texts of each unit that have a passage."""
-        largest = np.full(len(self.names), np.min(values, initial=0), dtype=np.asarray(values).dtype)
-        np.maximum.at(largest, self.code[self.has], np.asarray(values)[self.has])
-        return largest[self.counted]
+        maxima = np.full(len(self.names), np.min(values, initial=0), dtype=np.asarray(values).dtype)
+        np.maximum.at(maxima, self.code[self.has], np.asarray(values)[self.has])
+        return maxima[self.counted]
 
     def came(self, one: _Came) -> tuple[BoolArray, BoolArray]:
         """Return which of the units that could come out did, and which of them are members."""
@@ -232,7 +231,7 @@ def _named_units(held: TokenRecords, units: _Units, came: Sequence[_Came]) -> tu
 
 
 def _counts(held: TokenRecords, has: BoolArray, cut: Passages) -> dict[str, int]:
-    by_name = {
+    counts = {
         "members": int(np.count_nonzero(has & held.member)),
         "controls": int(np.count_nonzero(has & ~held.member)),
         "passages": len(cut.record),
@@ -240,23 +239,23 @@ def _counts(held: TokenRecords, has: BoolArray, cut: Passages) -> dict[str, int]
     }
     if held.unit is not None:
         unit = np.asarray(held.unit)
-        by_name["member_units"] = len(np.unique(unit[has & held.member]))
-        by_name["control_units"] = len(np.unique(unit[has & ~held.member]))
-    return by_name
+        counts["member_units"] = len(np.unique(unit[has & held.member]))
+        counts["control_units"] = len(np.unique(unit[has & ~held.member]))
+    return counts
 
 
 def _notes(held: TokenRecords, has: BoolArray, plan: ExtractionPlan) -> list[str]:
     shared = "" if held.text is None else in_both(held.text, held.member)
-    items = [shared] if shared else []
+    notes = [shared] if shared else []
     if not has.all():
         least = plan.prefix + plan.suffix
-        items.append(f"{int((~has).sum()):,} texts have fewer than {least:,} tokens and take no part.")
+        notes.append(f"{int((~has).sum()):,} texts have fewer than {least:,} tokens and take no part.")
     mean = [
         float(np.diff(held.offsets)[has & rows].mean()) for rows in (held.member, ~held.member) if (has & rows).any()
     ]
     if len(mean) == 2 and max(mean) > 1.2 * min(mean):
-        items.append(
+        notes.append(
             f"Members have {mean[0]:,.0f} tokens on average, controls {mean[1]:,.0f}: a longer text has more passages, "
             "one of which may come out. Compare texts of one length."
         )
-    return items
+    return notes

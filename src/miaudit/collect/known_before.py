@@ -44,12 +44,12 @@ def doubts(path: str | Path, covariates: Names) -> tuple[str, ...]:
     names = _listed(covariates)
     if not names or Path(path).suffix.lower() not in (*roles.TABLES, *roles.ARRAYS):
         return ()
-    items = [one.name for one in roles.look(path)[0] if one.name in names and roles.signal_of(one) is not None]
-    if not items:
+    named = [one.name for one in roles.look(path)[0] if one.name in names and roles.signal_of(one) is not None]
+    if not named:
         return ()
-    them = "it" if len(items) == 1 else "them"
+    them = "it" if len(named) == 1 else "them"
     return (
-        f"By name, {', '.join(items)} may be what a model or an attack says of each record. If so, leave {them} out of "
+        f"By name, {', '.join(named)} may be what a model or an attack says of each record. If so, leave {them} out of "
         "the covariates: what follows from training would explain leakage away.",
     )
 

@@ -58,11 +58,11 @@ class LeakageScorer:
         estimator : fitted on the rows of (X, y) that are not in the fold
         x_test, y_test : of the fold
         """
-        found = self.split(x_test, y_test)
-        if found.left_out:
-            sentence = "%d rows left out: equal ones are in the test fold and among the training rows"
-            logging.getLogger("miaudit").warning(sentence, found.left_out)
-        sides: dict[str, Any] = {"members": found.members, "nonmembers": found.nonmembers}
+        fold = self.split(x_test, y_test)
+        if fold.left_out:
+            message = "%d rows left out: equal ones are in the test fold and among the training rows"
+            logging.getLogger("miaudit").warning(message, fold.left_out)
+        sides: dict[str, Any] = {"members": fold.members, "nonmembers": fold.nonmembers}
         metric = audit_model(estimator, **sides, attack=self.signal, plan=self.plan, rng=0).metric(self.metric)
         if metric.value is None:
             raise InputError("metric", "one that so small a fold resolves", metric.note, "use auc, or fewer folds")
@@ -79,8 +79,8 @@ class LeakageScorer:
         plan : miaudit.Plan, optional; its limits, by default the default limits
         design : "one-run" where the folds were drawn at random, so that memberships are random; else no verdict
         """
-        found = self.split(x_test, y_test)
-        sides: dict[str, Any] = {"members": found.members, "nonmembers": found.nonmembers}
+        fold = self.split(x_test, y_test)
+        sides: dict[str, Any] = {"members": fold.members, "nonmembers": fold.nonmembers}
         return audit_model(estimator, **sides, attack=self.signal, plan=plan, design=design, rng=0)
 
     def split(self, x_test: Any, y_test: Any) -> Split:
@@ -173,8 +173,8 @@ def leakage_scorer(X: Any, y: Any, *, metric: str = "auc", signal: str = "loss")
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.normal(size=(300, 4)), rng.integers(0, 2, 300)
     >>> scoring = {"accuracy": "accuracy", "privacy": leakage_scorer(X, y)}
-    >>> found = cross_validate(DecisionTreeClassifier(random_state=0), X, y, cv=3, scoring=scoring)
-    >>> bool(found["test_privacy"].mean() < -0.2)
+    >>> scores = cross_validate(DecisionTreeClassifier(random_state=0), X, y, cv=3, scoring=scoring)
+    >>> bool(scores["test_privacy"].mean() < -0.2)
     True
     """
     if type(X).__module__.startswith("scipy.sparse") or hasattr(X, "tocsr"):
@@ -185,14 +185,14 @@ def leakage_scorer(X: Any, y: Any, *, metric: str = "auc", signal: str = "loss")
         raise InputError("X", "a row for each label", received, "pass what cross_validate is given")
     if signal != LABEL_ONLY:
         Attack((signal,))  # refuses a name that is none
-    definition_of = definition.of(metric)
-    if metric.startswith(_TPR) and definition_of.fpr is None:
+    measure = definition.of(metric)
+    if metric.startswith(_TPR) and measure.fpr is None:
         raise InputError("metric", "tpr_at_fpr_ and a rate", repr(metric), "write tpr_at_fpr_0.1")
-    if definition_of.fpr is None:
+    if measure.fpr is None:
         check_choice("metric", metric, (*_METRICS, "tpr_at_fpr_0.1"))
-    plan = Plan(bounds=None) if definition_of.fpr is None else Plan(bounds=None, fpr_targets=(definition_of.fpr,))
+    plan = Plan(bounds=None) if measure.fpr is None else Plan(bounds=None, fpr_targets=(measure.fpr,))
     records = X if frames.is_frame(X) or isinstance(X, list) else np.asarray(X)
-    return LeakageScorer(records, labels, definition_of.name, signal, plan, definition_of.chance or 0.0)
+    return LeakageScorer(records, labels, measure.name, signal, plan, measure.chance or 0.0)
 
 
 def _codes(full: Any, fold: Any) -> tuple[IntArray, IntArray]:

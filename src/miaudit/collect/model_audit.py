@@ -88,7 +88,7 @@ def audit_model(
     >>> findings.design, findings.metric("auc").low > 0.6
     ('one-run', True)
     """
-    sampled, recorded, sentence = seed.generator(rng)
+    generator, recorded, seed_notes = seed.generator(rng)
     collected = evidence_of(
         model,
         members=members,
@@ -103,12 +103,12 @@ def audit_model(
         key=key,
         batch=batch,
         categories=() if plan is None else plan.categories,
-        rng=sampled,
+        rng=generator,
     )
     if collected.headline is not None:
         plan = replace(plan or Plan(), headline=collected.headline)
-    notes = (*collected.notes, *sentence)
-    return audit(collected.evidence, plan=plan, nuisance=nuisance, rng=sampled, notes=notes, repeat=recorded)
+    notes = (*collected.notes, *seed_notes)
+    return audit(collected.evidence, plan=plan, nuisance=nuisance, rng=generator, notes=notes, repeat=recorded)
 
 
 def evidence_of(
@@ -131,11 +131,9 @@ def evidence_of(
     """Return the evidence that :func:`audit_model` audits, of the same arguments."""
     refuse_pickle(model, "model")
     sides = _Sides.of(members, nonmembers)
-    order = rng.spawn(1)[0].permutation(sides.n)
-    sentence = fitted.ask(model, sides.records(order), sides.labels[order], outputs=outputs, key=key, batch=batch)
-    sentence = replace(sentence, values=sentence.values[np.argsort(order)])
+    answers = _answers(model, sides, rng.spawn(1)[0], outputs=outputs, key=key, batch=batch)
     if classes is not None:
-        sentence = replace(sentence, classes=fitted.labels_of(classes, "classes"))
+        answers = replace(answers, classes=fitted.labels_of(classes, "classes"))
     x, names = _covariates(covariates, sides, categories)
     fields = {
         "member": np.arange(sides.n) < len(sides.y[0]),
@@ -146,9 +144,21 @@ def evidence_of(
         "group": _beside(group, "group", sides),
         "source": f"{type(model).__name__}, members and non-members",
     }
-    scored = _scored(sentence, sides.labels, attack, fields, rng)
-    how = f"The model was asked about all records, members and non-members mixed: {sentence.how}."
-    return replace(scored, notes=(how, *scored.notes))
+    collected = _scored(answers, sides.labels, attack, fields, rng)
+    return replace(
+        collected,
+        notes=(
+            f"The model was asked about all records, members and non-members mixed: {answers.how}.",
+            *collected.notes,
+        ),
+    )
+
+
+def _answers(model: Any, sides: _Sides, rng: np.random.Generator, **options: Any) -> fitted.Said:
+    """Ask the model about all records in a random order, and return its answers in the order of the records."""
+    order = rng.permutation(sides.n)
+    answers = fitted.ask(model, sides.records(order), sides.labels[order], **options)
+    return replace(answers, values=answers.values[np.argsort(order)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +240,7 @@ def _require_alike(first: Any, second: Any) -> None:
 
 
 def _scored(
-    said: fitted.Said,
+    answers: fitted.Said,
     y: NDArray[Any],
     attack: str | Sequence[str] | Attack | None,
     fields: dict[str, Any],
@@ -238,26 +248,26 @@ def _scored(
 ) -> Collected:
     """Evidence with the scores that the outputs give."""
     chosen, names = (attack, ()) if isinstance(attack, Attack) else (None, _names(attack))
-    if said.kind == "labels":
+    if answers.kind == "labels":
         if chosen is not None or set(names) - {LABEL_ONLY}:
             hint = "give a model with predict_proba or decision_function"
             raise InputError("attack", f"{LABEL_ONLY}, for labels alone", _listed(chosen, names), hint)
-        return Collected(Evidence(score={LABEL_ONLY: _right(said.values, y, rng)}, **fields))
+        return Collected(Evidence(score={LABEL_ONLY: _right(answers.values, y, rng)}, **fields))
     if chosen is None and names:
         chosen = Attack(names)
-    if said.kind == "predictions":
+    if answers.kind == "predictions":
         if y.dtype.kind == "U":
             raise InputError("labels", "numbers, for a regression", "texts", "give a classifier, or numbers")
-        return from_outputs(losses=squared_error(said.values, y), attack=_of_losses(chosen), rng=rng, **fields)
+        return from_outputs(losses=squared_error(answers.values, y), attack=_of_losses(chosen), rng=rng, **fields)
     if y.ndim == 2:
-        options: dict[str, Any] = {"labels": y, str(said.kind): said.values}
+        inputs: dict[str, Any] = {"labels": y, str(answers.kind): answers.values}
         if chosen is not None and GAUSSIAN_LIRA not in chosen.names:
-            return Collected(Evidence(score=multi_label.member_scores(**options, names=chosen.names), **fields))
-        losses = -multi_label.member_scores(**options)["loss"]
+            return Collected(Evidence(score=multi_label.member_scores(**inputs, names=chosen.names), **fields))
+        losses = -multi_label.member_scores(**inputs)["loss"]
         return from_outputs(losses=losses, attack=_of_losses(chosen), rng=rng, **fields)
-    numbers = fitted.class_numbers(y, said.classes, said.values.shape[1])
-    options = {str(said.kind): said.values, "labels": numbers}
-    return from_outputs(**options, attack=chosen, rng=rng, **fields)
+    numbers = fitted.class_numbers(y, answers.classes, answers.values.shape[1])
+    inputs = {str(answers.kind): answers.values, "labels": numbers}
+    return from_outputs(**inputs, attack=chosen, rng=rng, **fields)
 
 
 def _names(attack: str | Sequence[str] | None) -> tuple[str, ...]:

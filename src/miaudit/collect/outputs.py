@@ -193,20 +193,17 @@ def from_outputs(
     attack = attack or Attack()
     plain = [name for name in attack.names if name != GAUSSIAN_LIRA]
     if losses is not None:
-        beyond = [name for name in plain if name != "loss"]
-        if beyond:
-            raise InputError(
-                "attack", "loss or gaussian_lira, for losses", beyond[0], "give logits or probabilities and labels"
-            )
+        if beyond := [name for name in plain if name != "loss"]:
+            hint = "give logits or probabilities and labels"
+            raise InputError("attack", "loss or gaussian_lira, for losses", beyond[0], hint)
         checked = Evidence(score={"loss": losses}, member=member, **fields)  # the door: lengths, finite numbers
         notes = declared_kind.check_losses(losses, member=checked.member)
         base = checked.replace(score={"loss": -checked.score})
         scores = {"loss": base.score}
     else:
         if labels is None:
-            raise InputError(
-                "labels", "a label for each record, beside logits or probabilities", "none", "name the labels"
-            )
+            allowed = "a label for each record, beside logits or probabilities"
+            raise InputError("labels", allowed, "none", "name the labels")
         needed = list(dict.fromkeys([*plain, "loss", attack.lira.statistic]))
         notes = () if probabilities is None else declared_kind.check_probabilities(probabilities)
         if logits is not None:
@@ -336,12 +333,25 @@ def from_table(
         known_before.check(known, {"score" if signal == "score" else f"score ({signal})": score, "membership": member})
     propensities = tables.read_columns(path, [propensity] if propensity else [])
     columns: dict[str, Any] = {"covariates": covariates, "text": text, "unit": unit, "group": group}
-    columns |= {"run": run, "design": design}
-    columns["categories"] = categories
+    columns |= {"run": run, "design": design, "categories": categories, "member": member}
+    read = _of_signal(path, signal, score, labels, attack, columns, rng)
+    return _beside(read.beside(propensities), path, references, signal)
+
+
+def _of_signal(
+    path: str | Path,
+    signal: SignalKind,
+    score: str | Sequence[str] | None,
+    labels: str | None,
+    attack: Attack | None,
+    columns: Mapping[str, Any],
+    rng: np.random.Generator,
+) -> Collected:
+    """Read scores, or losses, logits or probabilities and score them."""
     if signal == "score":
-        loaded = Evidence.load(path, score=score, member=member, **columns)
-        read = Collected(loaded, declared_kind.check_scores(loaded.scores)).beside(propensities)
-        return _beside(read, path, references, signal)
+        loaded = Evidence.load(path, score=score, **columns)
+        return Collected(loaded, declared_kind.check_scores(loaded.scores))
+    member, run = columns["member"], columns["run"]
     if run is not None:
         raise InputError("run", f"none, for signal {signal}", repr(run), "one file for each: miaudit audit RUN1 RUN2")
     if score is None or member is None:
@@ -351,9 +361,9 @@ def from_table(
         raise InputError("score", "one column of losses", f"{len(names)}", "audit each loss by itself")
     values = tables.read_columns(path, [*names, *([labels] if labels else [])])
     # A column of the right length stands in for the score, so that all other columns pass the door of evidence.
-    rest = Evidence.load(path, score=member, member=member, **columns)
+    rest = Evidence.load(path, score=member, **columns)
     matrix = values[names[0]] if len(names) == 1 else np.column_stack([values[name] for name in names])
-    read = from_outputs(
+    return from_outputs(
         **_outputs(signal, matrix, values[labels] if labels else None),
         member=rest.member,
         attack=attack,
@@ -361,7 +371,6 @@ def from_table(
         source=f"{Path(path).name}: {', '.join(names)}",
         **{name: getattr(rest, name) for name in _DESCRIBED},
     )
-    return _beside(read.beside(propensities), path, references, signal)
 
 
 def _beside(read: Collected, path: str | Path, references: Sequence[str], signal: SignalKind) -> Collected:

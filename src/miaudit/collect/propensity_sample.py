@@ -63,12 +63,7 @@ def read(
     except InputError as error:
         raise InputError(f"{NAME}: {error.argument}", error.allowed, error.received, error.next_step) from None
     sample = _numbered_alike(sample, audited)
-    (theirs, received), (ours, allowed) = map(_columns, (sample, audited))
-    if theirs != ours:
-        step = "give it the covariates of the audited records"
-        if any(name.endswith(f" {numeric.MISSING}") for name in {*sample.covariate_names} ^ {*audited.covariate_names}):
-            step = "where a column has gaps in one of the two only, fill them there"
-        raise InputError(NAME, allowed, received, step)
+    _require_same_columns(sample, audited)
     x = _filled_alike(sample, audited)
     for name in coded:
         if table is not None and x is not None:
@@ -76,19 +71,29 @@ def read(
     return sample.replace(score=np.zeros(sample.n), covariates=x)
 
 
-def _numbered_alike(found: Evidence, audited: Evidence) -> Evidence:
+def _require_same_columns(sample: Evidence, audited: Evidence) -> None:
+    """Refuse a sample with other covariates than the audited records."""
+    (theirs, received), (ours, allowed) = map(_columns, (sample, audited))
+    if theirs != ours:
+        step = "give it the covariates of the audited records"
+        if any(name.endswith(f" {numeric.MISSING}") for name in {*sample.covariate_names} ^ {*audited.covariate_names}):
+            step = "where a column has gaps in one of the two only, fill them there"
+        raise InputError(NAME, allowed, received, step)
+
+
+def _numbered_alike(sample: Evidence, audited: Evidence) -> Evidence:
     """Name the columns of an array as those of a campaign's records: "c.0" in the place of "c[0]"."""
-    width = 0 if found.covariates is None else found.covariates.shape[1]
-    names = found.covariate_names or tuple(f"covariates[{i}]" for i in range(width))
+    width = 0 if sample.covariates is None else sample.covariates.shape[1]
+    names = sample.covariate_names or tuple(f"covariates[{i}]" for i in range(width))
     names = tuple(re.sub(rf"\[(\d+)\]( {numeric.MISSING})?$", r".\1\2", name) for name in names)
-    return found.replace(covariate_names=names) if names == audited.covariate_names else found
+    return sample.replace(covariate_names=names) if names == audited.covariate_names else sample
 
 
-def _filled_alike(found: Evidence, audited: Evidence) -> FloatArray | None:
+def _filled_alike(sample: Evidence, audited: Evidence) -> FloatArray | None:
     """Return the covariates (n, d) with gaps filled by what fills those of the audited records."""
-    if found.covariates is None or audited.covariates is None:
+    if sample.covariates is None or audited.covariates is None:
         return None
-    x, names = found.covariates.copy(), found.covariate_names
+    x, names = sample.covariates.copy(), sample.covariate_names
     for gap, name in enumerate(names):
         column = name.removesuffix(f" {numeric.MISSING}")
         if column != name and column in names:

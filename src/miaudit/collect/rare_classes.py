@@ -39,7 +39,7 @@ def said(y: NDArray[Any], included: BoolArray, names: Sequence[str] = ()) -> str
         return ""
     shown = [f"{called[i]} ({np.count_nonzero(holders[i])} of {len(y):,})" for i in rare[:_MOST_NAMED]]
     listed = ", ".join(shown) + (", ..." if len(rare) > _MOST_NAMED else "")
-    without_any = f"{int(without.any(axis=0).sum())} of {len(included)} models learn no record of {listed}"
+    message = f"{int(without.any(axis=0).sum())} of {len(included)} models learn no record of {listed}"
     if several:
-        return f"rare labels: {without_any}"
-    return f"rare classes: {without_any}, and their probability of such a class counts as {PROBABILITY_FLOOR:g}"
+        return f"rare labels: {message}"
+    return f"rare classes: {message}, and their probability of such a class counts as {PROBABILITY_FLOOR:g}"

@@ -18,6 +18,8 @@ from miaudit.io.labels import one_each
 
 _LARGEST_LINE = 16 * 2**20
 EVERY = "*"  # as x: all columns that are nothing else
+_SINGLE = ("text", "member", "unit", "group", "ids", "canary", "times")  # roles of one column each
+_NUMBERS = ("member", "canary", "times")  # those of them that hold no labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,44 +129,45 @@ class Records:
         """
         if x == EVERY:
             x = every_other(path, [text, member, unit, group, ids, canary, times, *_listed(y), *_listed(covariates)])
-        asked = _listed(x)
-        as_frame = bool(levels) if frame is None else frame
-        if frame is not False and asked and Path(path).suffix.lower() != ".jsonl":
-            as_frame = as_frame or not _are_numbers(Path(path), asked)
-        if as_frame:
-            columns = {"y": y, "text": text, "member": member, "unit": unit, "group": group, "ids": ids}
-            more = {"covariates": covariates, "categories": categories, "canary": canary, "times": times}
-            return cls._with_frame(Path(path), asked, levels, {**columns, **more})
-        several = [names for names in (_listed(x), _listed(y), _listed(covariates)) if names]
-        single = [name for name in (text, member, unit, group, ids, canary, times) if name is not None]
-        numbers = {member, canary, times, *(name for names in several for name in names)}
+        columns: dict[str, Any] = {"y": y, "text": text, "member": member, "unit": unit, "group": group, "ids": ids}
+        columns |= {"covariates": covariates, "categories": categories, "canary": canary, "times": times}
+        if _as_frame(Path(path), _listed(x), frame, levels):
+            return cls._with_frame(Path(path), _listed(x), levels, columns)
+        return cls._with_array(Path(path), x, columns)
+
+    @classmethod
+    def _with_array(cls, path: Path, x: str | Sequence[str] | None, named: Mapping[str, Any]) -> Records:
+        """Read x as an array; without it the texts are x, or else the row numbers."""
+        several = [names for names in map(_listed, (x, named["y"], named["covariates"])) if names]
+        single = [named[role] for role in _SINGLE if named[role] is not None]
+        numbers = {*(named[role] for role in _NUMBERS), *(name for names in several for name in names)}
         labels = [name for name in single if name not in numbers]
         wanted = list(dict.fromkeys([*(name for names in several for name in names), *single]))
         if not wanted:
             raise InputError("data", "names of columns (x, y, text, member, ...)", "none", "name the columns")
-        known = _listed(covariates)
-        gaps = [name for name in known if name not in {*_listed(x), *_listed(y), *single}]
-        found = _columns(Path(path), wanted, labels, gaps)
-        n = _rows_of_all(found, wanted)
-        texts = None if text is None else [str(one) for one in found[text]]
-        matrix, names = numeric.joined(found, known, _listed(categories), "{}.{}")
+        known = _listed(named["covariates"])
+        gaps = [name for name in known if name not in {*_listed(x), *_listed(named["y"]), *single}]
+        columns = _columns(path, wanted, labels, gaps)
+        n = _rows_of_all(columns, wanted)
+        one = {role: None if named[role] is None else columns[named[role]] for role in _SINGLE}
+        texts = None if one["text"] is None else [str(value) for value in one["text"]]
+        matrix, names = numeric.joined(columns, known, _listed(named["categories"]), "{}.{}")
         fields = {
             "covariates": matrix,
             "covariate_names": names,
             "text": None if texts is None else np.asarray(texts, dtype=np.str_),
-            "unit": None if unit is None else found[unit],
-            "group": None if group is None else found[group],
+            "unit": one["unit"],
+            "group": one["group"],
         }
-        inputs = _joined(found, _listed(x)) if x is not None else np.arange(n) if texts is None else texts
         return cls(
-            x=inputs,
-            y=None if y is None else _labels(found, _listed(y)),
-            member=None if member is None else found[member],
+            x=_joined(columns, _listed(x)) if x is not None else np.arange(n) if texts is None else texts,
+            y=None if named["y"] is None else _labels(columns, _listed(named["y"])),
+            member=one["member"],
             fields={name: values for name, values in fields.items() if values is not None},
-            source=Path(path).name,
-            ids=None if ids is None else _distinct(found[ids], ids),
-            canary=None if canary is None else found[canary],
-            times=None if times is None else found[times],
+            source=path.name,
+            ids=None if one["ids"] is None else _distinct(one["ids"], named["ids"]),
+            canary=one["canary"],
+            times=one["times"],
         )
 
     @property
@@ -194,9 +197,9 @@ class Records:
             hint = "write labels as the model calls them, or their numbers"
             raise InputError("data.y", f"classes of the model ({known})", unknown[0], hint)
         y = np.array([number[name] for name in self.classes], dtype=np.int64)[self.y]
-        records = replace(self, y=y)
-        object.__setattr__(records, "classes", tuple(classes))
-        return records
+        renumbered = replace(self, y=y)
+        object.__setattr__(renumbered, "classes", tuple(classes))
+        return renumbered
 
     def columns(self, x: Sequence[str], y: Sequence[str] = (), **more: str | None) -> dict[str, NDArray[Any]]:
         """Return the records as columns by name, from which :meth:`load` with these names makes them again.
@@ -213,20 +216,20 @@ class Records:
         """
         names = list(x)
         if frames.is_frame(self.x):
-            by_name = {name: frames.written(self.x[name]) for name in self.x.columns}
+            columns = {name: frames.written(self.x[name]) for name in self.x.columns}
         elif isinstance(self.x, list) or (len(names) == 1 and self.x.shape[1:] != (1,)):
-            by_name = {names[0]: np.asarray(self.x)}
+            columns = {names[0]: np.asarray(self.x)}
         elif self.x.ndim == 2 and self.x.shape[1] == len(names):
-            by_name = {name: self.x[:, i] for i, name in enumerate(names)}
+            columns = {name: self.x[:, i] for i, name in enumerate(names)}
         else:
             received = f"{len(names)} names for {self.x.shape[1]} columns"
             raise InputError("data.x", "one array, or columns of one number each", received, "join them to one array")
         if self.y is not None:
             labels = np.asarray(self.written_labels)
-            by_name |= {name: labels if len(y) == 1 else labels[:, i] for i, name in enumerate(y)}
+            columns |= {name: labels if len(y) == 1 else labels[:, i] for i, name in enumerate(y)}
         known = {name: self.fields.get(name) for name in ("unit", "group")}
         known |= {"ids": self.ids, "canary": self.canary, "times": self.times}
-        return by_name | {str(more[key]): one for key, one in known.items() if one is not None and more.get(key)}
+        return columns | {str(more[key]): one for key, one in known.items() if one is not None and more.get(key)}
 
     @classmethod
     def _with_frame(cls, path: Path, x: Sequence[str], levels: Collection[str], columns: Mapping[str, Any]) -> Records:
@@ -296,6 +299,14 @@ def _names(path: Path) -> list[str]:
         return list(_object(handle.readline(), path.name, 1))
 
 
+def _as_frame(path: Path, x: Sequence[str], frame: bool | None, levels: Collection[str]) -> bool:
+    """Whether columns of x become a data frame: if it is wanted, or an array of numbers cannot hold them."""
+    wanted = bool(levels) if frame is None else frame
+    if frame is False or not x or path.suffix.lower() == ".jsonl":
+        return wanted
+    return wanted or not _are_numbers(path, x)
+
+
 def _are_numbers(path: Path, names: Sequence[str]) -> bool:
     """Whether columns are numbers without gaps, or with gaps (NaN) that an array of numbers holds as well."""
     import polars as pl
@@ -313,12 +324,12 @@ def _are_numbers(path: Path, names: Sequence[str]) -> bool:
     )
 
 
-def _rows_of_all(found: Mapping[str, NDArray[Any]], wanted: Sequence[str]) -> int:
+def _rows_of_all(columns: Mapping[str, NDArray[Any]], wanted: Sequence[str]) -> int:
     """How many rows all columns have."""
-    n = len(found[wanted[0]])
+    n = len(columns[wanted[0]])
     for name in wanted:
-        if found[name].ndim == 0 or len(found[name]) != n:
-            received = f"shape {found[name].shape}"
+        if columns[name].ndim == 0 or len(columns[name]) != n:
+            received = f"shape {columns[name].shape}"
             raise InputError(name, f"{n} rows, as {wanted[0]}", received, "give one value for each record")
     return n
 
@@ -333,30 +344,30 @@ def _listed(names: str | Sequence[str] | None) -> list[str]:
     return [] if names is None else [names] if isinstance(names, str) else list(names)
 
 
-def _labels(found: Mapping[str, NDArray[Any]], names: Sequence[str]) -> NDArray[Any]:
+def _labels(columns: Mapping[str, NDArray[Any]], names: Sequence[str]) -> NDArray[Any]:
     """Labels as they are in one column, (n, L) of several."""
     if len(names) == 1:
-        return found[names[0]]
+        return columns[names[0]]
     for name in names:
-        if found[name].ndim != 1 or found[name].dtype.kind not in "biuf":
+        if columns[name].ndim != 1 or columns[name].dtype.kind not in "biuf":
             hint = "write 1 where a record has the label and 0 where not"
             raise InputError.of_array(
-                f"data.y: {name}", "a column of numbers, for one label of several", found[name], hint
+                f"data.y: {name}", "a column of numbers, for one label of several", columns[name], hint
             )
-    return np.stack([found[name] for name in names], axis=1)
+    return np.stack([columns[name] for name in names], axis=1)
 
 
-def _joined(found: Mapping[str, NDArray[Any]], names: Sequence[str]) -> NDArray[Any] | None:
+def _joined(columns: Mapping[str, NDArray[Any]], names: Sequence[str]) -> NDArray[Any] | None:
     """One array of all named columns: as it is where it is one array of more dimensions, else (n, columns)."""
     if not names:
         return None
     for name in names:
-        if found[name].dtype.kind not in "biuf":
+        if columns[name].dtype.kind not in "biuf":
             hint = "write frame: true, for a data frame of the columns; texts go into text, for a language model"
-            raise InputError(name, "numbers", f"values of type {found[name].dtype}", hint)
-    if len(names) == 1 and found[names[0]].ndim > 1:
-        return found[names[0]]
-    return np.concatenate([found[n] if found[n].ndim > 1 else found[n][:, None] for n in names], axis=1)
+            raise InputError(name, "numbers", f"values of type {columns[name].dtype}", hint)
+    if len(names) == 1 and columns[names[0]].ndim > 1:
+        return columns[names[0]]
+    return np.concatenate([columns[n] if columns[n].ndim > 1 else columns[n][:, None] for n in names], axis=1)
 
 
 def _columns(path: Path, wanted: Sequence[str], labels: Sequence[str], gaps: Sequence[str]) -> dict[str, NDArray[Any]]:

@@ -78,22 +78,20 @@ def cost(campaign: Campaign, *, rng: np.random.Generator) -> shadow.Cost | None:
     if not len(draws.included):
         return None
     rate, columns = campaign.shadows.seconds_per_fit, len(campaign.score_columns()) or None
-    estimate = shadow.estimate(**training(campaign, draws), seconds_per_fit=rate, columns=columns)
-    if sentence := draws.rare_classes(campaign):
-        estimate = replace(estimate, how=f"{estimate.how}; {sentence}")
+    total = shadow.estimate(**training(campaign, draws), seconds_per_fit=rate, columns=columns)
+    if rare := draws.rare_classes(campaign):
+        total = replace(total, how=f"{total.how}; {rare}")
     if len(draws.apart):
-        rate = estimate.seconds_per_fit if estimate.fits else rate
+        rate = total.seconds_per_fit if total.fits else rate
         more = shadow.estimate(**training_apart(campaign, draws), seconds_per_fit=rate, columns=columns)
-        how = (
-            f"{(estimate if estimate.fits else more).how}; {more.fits + more.reused} models are for what canaries cost"
-        )
-        estimate = estimate.beside(more, how)
+        how = f"{(total if total.fits else more).how}; {more.fits + more.reused} models are for what canaries cost"
+        total = total.beside(more, how)
     if draws.replaced is None:
-        return estimate
-    rate = estimate.seconds_per_fit if estimate.fits else rate
+        return total
+    rate = total.seconds_per_fit if total.fits else rate
     more = shadow.estimate(**training_again(campaign, draws, draws.replaced), seconds_per_fit=rate, columns=columns)
-    how = (estimate if estimate.fits else more).how
-    return estimate.beside(more, f"{how}; {more.fits + more.reused} models are for the stability of training")
+    how = f"{(total if total.fits else more).how}; {more.fits + more.reused} models are for the stability of training"
+    return total.beside(more, how)
 
 
 def _scored(answers: Answers) -> Collected:
@@ -111,7 +109,7 @@ def _scored(answers: Answers) -> Collected:
     notes += about
     if campaign.records.member is not None and isinstance(campaign.records.x, list) and draws.base.design != "zero-run":
         texts = [campaign.records.x[row] for row in draws.rows]
-        notes += [sentences for sentences in [in_both(texts, draws.base.member)] if sentences]
+        notes += [sentence for sentence in [in_both(texts, draws.base.member)] if sentence]
     if len(draws.population):
         notes.append(f"{len(draws.population):,} records were set aside as the population; no model learned them.")
     if campaign.reference:
@@ -130,7 +128,7 @@ def _scored(answers: Answers) -> Collected:
 def _of_canaries(campaign: Campaign, draws: Draws) -> str:
     """Say which records were audited, which were not, and what of the findings is about whom."""
     records, a, canary = campaign.records, len(draws.rows), np.asarray(campaign.records.canary)
-    described = f" ({records.made})" if records.made else ""
+    words = f" ({records.made})" if records.made else ""
     others = int(np.count_nonzero(~canary & draws.included[0])) if len(draws.included) else 0
     beside = f"; the {others:,} other training records were in every training" if others else ""
     what, coin = f"{a:,} canaries", "each in training by a coin of its own"
@@ -142,8 +140,7 @@ def _of_canaries(campaign: Campaign, draws: Draws) -> str:
             "those of documents of the data that do not nearly stand in others of them: the canaries were drawn from "
             "these at random. Half of the canaries were left out of the training, which would otherwise have had all"
         )
-    about = f"Bounds are about the training itself; AUC and TPR are {whose}."
-    return f"Audited were {what}{described}, {coin}{beside}. {about}"
+    return f"Audited were {what}{words}, {coin}{beside}. Bounds are about the training itself; AUC and TPR are {whose}."
 
 
 def _scores(answers: Answers, names: tuple[str, ...]) -> tuple[Collected, dict[str, FloatArray]]:
@@ -156,12 +153,12 @@ def _scores(answers: Answers, names: tuple[str, ...]) -> tuple[Collected, dict[s
 
 def _reference(answers: Answers, names: tuple[str, ...], first: str) -> FloatArray:
     """The first score (a,) as if each record had been asked of a shadow model that did not learn it."""
-    models = answers.of_shadow_models()
-    if models.outputs.ndim > 1:
-        return _scores(models, names)[1][first]
+    reference = answers.of_shadow_models()
+    if reference.outputs.ndim > 1:
+        return _scores(reference, names)[1][first]
     if first in answers.own:  # signals that were given, of this score
-        return models.outputs[models.draws.rows].astype(np.float64)
-    return models.score(first)
+        return reference.outputs[reference.draws.rows].astype(np.float64)
+    return reference.score(first)
 
 
 def _by_outputs(answers: Answers, names: list[str]) -> Collected:
@@ -172,11 +169,11 @@ def _by_outputs(answers: Answers, names: list[str]) -> Collected:
     if answers.columns:
         scores = {name: outputs[:, answers.columns.index(name)].astype(np.float64) for name in names}
     elif GAUSSIAN_LIRA in names:
-        options: dict[str, Any] = {"logits": outputs, "labels": y}
+        inputs: dict[str, Any] = {"logits": outputs, "labels": y}
         if kind != LOGITS:
-            options = {"losses": -output_kinds.member_scores(kind, outputs, y, ["loss"])["loss"]}
+            inputs = {"losses": -output_kinds.member_scores(kind, outputs, y, ["loss"])["loss"]}
         attack, known = Attack(tuple(names), campaign.gaussian), draws.base
-        return from_outputs(**options, member=known.member, unit=known.unit, attack=attack, rng=draws.rng)
+        return from_outputs(**inputs, member=known.member, unit=known.unit, attack=attack, rng=draws.rng)
     else:
         scores = output_kinds.member_scores(kind, outputs, y, names)
     return Collected(draws.base.replace(score=scores))
@@ -212,16 +209,16 @@ def _with_stability(collected: Collected, answers: Answers, progress: Progress |
         return collected
     name = next(name for name in scores if name in answers.own and name != GAUSSIAN_LIRA)
     if not np.ptp(scores[name]):
-        sentence = f"Every record has the same {name}: the stability of training was left unmeasured."
-        return replace(collected, notes=(*collected.notes, sentence))
+        note = f"Every record has the same {name}: the stability of training was left unmeasured."
+        return replace(collected, notes=(*collected.notes, note))
     before, arguments = len(draws.included), training_again(campaign, draws, replaced)
     trained = train_part(arguments, progress, before, before + len(arguments["included"]))
     models = [answers.outputs] if campaign.shadows.at_once == 1 else []
     models += [trained.model(m) for m in range(trained.models)]
 
     def score(outputs: Float32Array, rows: IndexArray) -> FloatArray:
-        score_of = _by_outputs(replace(answers, outputs=outputs), [name]).evidence.scores[name]
-        return score_of[np.searchsorted(draws.rows, rows)]
+        rescored = _by_outputs(replace(answers, outputs=outputs), [name]).evidence.scores[name]
+        return rescored[np.searchsorted(draws.rows, rows)]
 
     return replace(collected, stability=replaced.measured(models, score, name))
 
@@ -288,18 +285,18 @@ class Answers:
         """Train what is to be trained, and ask every model about every record. Runs the target's code."""
         of = cls._of_runs if draws.base.design == "multi-run" else cls._of_one_run
         answers, rare = of(campaign, draws, progress), draws.rare_classes(campaign)
-        rows, target, sentence = answers.draws.rows, campaign.target, answers.said
+        rows, target, notes = answers.draws.rows, campaign.target, answers.said
         if campaign.kept_signals is None:
             outputs, y = np.asarray(answers.outputs)[rows], answers.draws.y
             y = None if y is None else np.asarray(y)[rows]
-            sentence = (*sentence, *check_kind(target.kind, outputs, target.name, y, answers.draws.base.member))
-        return replace(answers, said=(*sentence, *([f"{rare[0].upper()}{rare[1:]}."] if rare else [])))
+            notes = (*notes, *check_kind(target.kind, outputs, target.name, y, answers.draws.base.member))
+        return replace(answers, said=(*notes, *([f"{rare[0].upper()}{rare[1:]}."] if rare else [])))
 
     @classmethod
     def _of_one_run(cls, campaign: Campaign, draws: Draws, progress: Progress | None) -> Answers:
         target, notes = campaign.target, traits_of(campaign.target).notes
         trained = trained_models(campaign, draws, progress) if len(draws.included) else None
-        shadow_setup, n = campaign.shadows.given, campaign.records.n
+        external, n = campaign.shadows.given, campaign.records.n
         further: tuple[Float32Array, ...] = ()
         if not campaign.stands and trained is not None:
             last = trained.models - len(draws.further)
@@ -308,22 +305,22 @@ class Answers:
             trained = trained if trained.models else None
         else:
             x = all_records(campaign) if asks_copies(campaign) else campaign.records.x
-            outputs, sentence = traits_of(target).explained(x)
-            notes = (*notes, *sentence)
+            outputs, more_notes = traits_of(target).explained(x)
+            notes = (*notes, *more_notes)
         if len(outputs[:n]) != n:
             raise InputError("target", f"outputs of {n} records", str(len(outputs)), "check the files")
         shadows, shadow_copies = (None, None) if trained is None else _parted(trained, n)
         pooled = None
-        if shadow_setup is not None:
-            _require_different(shadow_setup)
-            place = shadow_setup.rows_in(n, campaign.records.y)
-            shadows = None if place is None else shadow_setup.on(place, draws.y)
+        if external is not None:
+            _require_different(external)
+            place = external.rows_in(n, campaign.records.y)
+            shadows = None if place is None else external.on(place, draws.y)
             pooled = (
-                shadow_setup.outputs if shadow_setup.labelled else shadows
+                external.outputs if external.labelled else shadows
             )  # with the labels of the data, which it is about
-            notes = (*notes, *shadow_setup.notes)
-        views, sentence = augmented(target, shadow_setup, campaign.records.x, campaign.records.y)
-        notes = (*notes, *sentence)
+            notes = (*notes, *external.notes)
+        views, more_notes = augmented(target, external, campaign.records.x, campaign.records.y)
+        notes = (*notes, *more_notes)
         answers = cls(campaign, draws, outputs, shadows, pooled, None, shadow_copies, False, further, notes, views)
         return answers._parted_from_copies(outputs)
 
@@ -361,16 +358,16 @@ class Answers:
             others = replace(of_records, included=np.eye(a, dtype=np.bool_))
         # From here on there are the audited records only, each with its own model.
         audited = replace(draws, rows=np.arange(a), y=draws.y[draws.rows])
-        sentence = traits_of(campaign.target).notes
-        return cls(campaign, audited, own, others, copies=copies, runs=True, said=sentence)
+        notes = traits_of(campaign.target).notes
+        return cls(campaign, audited, own, others, copies=copies, runs=True, said=notes)
 
     # -- what attacks need ---------------------------------------------------------------------------------------------
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns of outputs that are scores already."""
-        if (signals_kept := self.campaign.kept_signals) is not None:
-            return signals_kept.first
+        if (kept_signals := self.campaign.kept_signals) is not None:
+            return kept_signals.first
         return self.campaign.score_columns(self.outputs.shape[1])
 
     @property
@@ -393,8 +390,8 @@ class Answers:
         copies, of_copies = self.copies, self.shadow_copies
         if of_copies is not None and copies is not None:
             k = copies.shape[1]
-            chosen_models, of_copies = of_copies.set_apart(np.repeat(chosen, k))
-            copies = chosen_models.reshape(len(chosen), k, -1)
+            copies_apart, of_copies = of_copies.set_apart(np.repeat(chosen, k))
+            copies = copies_apart.reshape(len(chosen), k, -1)
         pooled = others if self.pooled is shadows else self.pooled
         return replace(
             self, outputs=outputs, shadows=others, pooled=pooled, copies=copies, shadow_copies=of_copies, views=()
@@ -408,11 +405,11 @@ class Answers:
             each = [self, *(replace(self, outputs=own, shadows=others, views=()) for own, others in self.views)]
             several = [need for need in ("target", "shadow") if need in inputs]
             inputs |= {need: np.stack([one._input(need, attack.statistic) for one in each], -1) for need in several}
-        score = attack.score(inputs, rng=self.draws.rng)
-        if np.shape(score) != self.draws.rows.shape:
+        scores = attack.score(inputs, rng=self.draws.rng)
+        if np.shape(scores) != self.draws.rows.shape:
             allowed = f"one score for each of {len(self.draws.rows):,} records"
-            raise InputError(f"scores of {name}", allowed, f"shape {np.shape(score)}", "return an array (n,)")
-        return score
+            raise InputError(f"scores of {name}", allowed, f"shape {np.shape(scores)}", "return an array (n,)")
+        return scores
 
     def notes(self, names: Iterable[str]) -> list[str]:
         """What is to be said of the shadow statistics."""
@@ -423,12 +420,12 @@ class Answers:
         shadows = self.shadows or self.pooled
         if shadows is None:
             return []
-        given = self.campaign.shadows.given
+        external = self.campaign.shadows.given
         count = f"{shadows.models} shadow model{'' if shadows.models == 1 else 's'}"
         notes = [f"{count}, each trained on a random half of the audited records."]
-        if given is not None:
-            whose = "the audited records" if self.shadows is not None else f"{given.n:,} other records"
-            notes = [f"{count} trained elsewhere, with outputs on {whose}, from {given.source}."]
+        if external is not None:
+            whose = "the audited records" if self.shadows is not None else f"{external.n:,} other records"
+            notes = [f"{count} trained elsewhere, with outputs on {whose}, from {external.source}."]
         return [*notes, *self._health(likelihoods, self._input("included", ""))] if likelihoods else notes
 
     @property
@@ -443,10 +440,10 @@ class Answers:
         notes = [f"{a:,} models, one for each audited record."]
         if not likelihoods:
             return notes
-        sentence = (
+        comparison = (
             f"LiRA compares each record's own model with the {a - 1:,} of the other records, which never learned it."
         )
-        return [*notes, sentence, *self._health(likelihoods, None)]
+        return [*notes, comparison, *self._health(likelihoods, None)]
 
     def _health(self, likelihoods: list[registry.Variance], included: BoolArray | None) -> list[str]:
         variance: registry.Variance = "record" if "record" in likelihoods else "global"
@@ -553,8 +550,8 @@ class Answers:
         rows, y, copies = self.draws.rows, self.draws.y, self.shadow_copies
         right = (np.asarray(self._shadows.model(model)).argmax(axis=1) == y)[:, None]
         if copies is not None:
-            sentence = np.asarray(copies.model(model)).argmax(axis=1).reshape(len(y), -1)
-            right = np.concatenate([right, sentence == y[:, None]], axis=1)
+            predicted = np.asarray(copies.model(model)).argmax(axis=1).reshape(len(y), -1)
+            right = np.concatenate([right, predicted == y[:, None]], axis=1)
         correct: BoolArray = right[rows]
         return correct
 
@@ -594,6 +591,6 @@ def _parted(trained: ShadowOutputs, n: int) -> tuple[ShadowOutputs, ShadowOutput
     parts = []
     for part in (slice(None, n), slice(n, None)):
         sources = tuple(trained.model(m)[part] for m in range(trained.models))
-        selected: dict[str, Any] = {"included": trained.included[:, part], "labels": trained.labels[part]}
-        parts.append(replace(trained, **selected, sources=sources, shape=sources[0].shape))
+        fields: dict[str, Any] = {"included": trained.included[:, part], "labels": trained.labels[part]}
+        parts.append(replace(trained, **fields, sources=sources, shape=sources[0].shape))
     return parts[0], parts[1]

@@ -264,16 +264,16 @@ def _takes_rng(fit: Fit) -> bool:
 def _checked(scores: ArrayLike | Mapping[str, ArrayLike]) -> dict[str, float]:
     """One finite number for each name, or an error that says what came instead."""
     named = dict(scores) if isinstance(scores, Mapping) else {"score": scores}
-    by_name = {}
+    numbers = {}
     for name, values in named.items():
         array = np.asarray(values, dtype=np.float64)
         if array.size != 1 or not abs(array.item()) <= LARGEST:
             shown = f"shape {array.shape}" if array.size != 1 else str(array.item())
             raise InputError(str(name), "one finite score for the one row", shown, "check the score function")
-        by_name[str(name)] = array.item()
-    if not by_name:
+        numbers[str(name)] = array.item()
+    if not numbers:
         raise InputError("score", "at least one score", "an empty mapping", "check the score function")
-    return by_name
+    return numbers
 
 
 def _joined(finished: Mapping[int, Mapping[str, float]]) -> dict[str, FloatArray]:
@@ -338,14 +338,14 @@ class _Folder:
 
     def finished(self, total: int) -> dict[int, Mapping[str, float]]:
         """Read the runs that are whole; a damaged or foreign file counts as absent, and its run is repeated."""
-        by_name: dict[int, Mapping[str, float]] = {}
+        finished_runs: dict[int, Mapping[str, float]] = {}
         for run in filter(lambda run: self._path(run).is_file(), range(total)):
             with suppress(InputError, ValueError):
                 columns = tables.read_columns(self._path(run), ["fingerprint", "names", "values"])
                 if str(columns["fingerprint"]) == self.fingerprint:
                     values = columns["values"].tolist()
-                    by_name[run] = _checked(dict(zip(columns["names"].tolist(), values, strict=True)))
-        return by_name
+                    finished_runs[run] = _checked(dict(zip(columns["names"].tolist(), values, strict=True)))
+        return finished_runs
 
     def _path(self, run: int) -> Path:
         return self.folder / f"run-{run:07d}.npz"

@@ -143,18 +143,18 @@ def estimate(
     Examples
     --------
     >>> data = np.random.default_rng(1).normal(size=200)
-    >>> found = estimate(
+    >>> stability = estimate(
     ...     lambda rows: data[rows].mean(),
     ...     lambda mean, rows: (data[rows] - mean) ** 2,
     ...     records=100, replacements=np.arange(100, 120), test=np.arange(120, 200), rng=np.random.default_rng(0))
-    >>> found.pairs, found.alpha < found.beta < 0.3
+    >>> stability.pairs, stability.alpha < stability.beta < 0.3
     (20, True)
     """
     train = row_indices(records, "records")
     fresh = row_indices(replacements, "replacements")
     held_out = row_indices(test, "test")
-    sampled = Replacements.draw(train, fresh, held_out, pairs=pairs, rng=rng)
-    return sampled.measured(map(fit, sampled.sets()), score)
+    swaps = Replacements.draw(train, fresh, held_out, pairs=pairs, rng=rng)
+    return swaps.measured(map(fit, swaps.sets()), score)
 
 
 def _scores(score: Callable[[Model, IndexArray], ArrayLike], model: Model, rows: IndexArray) -> FloatArray:

@@ -114,9 +114,9 @@ def trained_models(campaign: Campaign, draws: Draws, progress: Progress | None) 
     more = 0 if draws.replaced is None else len(draws.replaced.places) + (campaign.shadows.at_once > 1)
     more += len(draws.apart)
     trained = train_part(training(campaign, draws), progress, 0, len(draws.included) + more)
-    usable = trained.without(campaign.shadows.without)
-    require_different(campaign, draws, usable)
-    return usable
+    retained = trained.without(campaign.shadows.without)
+    require_different(campaign, draws, retained)
+    return retained
 
 
 def require_different(campaign: Campaign, draws: Draws, trained: ShadowOutputs) -> None:
@@ -132,9 +132,11 @@ def require_different(campaign: Campaign, draws: Draws, trained: ShadowOutputs) 
 
 
 def train_part(arguments: dict[str, Any], progress: Progress | None, before: int, total: int) -> ShadowOutputs:
-    """Train some of so many models, and tell how many of all are there."""
-    part_progress = None if progress is None else lambda state: progress(before + state.finished + state.failed, total)
-    return shadow.train(**arguments, progress=part_progress)
+    """Train some of so many models, and report how many of all are trained."""
+    report_progress = (
+        None if progress is None else lambda state: progress(before + state.finished + state.failed, total)
+    )
+    return shadow.train(**arguments, progress=report_progress)
 
 
 # -- changed copies of the records -------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ _MEANING = {
 }
 ABOUT = Keys(
     {
-        **{name: Annotated[str | None, Option(sentence, read=_text(name))] for name, sentence in _MEANING.items()},
+        **{name: Annotated[str | None, Option(meaning, read=_text(name))] for name, meaning in _MEANING.items()},
         "date": Annotated[str | None, Option("Of the audit: 2026-03-01. No clock is read.", read=_date)],
     }
 )
@@ -53,5 +53,5 @@ def about_of(section: dict[str, Any]) -> About | None:
     >>> about_of({"model": "triage", "date": "2026-03-01"}).line, about_of({})
     ('Model triage · 2026-03-01', None)
     """
-    sentence = {name: value for name, value in section.items() if value is not None}
-    return About(**sentence) if sentence else None
+    stated = {name: value for name, value in section.items() if value is not None}
+    return About(**stated) if stated else None

@@ -146,7 +146,7 @@ def assume(path: str | Path, given: Mapping[str, str]) -> tuple[Assumed, Roles]:
     ...     assume(file, {})[0].sentence
     'assumed: --member trained --score loss --signal loss; give them to change that'
     """
-    roles_found = roles.find(path)
+    candidates = roles.find(path)
     options, why, others, missing = dict[str, str](), dict[str, str](), dict[str, Choices](), dict[str, Choices]()
 
     def settle(name: str, fitting: Iterable[tuple[str, str]], beside: Choices, could_be: Choices) -> None:
@@ -161,12 +161,12 @@ def assume(path: str | Path, given: Mapping[str, str]) -> tuple[Assumed, Roles]:
         settle(name, columns.items(), _flags(name, list(columns)[1:]), could_be)
 
     if "member" not in given:
-        settle_column("member", roles_found.members, () if roles_found.refused else roles_found.binary)
+        settle_column("member", candidates.members, () if candidates.refused else candidates.binary)
     unclear: Choices = ()
     columns: Choices = ()
     if "score" not in given:
-        rows = roles_found.lengths.get(given.get("member", options.get("member", "")))
-        fitting, numbers = _fitting(roles_found, given.get("signal"), rows)
+        rows = candidates.lengths.get(given.get("member", options.get("member", "")))
+        fitting, numbers = _fitting(candidates, given.get("signal"), rows)
         chosen = fitting or (numbers if len(numbers) == 1 else ())
         settle("score", ((one.name, one.why) for one in chosen), _signals(chosen[1:]), tuple(n.name for n in numbers))
         if chosen:
@@ -175,13 +175,13 @@ def assume(path: str | Path, given: Mapping[str, str]) -> tuple[Assumed, Roles]:
             unclear = () if chosen[0].kind or "signal" in given else (chosen[0].why,)
             if "signal" not in given:
                 options["signal"] = kind
-            here = {n: roles_found.lengths.get(n) in (None, rows) for n in (*roles_found.labels, *roles_found.units)}
+            here = {n: candidates.lengths.get(n) in (None, rows) for n in (*candidates.labels, *candidates.units)}
             if kind in WIDE and "labels" not in given:
-                settle_column("labels", {name: "by its name" for name in roles_found.labels if here[name]})
-            units = {name: "by its name; its values repeat" for name in roles_found.units if here[name]}
+                settle_column("labels", {name: "by its name" for name in candidates.labels if here[name]})
+            units = {name: "by its name; its values repeat" for name in candidates.units if here[name]}
             if units and "unit" not in given:
                 settle_column("unit", units)
-    return Assumed(options, why, others, missing, unclear, columns), roles_found
+    return Assumed(options, why, others, missing, unclear, columns), candidates
 
 
 def assume_file(files: Sequence[Path], given: Mapping[str, str]) -> Assumed:
@@ -201,7 +201,7 @@ def assume_file(files: Sequence[Path], given: Mapping[str, str]) -> Assumed:
         )
         received = f"{first.name}, which has one array"
         raise InputError("file", "a table, or files of members and of non-members", received, f"say --members {names}")
-    assumed, columns = assume(first, given)
+    assumed, candidates = assume(first, given)
     if "member" in assumed.missing and first.suffix.lower() == ".npz" and len(files) == 1 and sides.both(first):
         pair = assume_pair(first, first)
         both = {"members": str(first), "nonmembers": str(first)}
@@ -210,7 +210,7 @@ def assume_file(files: Sequence[Path], given: Mapping[str, str]) -> Assumed:
         return assumed
     if "member" in assumed.missing and len(files) == 2 and first.suffix.lower() in roles.TABLES:
         check_tables(*files)
-    assumed.check(first, columns)
+    assumed.check(first, candidates)
     return assumed
 
 
@@ -270,16 +270,16 @@ def covariates(path: str | Path, given: Mapping[str, object]) -> tuple[list[str]
     Which of them were known before the training, no file shows.
     """
     try:
-        columns = roles.find(path)
+        candidates = roles.find(path)
     except InputError:  # an audit may read what nothing is to be guessed of
         return [], []
     values = [value for name, value in given.items() if name != "categories"]
     used = {name for value in values for name in (value if isinstance(value, list) else [str(value)])}
-    rows = columns.lengths.get(str(given.get("member", "member")))
+    rows = candidates.lengths.get(str(given.get("member", "member")))
     fitting = [
-        n for n in columns.covariates if n not in used and "," not in n and columns.lengths.get(n) in (None, rows)
+        n for n in candidates.covariates if n not in used and "," not in n and candidates.lengths.get(n) in (None, rows)
     ]
-    return fitting, [name for name in columns.categories if name in fitting and "categories" not in given]
+    return fitting, [name for name in candidates.categories if name in fitting and "categories" not in given]
 
 
 def _fitting(found: Roles, signal: str | None, rows: int | None) -> tuple[Signals, Signals]:

@@ -274,10 +274,10 @@ class Options(File):
     def plan(self) -> Plan:
         """Return the options of the audit; a classifier, and a separate sample, take the place of the default model."""
         fields = options_of(Plan)
-        given = {**self.attack, **self.evaluation, **self.reporting}
-        if given.keys() & {"classifier", "propensity_sample_path"}:
-            given.setdefault("propensity_model", "line")
-        options = {name: value for name, value in given.items() if name in fields and name != "headline"}
+        values = {**self.attack, **self.evaluation, **self.reporting}
+        if values.keys() & {"classifier", "propensity_sample_path"}:
+            values.setdefault("propensity_model", "line")
+        options = {name: value for name, value in values.items() if name in fields and name != "headline"}
         return Plan(**options, reference=self.references(), bounds=self.bounds())
 
     def references(self) -> Reference | None:
@@ -364,20 +364,17 @@ class AuditConfig(Options):
 
     def collect(self, base: Path, *, rng: np.random.Generator) -> Collected:
         """Read the outputs, with paths relative to ``base``, and turn them into evidence."""
-        named, references = self.signal != "score" or "type" in self.attack, self.references()
+        named, reference = self.signal != "score" or "type" in self.attack, self.references()
         options: Mapped = {"attack": self.attack_options() if named else None, "design": self.design, "rng": rng}
-        options["references"] = () if references is None else references.names
+        options["references"] = () if reference is None else reference.names
         coins = coins_of(self.coins, base)
         if self.source == "table":
             columns = {name: self.evaluation[name] for name in _TABLE_ARGUMENTS if name in self.evaluation}
             table = from_table(base / self.evaluation["table_path"], **columns, **options)
-            sentence = kept_notes.read(base / self.evaluation["table_path"])
+            notes = kept_notes.read(base / self.evaluation["table_path"])
             if table.evidence.design == "zero-run":
-                sentence = (
-                    *sentence,
-                    *known_before.doubts(base / self.evaluation["table_path"], columns.get("covariates")),
-                )
-            table = replace(table, notes=(*sentence, *table.notes))
+                notes = (*notes, *known_before.doubts(base / self.evaluation["table_path"], columns.get("covariates")))
+            table = replace(table, notes=(*notes, *table.notes))
             return replace(with_headline(table, self.headline()), coins=coins)
         signal, *sides = self.pair()
         inside, outside = ({name: base / path for name, path in side.items()} for side in sides)
@@ -527,25 +524,25 @@ class CampaignConfig(Options):
         )
 
     def _asks_shadow_models(self) -> bool:
-        references = self.references()
-        return references is not None and references.test == SHADOW_MODELS
+        reference = self.references()
+        return reference is not None and reference.test == SHADOW_MODELS
 
     def collect(
         self, base: Path, *, rng: np.random.Generator, progress: Callable[[int, int], None] | None = None
     ) -> Collected:
         """Train, ask and score, with paths relative to ``base``. Runs the code that the target names."""
         if self.target.kind == outputs.TOKENS:
-            references = self.references()
-            names = () if references is None else references.names
+            reference = self.references()
+            names = () if reference is None else reference.names
             options: Mapped = {"names": self.attack_options(), "design": self.design, "references": names}
             read = outputs.from_tokens(base / self.data.path, **options)
             return replace(with_headline(read, self.headline()), coins=coins_of(self.coins, base, self.data.path))
         campaign = self.campaign(base)
-        references = self.references()
-        if references is not None and references.names != (SHADOW_MODELS,) and campaign.target.kind != "signals":
+        reference = self.references()
+        if reference is not None and reference.names != (SHADOW_MODELS,) and campaign.target.kind != "signals":
             hint = "miaudit collect writes the scores: put the reference's beside them, and name it to miaudit audit"
             allowed = f"{SHADOW_MODELS} or none, for a model whose scores are made here"
-            raise InputError("reference.score", allowed, ", ".join(references.names), hint)
+            raise InputError("reference.score", allowed, ", ".join(reference.names), hint)
         return with_headline(run_campaign.collect(campaign, rng=rng, progress=progress), self.headline())
 
 

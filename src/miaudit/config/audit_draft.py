@@ -67,43 +67,47 @@ def of_table(table: Path, folder: Path) -> AuditDraft | None:
     InputError
         If the file cannot be read.
     """
-    made, columns = assume(table, {})
-    outputs = "score" in made.options and columns.columns <= len(columns.signals) + 3
-    if "member" in made.missing and not columns.refused and not outputs:
+    assumed, candidates = assume(table, {})
+    outputs = "score" in assumed.options and candidates.columns <= len(candidates.signals) + 3
+    if "member" in assumed.missing and not candidates.refused and not outputs:
         return None
     lines = [f"table_path: {relative(table, folder)}"]
-    written = [one.name for one in columns.signals if one.name.startswith("score.")]
-    if written and "member" in columns.members:
-        made = Assumed(
+    written = [one.name for one in candidates.signals if one.name.startswith("score.")]
+    if written and "member" in candidates.members:
+        assumed = Assumed(
             why={"score": "evidence, as miaudit writes it: all its scores, and what else it holds, are read"}
         )
-        lines.append(f"# {made.why['score']}: {one_line(', '.join(written))}")
+        lines.append(f"# {assumed.why['score']}: {one_line(', '.join(written))}")
     for name in ("score", "signal", "labels", "member", "unit"):
-        lines += _lines_of(name, made)
-    if "member" in made.missing and columns.refused:
-        lines = [f"{line}: {one_line(columns.doubts[0])}" if line.startswith("# member: ") else line for line in lines]
-    rows = columns.lengths.get(made.options.get("member", ""))
-    fitting = [name for name in (*columns.covariates, *columns.groups) if columns.lengths.get(name) in (None, rows)]
-    lines += _proposed([name for name in columns.groups if name in fitting], columns.named)
-    unclear = tuple(f"{made.options['score']}: {one}" for one in made.unclear)
-    seen = () if columns.complete else (f"only the first {ROWS:,} rows, or fewer of wide columns, were looked at",)
-    assumed = tuple(
-        one_line(f"{name}: {value}" + (f" ({made.why[name]})" if name in made.why else ""))
-        for name, value in made.options.items()
-    ) or tuple(made.why.values())
+        lines += _lines_of(name, assumed)
+    if "member" in assumed.missing and candidates.refused:
+        lines = [
+            f"{line}: {one_line(candidates.doubts[0])}" if line.startswith("# member: ") else line for line in lines
+        ]
+    rows = candidates.lengths.get(assumed.options.get("member", ""))
+    fitting = [
+        name for name in (*candidates.covariates, *candidates.groups) if candidates.lengths.get(name) in (None, rows)
+    ]
+    lines += _proposed([name for name in candidates.groups if name in fitting], candidates.named)
+    unclear = tuple(f"{assumed.options['score']}: {one}" for one in assumed.unclear)
+    seen = () if candidates.complete else (f"only the first {ROWS:,} rows, or fewer of wide columns, were looked at",)
+    assumptions = tuple(
+        one_line(f"{name}: {value}" + (f" ({assumed.why[name]})" if name in assumed.why else ""))
+        for name, value in assumed.options.items()
+    ) or tuple(assumed.why.values())
     passed = tuple(
-        f"{name}: {made.options[name]} was taken, and these could be it too: {', '.join(others)}"
-        for name, others in made.others.items()
+        f"{name}: {assumed.options[name]} was taken, and these could be it too: {', '.join(others)}"
+        for name, others in assumed.others.items()
     )
-    missing = tuple(f"{name}: no column could be told to be it" for name in made.missing)
+    missing = tuple(f"{name}: no column could be told to be it" for name in assumed.missing)
     head = _ATTACK
-    if made.options.get("signal", "score") == "score":
-        head = _WITH_LOSS.format("signal: loss") if len(made.columns) == 1 and not written else ""
+    if assumed.options.get("signal", "score") == "score":
+        head = _WITH_LOSS.format("signal: loss") if len(assumed.columns) == 1 and not written else ""
     return AuditDraft(
-        _text(one_line(table.name), lines, made.missing, _covariates(made, columns, fitting), head),
-        assumed,
-        tuple(one_line(line) for line in (*missing, *unclear, *passed, *columns.doubts, *seen)),
-        tuple(made.missing),
+        _text(one_line(table.name), lines, assumed.missing, _covariates(assumed, candidates, fitting), head),
+        assumptions,
+        tuple(one_line(line) for line in (*missing, *unclear, *passed, *candidates.doubts, *seen)),
+        tuple(assumed.missing),
     )
 
 
@@ -121,28 +125,30 @@ def of_pair(members: Path, nonmembers: Path, folder: Path, *, told: bool) -> Aud
     InputError
         If a file cannot be read, or what it holds cannot be told.
     """
-    made = assume_pair(members, nonmembers)
-    kind = made.options["signal"]
+    assumed = assume_pair(members, nonmembers)
+    kind = assumed.options["signal"]
     lines = [f"{side}_{_FILES[kind]}_path: {relative(path, folder)}" for side, path in _both(members, nonmembers)]
-    lines[0] += _comment(made.why["signal"])
+    lines[0] += _comment(assumed.why["signal"])
     open_ = (
-        [f"{kind} was taken: {made.why['signal']}; losses are lower for members, scores higher"] if made.unclear else []
+        [f"{kind} was taken: {assumed.why['signal']}; losses are lower for members, scores higher"]
+        if assumed.unclear
+        else []
     )
     fill_in: tuple[str, ...] = ()
     for side, path in _both(members, nonmembers):
-        if f"{side}_labels" in made.options:
+        if f"{side}_labels" in assumed.options:
             lines.append(f"{side}_labels_path: {relative(path, folder)}")
         elif kind in WIDE:
             lines.append(f"# {side}_labels_path: FILE.npy  # fill in: labels, whole numbers from 0")
             fill_in += (f"{side}_labels_path",)
     if not told:
         open_.append(f"{one_line(members.name)} was taken for the members, as it came first: no name says so")
-    assumed = (f"members: {one_line(members.name)}", f"non-members: {one_line(nonmembers.name)}", f"signal: {kind}")
+    assumptions = (f"members: {one_line(members.name)}", f"non-members: {one_line(nonmembers.name)}", f"signal: {kind}")
     named = " and ".join(dict.fromkeys((one_line(members.name), one_line(nonmembers.name))))
     beside = ("member_covariates_path: FILE.npy", "nonmember_covariates_path: FILE.npy")
     head = _WITH_LOSS.format("losses_path") if kind == "score" else _ATTACK
     text = _text(named, lines, fill_in, beside, head)
-    return AuditDraft(text, assumed, tuple(open_), fill_in)
+    return AuditDraft(text, assumptions, tuple(open_), fill_in)
 
 
 def of_tokens(file: Path, folder: Path) -> AuditDraft:
@@ -175,27 +181,27 @@ def _text(file: str, lines: Iterable[str], missing: Iterable[str], covariates: I
     return "\n".join(body) + "\n"
 
 
-def _lines_of(name: str, made: Assumed) -> list[str]:
+def _lines_of(name: str, assumed: Assumed) -> list[str]:
     """The line of a key with the reason, and those of the columns that could be it too, commented out."""
-    if name in made.missing:
-        could = made.missing[name][:6]
+    if name in assumed.missing:
+        could = assumed.missing[name][:6]
         ones = ", with 1 for members" if name == "member" else ""
         return [
             f"# {name}: NAME  # fill in" + (f"; it could be {' or '.join(map(scalar, could))}{ones}" if could else "")
         ]
-    if name not in made.options:
+    if name not in assumed.options:
         return []
-    value = made.options[name]
-    columns = made.columns if name == "score" else [value]
-    sentence = scalar(value) if len(columns) == 1 else f"[{', '.join(map(scalar, columns))}]"
+    value = assumed.options[name]
+    columns = assumed.columns if name == "score" else [value]
+    written = scalar(value) if len(columns) == 1 else f"[{', '.join(map(scalar, columns))}]"
     if name == "signal":
-        about = "not told by the file: check it" if made.unclear else _DIRECTIONS[value]
+        about = "not told by the file: check it" if assumed.unclear else _DIRECTIONS[value]
         about += "; where they are lower: loss, and the line attack above" if value == "score" else ""
-        return [f"signal: {sentence}" + _comment(about)]
+        return [f"signal: {written}" + _comment(about)]
     return [
-        (wrapped(f"{name}: [", [*map(scalar, columns)], "]", "    ") if len(columns) > 1 else f"{name}: {sentence}")
-        + _comment(made.why[name]),
-        *(f"# or {one_line(other)}" for other in made.others.get(name, ())),
+        (wrapped(f"{name}: [", [*map(scalar, columns)], "]", "    ") if len(columns) > 1 else f"{name}: {written}")
+        + _comment(assumed.why[name]),
+        *(f"# or {one_line(other)}" for other in assumed.others.get(name, ())),
     ]
 
 
@@ -217,11 +223,11 @@ def _proposed(groups: Sequence[str], named: Iterable[str]) -> list[str]:
     return lines
 
 
-def _covariates(made: Assumed, found: Roles, fitting: Sequence[str]) -> list[str]:
-    columns = [name for name in found.covariates if name in fitting and name not in made.options.values()]
+def _covariates(assumed: Assumed, candidates: Roles, fitting: Sequence[str]) -> list[str]:
+    columns = [name for name in candidates.covariates if name in fitting and name not in assumed.options.values()]
     if not columns:
         return ["covariates: [NAMES]  # no column could be told to be one"]
-    lists = {"covariates": columns, "categories": found.categories}
+    lists = {"covariates": columns, "categories": candidates.categories}
     return [
         line
         for name, columns in lists.items()

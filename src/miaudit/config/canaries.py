@@ -44,14 +44,14 @@ def asked(kind: str, **options: Any) -> Kind:
     Noise(count=100, shape=(), law='gaussian')
     """
     check_choice("canaries.kind", kind, KINDS)
-    made, given = KINDS[kind], {name: value for name, value in options.items() if value is not None}
-    if "count" not in given:
+    record, values = KINDS[kind], {name: value for name, value in options.items() if value is not None}
+    if "count" not in values:
         raise InputError("canaries.count", "how many canaries, two or more", "none", "1,000 is usual")
-    known = {field.name for field in fields(made)}
-    for name in given:
+    known = {field.name for field in fields(record)}
+    for name in values:
         if name not in known:
             raise InputError(f"canaries.{name}", f"none for kind {kind}", "one", "leave it out")
-    return made(**given)
+    return record(**values)
 
 
 def insertion(times: int | tuple[int, ...] | None, per_unit: int | None) -> Insertion:

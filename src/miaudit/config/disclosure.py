@@ -111,12 +111,12 @@ class ChangeSection(Section):
 
     def build(self, base: TargetSection, folder: Path) -> Target:
         """Make the target. Runs the code that it names."""
-        changed: Any = self.target(base).build(folder)
+        target: Any = self.target(base).build(folder)
         if self.synthetic is not None:
-            return self.synthetic.build(changed, folder)
+            return self.synthetic.build(target, folder)
         if self.ensemble is not None:
-            return Ensemble(changed, **self.ensemble)
-        return changed if self.stack is None else Stack(changed, **self.stack)
+            return Ensemble(target, **self.ensemble)
+        return target if self.stack is None else Stack(target, **self.stack)
 
 
 class GivenSection(Section):
@@ -173,8 +173,8 @@ class DisclosureSection(Section):
 
     def measures(self) -> tuple[tuple[str, Mapping[str, Any]], ...]:
         """Return names and options of the measures on outputs."""
-        selected: tuple[tuple[str, Mapping[str, Any]], ...] = USUAL if self.defences is None else self.defences
-        return selected
+        measures: tuple[tuple[str, Mapping[str, Any]], ...] = USUAL if self.defences is None else self.defences
+        return measures
 
 
 class AttackSection(Section):

@@ -186,11 +186,11 @@ def _taken(folder: Path, name: str) -> InputError:
 class _Column:
     """A column with what is said of it: as it looks in public records where they have it, else in the private ones."""
 
-    found: ColumnProfile
+    profile: ColumnProfile
     public: bool = False
     marked: bool = True
     warnings: tuple[str, ...] = ()
-    told: tuple[str, ...] = ()  # what follows from the private table, for the screen alone
+    screen_notes: tuple[str, ...] = ()  # what follows from the private table, for the screen alone
 
     @classmethod
     def of(cls, own: ColumnProfile, public: ColumnProfile | None) -> _Column:
@@ -199,14 +199,14 @@ class _Column:
         gaps = own.missing and not public.missing
         beyond = own.rare or not set(_levels(own)) <= set(_levels(public)) if _levels(public) else False
         warnings = [f"missing: {_OFF_PRIVATE}"] * gaps
-        remarks = (
+        screen_notes = (
             "the private table has other values too, which a run refuses: join them there under one of these",
         ) * beyond
-        return cls(replace(public, missing=gaps or public.missing), True, gaps, tuple(warnings), remarks)
+        return cls(replace(public, missing=gaps or public.missing), True, gaps, tuple(warnings), screen_notes)
 
     def line(self) -> str:
         """The item of the list ``columns`` in YAML, with its comments."""
-        column, marked = self.found, self.marked
+        column, marked = self.profile, self.marked
         pairs = [f"{MARK}: true"] * marked + [f"name: {scalar(column.name)}", f"kind: {column.kind}"]
         if column.categories:
             pairs.append(f"categories: [{', '.join(map(scalar, column.categories))}]")
@@ -221,16 +221,16 @@ class _Column:
 
     def sentence(self) -> str:
         """What was guessed, for the screen."""
-        column = self.found
-        sentence: str = column.kind
+        column = self.profile
+        description: str = column.kind
         if column.kind == "continuous":
             digits = "" if column.decimals is None else f", {column.decimals} decimals"
-            sentence += f", {_number(column.low)} to {_number(column.high)}{digits}"
+            description += f", {_number(column.low)} to {_number(column.high)}{digits}"
         elif column.categories:
             shown = ", ".join(map(scalar, column.categories[:6]))
-            sentence += f", {shown}{' ...' * (len(column.categories) > 6)}"
-        sentence += ", with missing values" * column.missing
-        return one_line("; ".join((f"{column.name}: {sentence}", *self.warnings, *self.told)))
+            description += f", {shown}{' ...' * (len(column.categories) > 6)}"
+        description += ", with missing values" * column.missing
+        return one_line("; ".join((f"{column.name}: {description}", *self.warnings, *self.screen_notes)))
 
 
 def draft(table: Path, folder: Path, public: Path | None = None) -> Draft:
@@ -256,15 +256,11 @@ def draft(table: Path, folder: Path, public: Path | None = None) -> Draft:
         public_frame, _ = head(public, "--public")
         known = {column.name: column for column in profile(public_frame, rare=1)}
     every = [_Column.of(own, known.get(own.name)) for own in profile(frame)]
-    selected = [column.found.usable and not looks_secret(column.found.name) for column in every]
-    columns = list(compress(every, selected))
-    lost = [column.found for column, good in zip(every, selected, strict=True) if not good]
+    usable = [column.profile.usable and not looks_secret(column.profile.name) for column in every]
+    columns = list(compress(every, usable))
+    lost = [column.profile for column, good in zip(every, usable, strict=True) if not good]
     if not columns:
-        names = ("a name like a secret" if looks_secret(column.name) else repr(column.name) for column in lost[:3])
-        why = (f"{name}: {column.reason}" for name, column in zip(names, lost, strict=False))
-        received = "; ".join(why) + " ..." * (len(lost) > 3)
-        hint = "declare columns by hand: docs/synthesis.md"
-        raise InputError("table", "at least one column that can be modelled", received, hint)
+        raise _nothing_usable(lost)
     edges = [] if public is None else _learned(public_frame, columns)
     seen = "" if rows == frame.height else f"the first {frame.height:,} of {rows:,} rows were looked at"
     hidden = [column.name for column in lost if looks_secret(column.name)]
@@ -276,7 +272,7 @@ def draft(table: Path, folder: Path, public: Path | None = None) -> Draft:
         graph=_graph(table, public, columns, left_out, edges),
         config=_config(table, folder, public, budget, _noise(columns, budget)),
         columns=(
-            *(column.sentence() for column in columns if column.marked or column.warnings or column.told),
+            *(column.sentence() for column in columns if column.marked or column.warnings or column.screen_notes),
             *([f"{seen}: values that only later ones have are not in the draft"] if seen else []),
             f"edges: none; name causes and effects among the {len(columns):,} columns, where they are known"
             if public is None
@@ -309,18 +305,27 @@ def _levels(column: ColumnProfile) -> tuple[str | int | float, ...]:
     return (0, 1) if column.kind == "binary" and not column.categories else column.categories
 
 
+def _nothing_usable(lost: Sequence[ColumnProfile]) -> InputError:
+    """The error for a table without a column that can be drafted, with the reasons of the first three."""
+    names = ("a name like a secret" if looks_secret(column.name) else repr(column.name) for column in lost[:3])
+    why = (f"{name}: {column.reason}" for name, column in zip(names, lost, strict=False))
+    received = "; ".join(why) + " ..." * (len(lost) > 3)
+    hint = "declare columns by hand: docs/synthesis.md"
+    return InputError("table", "at least one column that can be modelled", received, hint)
+
+
 def _warnings(column: ColumnProfile) -> tuple[str, ...]:
-    items = []
+    warnings = []
     if column.rare:
-        items.append(
+        warnings.append(
             f"values that fewer than {RARE} rows have are not named here: declare those that are publicly known, or "
             "join them in the table under one name, such as other; a run refuses what is not declared"
         )
     if column.kind == "ordinal":
-        items.append("categorical, if these numbers are codes without an order")
+        warnings.append("categorical, if these numbers are codes without an order")
     elif column.kind == "categorical":
-        items.append("ordinal, if they have an order: then write them in it")
-    return tuple(items)
+        warnings.append("ordinal, if they have an order: then write them in it")
+    return tuple(warnings)
 
 
 def _schema(columns: Sequence[_Column]) -> Schema:
@@ -386,7 +391,7 @@ def _graph(
     edges: Sequence[tuple[str, str]],
 ) -> str:
     """The text of graph.yaml."""
-    names = [column.found.name for column in columns]
+    names = [column.profile.name for column in columns]
     joined = {name for edge in edges for name in edge}
     comments = [f"# What {_named(public)} has was read off it instead: its records are public."] if public else []
     lost = ["", "# Left out; to have one after all, declare it above and under isolated:"] if left_out else []

@@ -82,7 +82,7 @@ def _readings(path: Path, scores: Sequence[str]) -> Iterator[dict[str, Any]]:
 def _ids(path: Path) -> NDArray[Any] | None:
     if _ID not in tables.column_names(path):
         return None
-    array = np.asarray(tables.read_columns(path, [_ID], "--evidence", as_text=[_ID])[_ID])
-    if array.ndim != 1:
-        raise InputError(_ID, "one value for each record", f"shape {array.shape}", "write one id in each row")
-    return array
+    ids = np.asarray(tables.read_columns(path, [_ID], "--evidence", as_text=[_ID])[_ID])
+    if ids.ndim != 1:
+        raise InputError(_ID, "one value for each record", f"shape {ids.shape}", "write one id in each row")
+    return ids

@@ -54,6 +54,6 @@ def bounds_of(section: Mapped) -> Bounds | None:
     claim = options.pop("claim", None)
     if claim is not None:
         delta = options.get("delta", Bounds.delta)
-        claimed = Claim.gaussian(**claim) if "mu" in claim else Claim.epsilon_delta(**{"delta": delta, **claim})
-        options["claim"] = claimed
+        privacy_claim = Claim.gaussian(**claim) if "mu" in claim else Claim.epsilon_delta(**{"delta": delta, **claim})
+        options["claim"] = privacy_claim
     return Bounds(**options)

@@ -186,12 +186,12 @@ def _door(kind: Any, option: Option) -> Any:
         if value is None and optional:
             return None
         try:
-            checked_value = value if isinstance(value, bool) or plain is bool else inner(value)
+            parsed = value if isinstance(value, bool) or plain is bool else inner(value)
         except ValidationError:
-            checked_value = value
-        if not option.permits(plain, checked_value):
+            parsed = value
+        if not option.permits(plain, parsed):
             raise Refused(option.refusal("", plain, value))
-        return checked_value
+        return parsed
 
     return Annotated[plain | None if optional else plain, WrapValidator(checked)]
 
@@ -209,10 +209,8 @@ def with_limits(content: Any, limits: Sequence[str]) -> Any:
     reporting = content.get("reporting")
     own = reporting if isinstance(reporting, Mapping) else {}
     replaced = ["primary_metric"] if "synthetic" in content else ["primary_metric", "threshold_for_concern"]
-    selected = {
-        name: value for name, value in own.items() if name not in replaced
-    }  # a table's threshold is no such limit
-    return {**content, "reporting": {**selected, "limits": list(limits)}}
+    rest = {name: value for name, value in own.items() if name not in replaced}  # a table's threshold is no such limit
+    return {**content, "reporting": {**rest, "limits": list(limits)}}
 
 
 class File(Section):

@@ -162,10 +162,9 @@ class NetworkSection(TargetSection):
         _require(self.kind, *self.extras)
         if not self.options:
             return self.factory
-        factory = load_factory(self.factory)
-        network = made_of(factory, self.factory, self.options, "target.factory")
-        own = hasattr(network, "state_dict") or not callable(network)
-        return functools.partial(factory, **self.options) if own else network
+        build = load_factory(self.factory)
+        net = made_of(build, self.factory, self.options, "target.factory")
+        return functools.partial(build, **self.options) if hasattr(net, "state_dict") or not callable(net) else net
 
 
 class TorchSection(NetworkSection):
@@ -403,7 +402,8 @@ def _any_kind(names: tuple[str, ...]) -> TypeAdapter[Any]:
         return _BUILT_IN.get(name, Annotated[Any, later])
 
     every: Any = functools.reduce(operator.or_, (Annotated[one(name), Tag(name)] for name in names))
-    return TypeAdapter(Annotated[every, Discriminator(lambda one: str(one["kind"]) if "kind" in one else None)])
+    tagged: Any = Annotated[every, Discriminator(lambda given: str(given["kind"]) if "kind" in given else None)]
+    return TypeAdapter(tagged)
 
 
 _KINDS = (
@@ -550,10 +550,10 @@ class ShadowSection(Section):
 
     def options(self, base: Path, labels: int = 0) -> Shadows:
         """Return the options of the campaign; reads the outputs that are given, of so many labels of each record."""
-        outputs = None
+        external = None
         if self.outputs_path is not None:
-            outputs = GivenShadows.load(base / self.outputs_path, given=self.given, signal=self.signal, labels=labels)
-        return self._shadows(base, given=outputs, store=None if self.store is None else base / self.store)
+            external = GivenShadows.load(base / self.outputs_path, given=self.given, signal=self.signal, labels=labels)
+        return self._shadows(base, given=external, store=None if self.store is None else base / self.store)
 
     def _shadows(self, base: Path, **more: Any) -> Shadows:
         """The options without what is read; the folder of the configuration goes to a cluster."""

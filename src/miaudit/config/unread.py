@@ -1,4 +1,4 @@
-"""Keys of an audit that were given and that nothing reads: said or refused, never ignored."""
+"""Keys of an audit that nothing reads: they are reported or refused, never ignored."""
 
 from __future__ import annotations
 
@@ -58,7 +58,6 @@ def unread(
     table, columns, text, one_run = source == "synthetic", True, True, False
     present = set(given)
     no_files = source == "pair" and "evaluation.member_references_path" not in present
-    of_sample = "evaluation.propensity_sample_path" in present
     if evidence is not None:
         columns = evidence.covariates is not None
         text, one_run = columns or evidence.text is not None, evidence.run is None
@@ -90,7 +89,12 @@ def unread(
         ),
         (_OF_LEARNING[1:], not text, "without covariates", "it goes with covariates, and with zero-run"),
         (_OF_LEARNING[:1], "evaluation.classifier" in present, "beside a classifier", "choose one of the two"),
-        (_OF_LEARNING[:1], of_sample, "for a separate sample", "a line is learned from it, or a classifier"),
+        (
+            _OF_LEARNING[:1],
+            "evaluation.propensity_sample_path" in present,
+            "for a separate sample",
+            "a line is learned from it, or a classifier",
+        ),
     )
     for keys, applies, why, place in rules:
         yield from ((key, why, place) for key in keys if applies and key in present)

@@ -375,8 +375,8 @@ def _received(folder: Path) -> tuple[Task, Any]:
     files = [folder / f"{i}.array" for i in range(count)]
     buffers = [np.memmap(path, mode="c") if path.stat().st_size else bytearray() for path in files]
     unpickler = pickle.Unpickler(io.BytesIO((folder / "shared").read_bytes()), buffers=buffers)  # noqa: S301
-    received: tuple[Task, Any] = unpickler.load()
-    return received
+    parcel: tuple[Task, Any] = unpickler.load()
+    return parcel
 
 
 # -- a Ray cluster ---------------------------------------------------------------------------------------------------

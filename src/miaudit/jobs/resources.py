@@ -112,12 +112,12 @@ def gpus() -> tuple[Gpu, ...]:
     if program is None:
         return ()
     try:
-        answer = subprocess.run(  # noqa: S603 - the driver's own program
+        listing = subprocess.run(  # noqa: S603 - the driver's own program
             [program, "-L"], capture_output=True, text=True, timeout=_DRIVER_SECONDS, check=False
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return ()
-    return listed(answer)
+    return listed(listing)
 
 
 def listed(said: str) -> tuple[Gpu, ...]:

@@ -79,16 +79,16 @@ class JobsFailedError(MiauditError):
         more = f"; and {rest} more" if rest else ""
         if store is None:
             named = "" if what in ("generators", "passes") else " (shadow.store in a configuration file)"
-            advice = f"give store={named} to keep what finishes"
+            hint = f"give store={named} to keep what finishes"
         elif len(failed) == total:
-            advice = "none finished: mend the cause and run again"
+            hint = "none finished: mend the cause and run again"
         else:
-            advice = f"the {total - len(failed)} others are kept in {store}: run again to repeat only these"
-        super().__init__(one_line(f"{len(failed)} of {total} {what} failed: {shown}{more}; {advice}"))
+            hint = f"the {total - len(failed)} others are kept in {store}: run again to repeat only these"
+        super().__init__(one_line(f"{len(failed)} of {total} {what} failed: {shown}{more}; {hint}"))
 
 
 def _alike(failed: Sequence[Any]) -> list[list[Any]]:
-    """Failures that are told in the same words, whatever their number and the place of their log, together."""
+    """Failures that are reported in the same words, whatever their number and the place of their log, together."""
     groups = dict[str, list[Any]]()
     for one in failed:
         problem = str(getattr(one, "problem", one)).partition("; log: ")[0]
@@ -146,15 +146,9 @@ def finish(
     """
     done = {} if place is None else dict(place.finished(len(jobs)))
     missing = [batch for batch in batches(len(jobs), at_once) if any(number not in done for number in batch)]
-    reused, start, failed, first = len(done), time.monotonic(), dict[int, Any](), ""
-
-    def tell() -> None:
-        if progress is not None:
-            new = len(done) - reused + len(failed)
-            left = (time.monotonic() - start) / new * (len(jobs) - reused - new) if new else math.nan
-            progress(Progress(len(done), reused, len(failed), len(jobs), left))
-
-    tell()
+    failed, first = dict[int, Any](), ""
+    tally = _Tally(done, failed, len(jobs), len(done), time.monotonic(), progress)
+    tally.report()
     sent = [[jobs[number] for number in batch] for batch in missing]
     for outcome in execution.outcomes(task, shared, sent, executor=executor, workers=workers):
         first = first or outcome.where
@@ -168,18 +162,41 @@ def finish(
                 failed[number] = failure(number, result)
             else:
                 done[number] = result if place is None else place.keep(number, result)
-            tell()
+            tally.report()
     if failed:
-        folder = None if place is None else place.folder
-        error = JobsFailedError([failed[number] for number in sorted(failed)], len(jobs), folder, what)
-        if first:
-            error.add_note(first)
-        raise error
+        raise _error(failed, len(jobs), place, what, first)
     return done
 
 
+@dataclass(frozen=True)
+class _Tally:
+    """The jobs that are done or failed so far, and the function that progress is reported to."""
+
+    done: Mapping[int, Any]
+    failed: Mapping[int, Any]
+    total: int
+    reused: int
+    start: float
+    progress: Callable[[Progress], None] | None
+
+    def report(self) -> None:
+        if self.progress is not None:
+            new = len(self.done) - self.reused + len(self.failed)
+            left = (time.monotonic() - self.start) / new * (self.total - self.reused - new) if new else math.nan
+            self.progress(Progress(len(self.done), self.reused, len(self.failed), self.total, left))
+
+
+def _error(failed: Mapping[int, Any], total: int, place: Kept | None, what: str, first: str) -> JobsFailedError:
+    """The error that names all failures in their order, with the first traceback as a note."""
+    folder = None if place is None else place.folder
+    error = JobsFailedError([failed[number] for number in sorted(failed)], total, folder, what)
+    if first:
+        error.add_note(first)
+    return error
+
+
 def counted(progress: Callable[[int, int], None] | None) -> Callable[[Progress], None] | None:
-    """Tell a function of (finished jobs, all jobs) after each job."""
+    """Call a function with (finished jobs, all jobs) after each job."""
     if progress is None:
         return None
 
@@ -264,11 +281,11 @@ class Store:
         place = Path(folder)
         cls._of(place, decides, name, columns)  # what is no store, or another one, is left as it is
         with atomic.locked_folder(place):
-            opened, known, texts = cls._of(place, decides, name, columns)
+            opened, known, decisions = cls._of(place, decides, name, columns)
             for left in place.glob(".*.part"):  # of a process that was killed while writing
                 left.unlink(missing_ok=True)
             if known is None:
-                decided: dict[str, Any] = {"format": _FORMAT, "fingerprint": opened.fingerprint, "decides": texts}
+                decided: dict[str, Any] = {"format": _FORMAT, "fingerprint": opened.fingerprint, "decides": decisions}
                 decided |= {"columns": list(columns)} if columns else {}
                 text = json.dumps(decided, indent=1) + "\n"
                 opened._write("about.json", lambda path: path.write_text(text, encoding="utf-8"))
@@ -300,19 +317,19 @@ class Store:
         """The store that a folder is or can become; what decides its arrays as it says, or None; and as given."""
         if place.exists() and not place.is_dir():
             raise InputError("store", "a folder", f"the file {place}", "name a folder")
-        texts = {str(name): str(value) for name, value in decides.items()}
+        decisions = {str(name): str(value) for name, value in decides.items()}
         # listed before it is read: a store that is made between the two is no folder with other files
         others = place.is_dir() and any(path.name[0] != "." for path in place.iterdir())
         known = _read_about(place)
         if known is None and others:
             raise InputError("store", "a store or an empty folder", f"{place} with other files", "name a new folder")
-        if known is not None and known != texts:
-            differ = [what for what in {**texts, **known} if known.get(what) != texts.get(what)]
+        if known is not None and known != decisions:
+            differ = [what for what in {**decisions, **known} if known.get(what) != decisions.get(what)]
             allowed = f"a folder of the same {' and '.join(differ)}"
             received = f"{place}, made with another{_changed(place, columns)}"
             raise InputError("store", allowed, received, "name another folder, or delete this one")
-        fingerprint = hashlib.sha256(json.dumps([_FORMAT, sorted(texts.items())]).encode()).hexdigest()
-        return cls(place, fingerprint, name), known, texts
+        fingerprint = hashlib.sha256(json.dumps([_FORMAT, sorted(decisions.items())]).encode()).hexdigest()
+        return cls(place, fingerprint, name), known, decisions
 
     def path(self, number: int) -> Path:
         """Where the array of this number is, or would be; with the fingerprint, so no stale file is taken for it."""
