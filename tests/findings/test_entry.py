@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import copy
-import gzip
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from frozen import make
 from miaudit.findings import kinds
 from miaudit.findings.audit import Findings
 from miaudit.findings.entry import entry
 from miaudit.metrics.definition import label
 
-FILES = Path(__file__).parents[1] / "frozen" / "files" / "findings"
-NAMES = sorted(path.name.removesuffix(".json.gz") for path in FILES.glob("*.json.gz"))
+NAMES = sorted(make.KEPT)
 
 
 def held(name: str) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(gzip.decompress((FILES / f"{name}.json.gz").read_bytes()))
+    content: dict[str, Any] = json.loads(make.sample(name))
     return content
 
 

@@ -140,7 +140,7 @@ class SmallLanguage(Traits):
     >>> texts = ["one text", "another text"]
     >>> model = target.fit(texts, np.zeros(2), np.array([0]), seed=0)
     >>> target.outputs(model, texts).shape, target.columns[0]
-    ((2, 4), 'loss')
+    ((2, 3), 'loss')
     """
 
     kind: ClassVar[Kind] = "signals"  # one column for each attack
