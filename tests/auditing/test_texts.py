@@ -69,7 +69,7 @@ def test_a_word_that_moves_membership_and_score_is_corrected_for(effect: float) 
     assert causal.high - causal.low < 0.1
     assert found.verdict.status == ("flagged" if effect else "clear")
     assert found.overlap is not None
-    assert "Text" in found.overlap.propensity
+    assert "TF-IDF of texts" in found.overlap.propensity
     assert {f.name.split(",")[0].rsplit(" ", 1)[0] for f in found.overlap.features} == {"text component"}
 
 
@@ -100,7 +100,7 @@ def test_texts_with_aipw_groups_units_and_numbers_beside() -> None:
         assert first.estimator == "aipw"
         assert first.low < true_auc(1.0) < first.high
     assert found.overlap is not None
-    assert "Text beside Categories" in found.overlap.propensity
+    assert "TF-IDF of texts beside columns with coded categories" in found.overlap.propensity
     assert {"length", "site", "text component 1"} <= {f.name for f in found.overlap.features}
 
 

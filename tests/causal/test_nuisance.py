@@ -56,8 +56,8 @@ def test_a_function_of_the_caller_sees_what_the_default_does_not() -> None:
     causal = pick(own, "auc", "hajek")
     assert causal.low < 0.5 < causal.high
     assert own.overlap is not None
-    assert "Custom (square)" in own.overlap.propensity
-    assert "Custom (square)" in own.corrections[0]
+    assert "features of square" in own.overlap.propensity
+    assert "features of square" in own.corrections[0]
     assert {f.name for f in own.overlap.features} == {"feature 1", "feature 1, squared"}
     default = audited(evidence, None)  # the control: a line in x sees nothing, and the balance of squares says so
     assert default.verdict.status == "refused"

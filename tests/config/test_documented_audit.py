@@ -189,7 +189,7 @@ def test_categories(place: Path, categories: list[str]) -> None:
         return
     found = audited(place, {**evaluation, "categories": categories})
     assert found["plan"]["categories"] == categories
-    assert "Categories" in found["overlap"]["propensity"] or "categor" in found["overlap"]["propensity"]
+    assert "columns with coded categories" in found["overlap"]["propensity"]
 
 
 @pytest.mark.parametrize(
