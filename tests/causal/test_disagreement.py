@@ -16,7 +16,7 @@ from miaudit.metrics.classical import Estimate
 
 
 def estimate(value: float, error: float | None) -> Estimate:
-    return Estimate(value, 0.0, 1.0, 0.95, error=error)
+    return Estimate(value, 0.0, 1.0, 0.95, standard_error=error)
 
 
 @pytest.mark.long

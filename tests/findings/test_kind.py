@@ -156,7 +156,7 @@ def test_a_frame_holds_the_numbers_of_the_file(name: str) -> None:
         findings.to_frame("panda")
 
 
-HEAD = ("kind", "score", "name", "estimator", "value", "low", "high", "delta", "confidence", "note")
+HEAD = ("kind", "score", "name", "estimator", "value", "low", "high", "standard_error", "delta", "confidence", "note")
 
 
 def numbers(value: Any) -> Iterator[float]:

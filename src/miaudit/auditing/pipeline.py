@@ -472,7 +472,17 @@ def _metric(name: str, estimate: Estimate, resampled: Estimate | None, plan: Pla
         ppv = {"prior": plan.prior, "value": rate.value, "low": rate.low, "high": rate.high}
     bottom, top = (x if math.isfinite(x) else None for x in (estimate.low, estimate.high))
     return Metric(
-        name, estimator, estimate.value, bottom, top, plan.confidence, estimate.note, estimate.step_value, beside, ppv
+        name,
+        estimator,
+        estimate.value,
+        bottom,
+        top,
+        plan.confidence,
+        estimate.note,
+        estimate.step_value,
+        beside,
+        ppv,
+        estimate.standard_error,
     )
 
 

@@ -46,13 +46,13 @@ class Disagreement:
         Examples
         --------
         >>> found = Disagreement.of(
-        ...     Estimate(0.5, 0.46, 0.6, 0.95, error=0.02), Estimate(0.42, 0.38, 0.46, 0.95, error=0.018)
+        ...     Estimate(0.5, 0.46, 0.6, 0.95, standard_error=0.02), Estimate(0.42, 0.38, 0.46, 0.95, standard_error=0.018)
         ... )
         >>> round(found.errors, 1), found.exceeds
         (4.0, True)
         """
         p, q = (0.5 if one.value is None else one.value for one in (modelled, weighted))
-        error = max((one.error for one in (modelled, weighted) if one.error is not None), default=0.0)
+        error = max(one.standard_error or 0.0 for one in (modelled, weighted))
         inside = min(p, q) > 0.0 and max(p, q) < 1.0
         distance = abs(special.logit(p) - special.logit(q)) * p * (1 - p) if inside else abs(p - q)
         if distance <= _ROUNDING:

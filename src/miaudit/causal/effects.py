@@ -137,7 +137,8 @@ def ate(evidence: Evidence, propensity: PropensityLike | ArrayLike, **asked: Unp
         return Estimate(value, -math.inf, math.inf, confidence, "no interval: fewer than two effective records")
     error = math.sqrt(variance)
     limits = [classical.student_limits(x, error, freedom, confidence) for x in (value, present - further)]
-    return Estimate(value, min(limits)[0], max(high for _, high in limits), confidence, _model_note(law))
+    low, high = min(limits)[0], max(high for _, high in limits)
+    return Estimate(value, low, high, confidence, _model_note(law), standard_error=classical.root(variance, 0.0))
 
 
 def auc(evidence: Evidence, propensity: PropensityLike | ArrayLike, **asked: Unpack[Asked]) -> Estimate:
@@ -183,7 +184,7 @@ def auc(evidence: Evidence, propensity: PropensityLike | ArrayLike, **asked: Unp
         classical.auc_limits(x, variance, *sizes, confidence, freedom) for x in (clipped, min(max(further, 0.0), 1.0))
     ]
     low, high = min(limits)[0], max(high for _, high in limits)
-    return Estimate(clipped, low, high, confidence, note, error=math.sqrt(variance))
+    return Estimate(clipped, low, high, confidence, note, standard_error=classical.root(variance))
 
 
 def roc(

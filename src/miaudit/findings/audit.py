@@ -8,7 +8,7 @@ from textwrap import shorten, wrap
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from annotated_types import Ge, Interval, Len, MinLen
+from annotated_types import Ge, Gt, Interval, Len, MinLen
 
 from miaudit.arrays import Count, FloatArray, Inside, Positive, Share, Text
 from miaudit.causal import concentration
@@ -63,7 +63,7 @@ AtLeastOne = Annotated[float, Ge(1)]
 Rates = Annotated[tuple[Share, ...], MinLen(2)]
 Shares = Annotated[tuple[Share, ...], MinLen(1)]
 WITHHELD = "withheld: "
-_METRIC = ("name", "estimator", "value", "low", "high", "confidence", "note")
+_METRIC = ("name", "estimator", "value", "low", "high", "standard_error", "confidence", "note")
 _SCALAR = str | float | bool | None
 _BOOTSTRAP = Keys({"low": float | None, "high": float | None, "replicates": Positive})
 _PRECISION = Keys({"prior": Inside, **dict.fromkeys(("value", "low", "high"), Share | None)})
@@ -111,6 +111,8 @@ class Metric:
     step_value : of a TPR, without a randomised threshold inside tie blocks
     bootstrap : limits and number of replicates of the stratified bootstrap, where it was asked for
     precision : of a TPR, precision of an accusation at the stated prior: value, low, high
+    standard_error : of the value, on its own scale, to pool audits of different records by; None where there is none
+        (see :class:`miaudit.metrics.Estimate`)
     """
 
     name: MetricName
@@ -123,6 +125,7 @@ class Metric:
     step_value: Share | None = None
     bootstrap: Annotated[Mapping[str, float], _BOOTSTRAP] | None = None
     precision: Annotated[Mapping[str, float | None], _PRECISION] | None = None
+    standard_error: Annotated[float, Gt(0)] | None = None
 
     @property
     def withheld(self) -> bool:

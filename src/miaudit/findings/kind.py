@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _LARGEST = 200_000_000
 WIDTH = 100  # characters of a line of text
-_COLUMNS = ("kind", "score", "name", "estimator", "value", "low", "high", "delta", "confidence", "note")
-_NUMBERS = ("value", "low", "high", "delta", "confidence")
+_NUMBERS = ("value", "low", "high", "standard_error", "delta", "confidence")
+_COLUMNS = ("kind", "score", "name", "estimator", *_NUMBERS, "note")
 
 
 @dataclass(frozen=True)
@@ -160,8 +160,8 @@ class FindingsRecord:
         -------
         polars.DataFrame or pandas.DataFrame
             A row for each number: ``kind`` ("metric", "bound", "rate", "difference", ...), ``score`` (what it is of),
-            ``name``, ``estimator`` (of a bound its method), ``value``, ``low``, ``high``, ``delta`` (of a bound on
-            epsilon), ``confidence`` and ``note``; what a row does not have is missing. Findings that are words alone
+            ``name``, ``estimator`` (of a bound its method), ``value``, ``low``, ``high``, ``standard_error`` (of a
+            metric that has one), ``delta`` (of a bound on epsilon), ``confidence`` and ``note``; what a row does not have is missing. Findings that are words alone
             (a verification) have no row.
 
         Raises

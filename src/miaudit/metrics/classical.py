@@ -27,7 +27,7 @@ SMALLEST_FPR = 1e-12  # below it, no number of records that anybody has resolves
 _LEFT_OUT = 6.0
 # Records of a class below which its variance is taken as uncertain, and below which the limits are those of a rate too.
 _FEW, _FEWEST = 30, 10
-_ROUNDING = 1e-30  # a variance of the AUC that is rounding error: one comparison among 1e7 records gives 1e-28
+_ROUNDING = 1e-30  # a variance of a rate that is rounding error: one comparison among 1e7 records gives 1e-28
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,9 @@ class Estimate:
     confidence : of the interval, in (0, 1)
     note : what must be said with the number; empty if nothing
     step_value : for a TPR, the value without a randomised threshold inside tie blocks
-    error : standard error of the value, for a causal AUC, where the interval also covers a value that is one step
-        further; None where it is not kept
+    standard_error : of the value, on the value's own scale, by which audits of different records are pooled; None where
+        there is none (a maximum over thresholds) or where the records show no variation (an AUC of 1). The interval
+        need not follow from it: limits of an AUC are normal on the logit scale, those of a TPR a mixture of Beta laws.
     """
 
     value: float | None
@@ -51,7 +52,7 @@ class Estimate:
     confidence: float
     note: str = ""
     step_value: float | None = None
-    error: float | None = None
+    standard_error: float | None = None
 
     @property
     def resolved(self) -> bool:
@@ -143,7 +144,7 @@ class Sample:
         variance = self._auc_variance
         members = self.roc.n_members if self.units is None else self.units.effective_members
         low, high = auc_limits(value, variance, members, self.effective_nonmembers, confidence, self._freedom)
-        return Estimate(value, low, high, confidence)
+        return Estimate(value, low, high, confidence, standard_error=root(variance))
 
     def tpr_at_fpr(self, fpr: float, confidence: float) -> Estimate:
         """TPR at an FPR; below the resolution an upper limit only, never a value (errata C3)."""
@@ -162,7 +163,9 @@ class Sample:
             return Estimate(None, 0.0, high, confidence, note)
         value, step = float(self.roc.tpr_at(fpr)), self.roc.step_tpr_at(fpr)
         note = "interpolated inside ties (a randomised threshold)" if not math.isclose(value, step) else ""
-        return Estimate(value, min(low, value), max(high, value), confidence, note, step)
+        influence = self.influence_on_tpr(fpr)
+        variance = float(influence @ influence) if self.units is None else self.units.variance(influence)
+        return Estimate(value, min(low, value), max(high, value), confidence, note, step, root(variance))
 
     def tpr_band(self, fpr: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:
         """Pointwise limits (k,) of the TPR at each FPR (k,)."""
@@ -202,7 +205,7 @@ class Sample:
         if not enough:
             return Estimate(m1 - m0, -math.inf, math.inf, confidence, "no interval: fewer than two units in a class")
         low, high = student_limits(m1 - m0, math.sqrt(variance), freedom, confidence)
-        return Estimate(m1 - m0, low, high, confidence)
+        return Estimate(m1 - m0, low, high, confidence, standard_error=root(variance, 0.0))
 
     def influence_on_auc(self) -> FloatArray:
         """Influence (n,) of each record on the AUC."""
@@ -537,6 +540,17 @@ def clopper_pearson(successes: float, trials: float, confidence: float) -> tuple
     low = float(special.betaincinv(successes, trials - successes + 1, tail)) if successes > 0 else 0.0
     high = float(special.betaincinv(successes + 1, trials - successes, 1 - tail)) if successes < trials else 1.0
     return low, high
+
+
+def root(variance: float, rounding: float = _ROUNDING) -> float | None:
+    """Return the standard error, or None where a variance is 0 but for rounding: no sample is that sure.
+
+    Examples
+    --------
+    >>> root(0.0004), root(0.0)
+    (0.02, None)
+    """
+    return math.sqrt(variance) if variance > rounding else None
 
 
 def student_limits(value: float, standard_error: float, freedom: float, confidence: float) -> tuple[float, float]:
