@@ -47,7 +47,7 @@ THROUGH = (
         "jobs/program models/script_files",
     ),
     ("what a target is", "collect/test_campaign.py", "models/protocol"),
-    ("a section of an audit's file", "config/test_audit.py", "config/privacy"),
+    ("a section of an audit's file", "config/test_audit.py", "config/privacy config/audit_keys"),
     (
         "what targets are made of",
         "models/test_targets.py",

@@ -190,6 +190,8 @@ class Option:
     read : what makes the value of what a file or the command line says, where the value is no plain one
     default : as a file or the command line says it; that of the field or parameter, where it is a plain value
     allowed : in words, what is permitted; by default made from the type and the limits
+    applies : what has to hold for the option to be read, of :data:`miaudit.config.unread.CIRCUMSTANCES`, such as
+        "zero-run" or "bounds"; a file or command line that states the option where it does not hold is refused
     """
 
     help: str = ""
@@ -203,6 +205,7 @@ class Option:
     read: Callable[[Any], Any] | None = None
     default: Any = None
     allowed: str = ""
+    applies: tuple[str, ...] = ()
 
     def permits(self, kind: Any, value: Any) -> bool:
         """Whether a value of a type is permitted; what no plain type describes always is."""

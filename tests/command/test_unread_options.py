@@ -71,12 +71,12 @@ def test_an_option_that_nothing_uses_is_refused_in_a_file_too(place: Path, run: 
 
 
 def test_every_option_of_an_audit_has_its_place() -> None:
-    """A new option is thought about here: where nothing reads it, it is refused."""
+    """An option that every audit reads is listed here; any other says where it applies."""
     import inspect
 
     from miaudit.command.audit import audit as command
     from miaudit.command.keys import KEYS
-    from miaudit.config import unread as configuration
+    from miaudit.config.audit import OPTIONS
 
     options = set(inspect.signature(command).parameters)
     always = {"context", "files", "members", "nonmembers", "synthetic", "design", "fpr_targets", "confidence"}
@@ -94,9 +94,9 @@ def test_every_option_of_an_audit_has_its_place() -> None:
     always |= {"show_rows", "out", "bundle", "overwrite", "json", "seed", "levels", "intervals"}
     always |= {"limit"}  # of the records of a synthetic table, too
     always |= {"architecture", "checkpoint", "num_classes", "model_name"}
-    of_some = {key for name, keys in vars(configuration).items() if name.lstrip("_").startswith("OF_") for key in keys}
+    of_some = {key for key, option in OPTIONS.items() if option.applies} | {"share", "seal"}
     parameters = {key: name for name, (key, _) in KEYS.items()}
     statistics = {"mu_in", "sigma_in", "mu_out", "sigma_out"}
     assert "attack.statistics" in of_some
-    placed = {parameters.get(key, key) for key in of_some - {"attack.statistics"}} | statistics | {"unit"}
+    placed = {parameters.get(key, key) for key in of_some - {"attack.statistics"}} | statistics
     assert options == always | placed

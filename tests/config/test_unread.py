@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from miaudit import Evidence
-from miaudit.config.unread import OF_ZERO_RUN, unread
+from miaudit.config.audit import OPTIONS, AuditConfig, TableConfig
+from miaudit.config.section import options_in
+from miaudit.config.unread import CIRCUMSTANCES, unread
+from miaudit.errors import Option
 
 GIVEN = "evaluation.propensity"
 SAMPLE, MODEL, CLASSIFIER = (
@@ -14,7 +17,7 @@ SAMPLE, MODEL, CLASSIFIER = (
 
 
 def names(*given: str, **known: object) -> set[str]:
-    return {key for key, _, _ in unread(given, **{"source": "table", "design": "zero-run", **known})}
+    return {key for key, _, _ in unread(given, OPTIONS, **{"source": "table", "design": "zero-run", **known})}
 
 
 def test_each_way_to_a_propensity_excludes_the_others() -> None:
@@ -29,7 +32,30 @@ def test_each_way_to_a_propensity_excludes_the_others() -> None:
 
 @pytest.mark.parametrize("design", ["one-run", "multi-run"])
 def test_of_drawn_memberships_nothing_is_learned(design: str) -> None:
-    assert names(*OF_ZERO_RUN, design=design) == set(OF_ZERO_RUN)
+    of_zero_run = {key for key, option in OPTIONS.items() if "zero-run" in option.applies}
+    assert {MODEL, CLASSIFIER, SAMPLE, GIVEN, "privacy.margin", "reporting.raw_only"} < of_zero_run
+    assert names(*of_zero_run, design=design) == of_zero_run
+
+
+def test_every_circumstance_is_known_and_of_use() -> None:
+    """An option whose circumstance is misspelt would be accepted everywhere."""
+    used = {name for file in (AuditConfig, TableConfig) for *_, option in options_in(file) for name in option.applies}
+    assert used == set(CIRCUMSTANCES)
+
+
+def test_a_new_option_is_refused_by_what_it_says_of_itself() -> None:
+    options = {"evaluation.caliper": Option("Widest match.", applies=("zero-run",)), "evaluation.any": Option("Any.")}
+    refused = list(unread(options, options, "table", design="one-run"))
+    assert refused == [("evaluation.caliper", "with design one-run", "it goes with zero-run")]
+    assert list(unread(options, options, "table", design="zero-run")) == []
+
+
+def test_an_option_of_several_circumstances_needs_them_all() -> None:
+    margin = "privacy.margin"
+    assert names(margin) == set()
+    assert (
+        names(margin, bounds=False) == names(margin, design="one-run") == names(margin, source="synthetic") == {margin}
+    )
 
 
 def test_without_covariates_there_is_nothing_to_learn_from() -> None:

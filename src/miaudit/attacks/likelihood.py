@@ -16,6 +16,7 @@ __all__ = ["GaussianLira", "GaussianStatistics", "cross_fitted", "log_ratio"]
 Variance = Literal["separate", "pooled"]
 Statistic = Literal["loss", "logit_confidence"]
 _VARY = "compute it from losses that vary"
+_APPLIES = ("gaussian_lira", "outputs")
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,10 @@ class GaussianStatistics:
         For numbers that are not finite, or standard deviations that are not positive.
     """
 
-    mu_in: Annotated[float, Option("Mean of the statistic among members, from elsewhere.", _VARY)]
-    sigma_in: Annotated[float, Option("Its standard deviation among members.", _VARY, gt=0)]
-    mu_out: Annotated[float, Option("Its mean among non-members.", _VARY)]
-    sigma_out: Annotated[float, Option("Its standard deviation among non-members.", _VARY, gt=0)]
+    mu_in: Annotated[float, Option("Mean of the statistic among members, from elsewhere.", _VARY, applies=_APPLIES)]
+    sigma_in: Annotated[float, Option("Its standard deviation among members.", _VARY, gt=0, applies=_APPLIES)]
+    mu_out: Annotated[float, Option("Its mean among non-members.", _VARY, applies=_APPLIES)]
+    sigma_out: Annotated[float, Option("Its standard deviation among non-members.", _VARY, gt=0, applies=_APPLIES)]
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -86,11 +87,15 @@ class GaussianLira:
         Statistics from elsewhere (of the statistic named above): nothing is fitted, nothing is cross-fitted.
     """
 
-    variance: Annotated[Variance, Option("Of gaussian_lira: separate, or pooled for both classes.", "choose one")] = (
-        "separate"
-    )
-    statistic: Annotated[Statistic, Option("What gaussian_lira takes to be Gaussian.", "choose one")] = "loss"
-    folds: Annotated[int, Option("Of the cross-fitting of gaussian_lira.", "5 is the default", ge=2, le=50)] = 5
+    variance: Annotated[
+        Variance, Option("Of gaussian_lira: separate, or pooled for both classes.", "choose one", applies=_APPLIES)
+    ] = "separate"
+    statistic: Annotated[
+        Statistic, Option("What gaussian_lira takes to be Gaussian.", "choose one", applies=_APPLIES)
+    ] = "loss"
+    folds: Annotated[
+        int, Option("Of the cross-fitting of gaussian_lira.", "5 is the default", ge=2, le=50, applies=_APPLIES)
+    ] = 5
     given: GaussianStatistics | None = None
 
     def __post_init__(self) -> None:

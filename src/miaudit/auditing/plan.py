@@ -148,7 +148,9 @@ class Bounds:
             read=_mechanism_named,
         ),
     ] = None
-    delta: Annotated[float, Option("Of the bound on epsilon.", "1e-5 is usual, 0 is pure epsilon", ge=0, lt=1)] = 1e-5
+    delta: Annotated[
+        float, Option("Of the bound on epsilon.", "1e-5 is usual, 0 is pure epsilon", ge=0, lt=1, applies=("bounds",))
+    ] = 1e-5
     guesses: Annotated[
         selection.Option | int | None,
         Option(
@@ -156,6 +158,7 @@ class Bounds:
             "(which exceeds its level in large audits). Left out, the first of three or more runs chooses for others.",
             read=_guesses_named,
             default="hedged",
+            applies=("bounds", "guesses"),
         ),
     ] = None
     correction: Annotated[
@@ -167,6 +170,7 @@ class Bounds:
             choices=bounds.CORRECTIONS,
             read=correction_said,
             default="thinning",
+            applies=("scores", "bounds", "zero-run"),
         ),
     ] = "thinning"
     margin: Annotated[
@@ -175,6 +179,7 @@ class Bounds:
             "How far the log-odds of membership may be from the propensities' (zero-run), stated beforehand.",
             "it is in units of log-odds; 0.1 is usual",
             ge=0,
+            applies=("scores", "bounds", "zero-run"),
         ),
     ] = None
     at_least: Annotated[
@@ -184,6 +189,7 @@ class Bounds:
             "after the other.",
             read=several_runs.named,
             default="all up to seven, all but one from eight",
+            applies=("bounds", "several runs"),
         ),
     ] = None
 
@@ -311,6 +317,7 @@ class Plan:
         Option(
             "With several scores: bonferroni (the default), split, exploratory, or the name of one that counts.",
             read=headline_named,
+            applies=("scores",),
         ),
     ] = Bonferroni()
     intervals: Annotated[
@@ -333,14 +340,23 @@ class Plan:
         ),
     ] = 0
     row_level: Annotated[int, Option("Name so many of the most exposed members by row and unit.", "use 0", ge=0)] = 0
-    raw_only: Annotated[bool, Option("Show uncorrected metrics of a refused zero-run audit; no verdict.")] = False
-    categories: Annotated[tuple[str, ...], Option("Covariates that are categories: codes or text (zero-run).")] = ()
+    raw_only: Annotated[
+        bool,
+        Option("Show uncorrected metrics of a refused zero-run audit; no verdict.", applies=("scores", "zero-run")),
+    ] = False
+    categories: Annotated[
+        tuple[str, ...],
+        Option(
+            "Covariates that are categories: codes or text (zero-run).", applies=("scores", "zero-run", "covariates")
+        ),
+    ] = ()
     components: Annotated[
         int | None,
         Option(
             "Condense the covariates, or texts, into so many components (zero-run).",
             "10 to 20 suit embeddings",
             ge=1,
+            applies=("scores", "zero-run", "covariates or texts"),
         ),
     ] = None
     estimator: Annotated[
@@ -349,6 +365,7 @@ class Plan:
             "Of the corrected AUC and effect (zero-run): aipw, or hajek (weights alone).",
             "aipw is the default",
             choices=ESTIMATORS,
+            applies=("scores", "zero-run"),
         ),
     ] = "aipw"
     propensity_model: Annotated[
@@ -357,6 +374,7 @@ class Plan:
             "What membership is learned with (zero-run): stack, which sees products, jumps and codes too, or line.",
             "stack is the default",
             choices=MODELS,
+            applies=("scores", "zero-run"),
         ),
     ] = "stack"
     classifier: Annotated[
@@ -365,6 +383,7 @@ class Plan:
             "Learn membership with a classifier instead (zero-run): boosting, forest or naive-bayes.",
             "leave it out for the propensity model",
             choices=CLASSIFIERS,
+            applies=("scores", "zero-run", "covariates or texts"),
         ),
     ] = None
     reference: Reference | None = None
@@ -375,6 +394,7 @@ class Plan:
             "its training rows call for.",
             "line is the default",
             choices=BOUNDS_MODELS,
+            applies=("scores", "bounds", "zero-run"),
         ),
     ] = "line"
     bounds: Bounds | None = field(default_factory=Bounds)

@@ -20,6 +20,7 @@ from miaudit.findings.audit import Metric, ReferenceFindings
 from miaudit.metrics.definition import amount, between
 
 Use = Literal["test", "covariate"]
+_APPLIES = ("scores", "reference files", "zero-run")
 CONFIDENCE = 0.95  # of the test, two-sided (docs/propensity.md has how often it rejects)
 CONDITIONS = (
     "the reference was trained on neither the members nor the non-members nor near-copies of them, before the first "
@@ -127,7 +128,8 @@ if it holds, else use the reference as test
             str | Sequence[str],
             Option(
                 "Column(s) with the score of a reference model that saw none of these records (its loss, unless the "
-                "signal is score). Of two the first is a covariate and the second tests the correction."
+                "signal is score). Of two the first is a covariate and the second tests the correction.",
+                applies=_APPLIES,
             ),
         ] = (),
         use: Annotated[
@@ -135,13 +137,15 @@ if it holds, else use the reference as test
             Option(
                 "What one reference score is for: test (the correction must make its AUC one half) or covariate.",
                 "name two scores to have both",
+                applies=_APPLIES,
             ),
         ] = "test",
         trained_on_neither: Annotated[
             bool,
             Option(
                 "State that the reference was trained on neither members nor non-members nor near-copies of them, "
-                "before the first member was seen, and not distilled from the target. A covariate needs it."
+                "before the first member was seen, and not distilled from the target. A covariate needs it.",
+                applies=_APPLIES,
             ),
         ] = False,
     ) -> Reference:

@@ -46,7 +46,8 @@ class Disagreement:
         Examples
         --------
         >>> found = Disagreement.of(
-        ...     Estimate(0.5, 0.46, 0.6, 0.95, standard_error=0.02), Estimate(0.42, 0.38, 0.46, 0.95, standard_error=0.018)
+        ...     Estimate(0.5, 0.46, 0.6, 0.95, standard_error=0.02),
+        ...     Estimate(0.42, 0.38, 0.46, 0.95, standard_error=0.018),
         ... )
         >>> round(found.errors, 1), found.exceeds
         (4.0, True)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit.arrays import BoolArray, FloatArray, IndexArray
+from miaudit.arrays import FloatArray, IndexArray
 from miaudit.attacks import likelihood, signals, tokens
 from miaudit.attacks.likelihood import GaussianLira
 from miaudit.auditing import propensities
@@ -27,7 +27,6 @@ from miaudit.models.inclusion import coins
 
 __all__ = [
     "GAUSSIAN_LIRA",
-    "SIDE_FILES",
     "Attack",
     "Collected",
     "SignalKind",
@@ -45,8 +44,6 @@ SignalKind = Literal["score", "loss", "logits", "probabilities"]
 TOKENS = "token-logprobs"
 REFERENCE_LOSS = "reference_loss"
 GAUSSIAN_LIRA = "gaussian_lira"
-# What a file of each class may hold, beside the outputs themselves.
-SIDE_FILES = ("labels", "covariates", "texts", "units", "groups", "propensities", "references")
 _DESCRIBED = (
     "covariates",
     "covariate_names",
@@ -271,40 +268,56 @@ def _ratio_notes(statistic: FloatArray, lira: GaussianLira, stats: likelihood.Ga
 def from_table(
     path: str | Path,
     *,
-    score: Annotated[str | Sequence[str] | None, Option("Column(s) of the signal; several are corrected for.")] = None,
+    score: Annotated[
+        str | Sequence[str] | None, Option("Column(s) of the signal; several are corrected for.", applies=("columns",))
+    ] = None,
     member: Annotated[
-        str | None, Option("Column of membership: true/false, 1/0, train/test, member/nonmember or in/out.")
+        str | None,
+        Option("Column of membership: true/false, 1/0, train/test, member/nonmember or in/out.", applies=("columns",)),
     ] = None,
     signal: Annotated[
         SignalKind,
         Option(
             "What the signal is: score (higher: more member-like), loss, logits, probabilities, or token-logprobs (of "
-            "texts, a line of .jsonl or a row of .parquet each)."
+            "texts, a line of .jsonl or a row of .parquet each).",
+            applies=("scores",),
         ),
     ] = "score",
-    labels: Annotated[str | None, Option("Column of class labels, for logits and probabilities.")] = None,
+    labels: Annotated[
+        str | None, Option("Column of class labels, for logits and probabilities.", applies=("columns", "predictions"))
+    ] = None,
     attack: Attack | None = None,
     covariates: Annotated[
         str | Sequence[str] | None,
-        Option("Columns of covariates (numbers, dates; cells may be empty), repeated or with commas."),
+        Option(
+            "Columns of covariates (numbers, dates; cells may be empty), repeated or with commas.", applies=("columns",)
+        ),
     ] = None,
-    text: Annotated[str | None, Option("Column of what each record says: a covariate too.")] = None,
+    text: Annotated[
+        str | None, Option("Column of what each record says: a covariate too.", applies=("columns",))
+    ] = None,
     unit: Annotated[
         str | None,
         Option(
             "Column of units (persons, accounts) that hold several records; with --synthetic one of members and "
-            "non-members, which no attack sees."
+            "non-members, which no attack sees.",
+            applies=("unit column",),
         ),
     ] = None,
-    group: Annotated[str | None, Option("Column of groups to report one by one.")] = None,
+    group: Annotated[str | None, Option("Column of groups to report one by one.", applies=("columns",))] = None,
     run: Annotated[
         str | None,
         Option(
-            "Column that says which training a row is of, where the same records were audited in several (one-run)."
+            "Column that says which training a row is of, where the same records were audited in several (one-run).",
+            applies=("columns",),
         ),
     ] = None,
     propensity: Annotated[
-        str | None, Option("Column of known probabilities of membership (zero-run): nothing is learned then.")
+        str | None,
+        Option(
+            "Column of known probabilities of membership (zero-run): nothing is learned then.",
+            applies=("columns", "scores", "zero-run"),
+        ),
     ] = None,
     categories: str | Sequence[str] = (),
     design: str | None = None,
@@ -463,7 +476,7 @@ def from_pairs(
     signal, attack, design, rng : as in :func:`from_table`
     """
     check_signal(signal, attack)
-    data, member, fields = _sides(members, nonmembers, signal)
+    data, member, fields = sides.read(members, nonmembers, signal)
     fields["design"] = design
     fields["source"] = f"{Path(members['signal']).name}, {Path(nonmembers['signal']).name}"
     if signal == "score":
@@ -495,7 +508,7 @@ def unscored(
     columns : ``text``, ``unit`` and ``categories``, as in :meth:`Evidence.load`
     """
     if path is None:
-        data, inside, fields = _sides(members or {}, nonmembers or {}, "covariates")
+        data, inside, fields = sides.read(members or {}, nonmembers or {}, "covariates")
         if not {"covariates", "texts"} & set(data):
             raise InputError("covariates", "covariates or texts of both classes", "neither", "name their files")
         return Evidence(score=np.zeros(len(inside)), member=inside, design="zero-run", **fields)
@@ -531,50 +544,6 @@ def _outputs(signal: SignalKind, values: NDArray[Any], labels: NDArray[Any] | No
             raise InputError("labels", "none, for losses", "labels", "leave them out, or pass logits")
         return {"losses": values}
     return {signal: values, "labels": labels}
-
-
-def _sides(
-    members: Mapping[str, str | Path], nonmembers: Mapping[str, str | Path], first: str
-) -> tuple[dict[str, NDArray[Any]], BoolArray, dict[str, Any]]:
-    """Read files of both classes: the arrays by kind, who is a member, and the fields of evidence.
-
-    ``first`` is what the signal is called, with whose rows those of the others must agree.
-    """
-    data: dict[str, NDArray[Any]] = {}
-    sizes: tuple[int, int] | None = None
-    for kind in ("signal", *SIDE_FILES):
-        if (kind in members) != (kind in nonmembers):
-            raise InputError(kind, "a file of members and one of non-members", "only one", "give both, or neither")
-        if kind in members:
-            data[kind], counted = _join(members[kind], nonmembers[kind], kind if kind != "signal" else first)
-            sizes = sizes or counted
-            if counted != sizes:
-                raise InputError(
-                    kind,
-                    f"{sizes[0]} and {sizes[1]} rows, as in the {first}",
-                    f"{counted[0]} and {counted[1]}",
-                    "check the files",
-                )
-    inside, outside = sizes or (0, 0)
-    named = {"covariates": "covariates", "text": "texts", "unit": "units", "group": "groups"}
-    return data, np.arange(inside + outside) < inside, {field: data.get(kind) for field, kind in named.items()}
-
-
-def _join(inside: str | Path, outside: str | Path, kind: str) -> tuple[NDArray[Any], tuple[int, int]]:
-    first = sides.array_of(inside, "member", kind, f"members ({kind})")
-    second = sides.array_of(outside, "nonmember", kind, f"non-members ({kind})")
-    for name, array in (("members", first), ("non-members", second)):
-        if array.ndim == 0 or len(array) == 0:
-            raise InputError(f"{name} ({kind})", "at least one row", f"shape {array.shape}", "both classes are needed")
-    if first.ndim != second.ndim or first.shape[1:] != second.shape[1:]:
-        raise InputError(
-            kind, "arrays of one shape but for the rows", f"{first.shape} and {second.shape}", "check the files"
-        )
-    if kind in ("score", "loss"):
-        sides.check_no_mask(first, second, kind, (Path(inside).name, Path(outside).name))
-    if first.dtype.kind != second.dtype.kind and "U" in (first.dtype.kind, second.dtype.kind):
-        raise InputError(kind, "two arrays of one type", f"{first.dtype} and {second.dtype}", "check the files")
-    return np.concatenate([first, second]), (len(first), len(second))
 
 
 def with_headline(collected: Collected, headline: Headline | None) -> Collected:

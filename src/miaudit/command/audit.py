@@ -18,8 +18,8 @@ from miaudit.command.options import BundleOut, Json, Out, Overwrite, Seal, Seed,
 from miaudit.command.results import BundleWish, check_free, computed, deliver, summary
 from miaudit.command.synthetic_table import audit_table
 from miaudit.command.terminal import complain, progress
-from miaudit.config.audit import AnyConfig, AuditConfig, CampaignConfig, TableConfig
-from miaudit.config.unread import OF_ZERO_RUN, Source, unread
+from miaudit.config.audit import OPTIONS, AnyConfig, AuditConfig, CampaignConfig, TableConfig
+from miaudit.config.unread import Source, unread
 from miaudit.errors import InputError
 from miaudit.io import token_files, token_parquet
 
@@ -228,8 +228,12 @@ def _refuse(keys: set[str], source: Source, collected: Collected | None = None, 
     flags = {_key(name): flag(name) for name in reversed(KEYS)}
     if collected is not None:
         known["evidence"], known["design"] = collected.evidence, collected.evidence.design
-        for key in sorted(keys.intersection(OF_ZERO_RUN)) if known["design"] is None else ():
+        for key in (
+            sorted(key for key in keys & OPTIONS.keys() if "zero-run" in OPTIONS[key].applies)
+            if known["design"] is None
+            else ()
+        ):
             complain(f"note: {flags[key]} is of use with --design zero-run; no design is declared")
-    for key, why, place in unread(keys, source, **known):
+    for key, why, place in unread(keys, OPTIONS, source, **known):
         if key != "attack.type" or source not in ("table", "pair"):  # those who read scores refuse it
             raise typer.BadParameter(f"{flags.get(key, flag(key))} would not be used {why}; {place}")

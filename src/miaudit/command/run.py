@@ -153,7 +153,7 @@ def _collected(settings: AnyConfig, config: Path, rng: Any, *, goes_on: bool = T
 
     ``goes_on``: whether the same command would train the same models again.
     """
-    from miaudit.config.audit import AuditConfig, TableConfig
+    from miaudit.config.audit import OPTIONS, AuditConfig, TableConfig
     from miaudit.config.unread import unread
 
     if isinstance(settings, TableConfig):
@@ -161,7 +161,7 @@ def _collected(settings: AnyConfig, config: Path, rng: Any, *, goes_on: bool = T
     if isinstance(settings, AuditConfig):
         with progress("", meanwhile="reading"):
             collected = settings.collect(config.parent, rng=rng)
-        for key, why, place in unread(settings.given, settings.source, design=collected.evidence.design):
+        for key, why, place in unread(settings.given, OPTIONS, settings.source, design=collected.evidence.design):
             raise InputError(key, f"none, {why}", "one", place)
         return collected
     announce(settings.user_code, config)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,13 +11,14 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from miaudit.attacks.likelihood import GaussianLira, GaussianStatistics
+from miaudit.attacks.likelihood import GaussianLira
 from miaudit.auditing.plan import Bounds, Headline, Plan
 from miaudit.auditing.reference import SHADOW_MODELS, Reference
 from miaudit.collect import kept_notes, known_before, outputs, propensity_sample, run_campaign
-from miaudit.collect.campaign import Campaign, known
-from miaudit.collect.outputs import SIDE_FILES, Attack, Collected, SignalKind, from_table, with_headline
+from miaudit.collect.campaign import Campaign
+from miaudit.collect.outputs import Attack, Collected, SignalKind, from_table, with_headline
 from miaudit.config.about import ABOUT, about_of
+from miaudit.config.audit_keys import ATTACK, EVALUATED, MODEL, OUTPUTS, REFERENCE, REPORTING, SIGNAL_OF, SYNTHETIC
 from miaudit.config.canaries import CanarySection
 from miaudit.config.privacy import PRIVACY, bounds_of
 from miaudit.config.sealed_coins import COINS, coins_of
@@ -27,8 +28,8 @@ from miaudit.config.section import (
     keys_in,
     keys_of,
     missing_line,
+    options_in,
     read_mapping,
-    record_keys,
     sections_in,
     validated,
     with_limits,
@@ -36,169 +37,21 @@ from miaudit.config.section import (
 from miaudit.config.target import STABILITY, DataSection, ShadowSection, TargetSection
 from miaudit.config.unread import Source, unread
 from miaudit.dp.mechanism import Mechanism, from_mapping
-from miaudit.errors import InputError, Option, nearest, options_of
-from miaudit.evidence import DESIGNS, Design
+from miaudit.errors import InputError, Option, options_of
+from miaudit.evidence import Design
 from miaudit.findings.about import About
 from miaudit.findings.policy import COPIES
 from miaudit.findings.table import TableFindings
+from miaudit.io import sides
 from miaudit.io.yaml_file import read_yaml
 from miaudit.models.outputs import label_count
 from miaudit.synthesis.table_attacks import table_files
 from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table
 
 Mapped = dict[str, Any]
-_SIGNAL_OF: dict[str, SignalKind] = {
-    "losses": "loss",
-    "scores": "score",
-    "logits": "logits",
-    "probabilities": "probabilities",
-}
-_COLUMNS = dict(
-    zip(("labels", "covariates", "text", "unit", "group", "propensity"), SIDE_FILES, strict=False)
-)  # references are scores, by name
-_HOLDS = {  # what the files of a pair hold
-    "losses": "losses (.npy)",
-    "scores": "scores of an attack, higher for members (.npy)",
-    "logits": "logits (.npy), records by classes",
-    "probabilities": "probabilities (.npy), records by classes",
-    "labels": "labels (.npy)",
-    "covariates": "covariates (.npy), records by covariates",
-    "texts": "texts (.npy), what each record says: a covariate too",
-    "units": "units (.npy)",
-    "groups": "groups (.npy)",
-    "propensities": "known probabilities of membership (.npy), for zero-run: nothing is learned then",
-    "references": "scores of reference models (.npy), or losses as theirs are, one column or two",
-}
 # Keys that not every audit reads.
 _SAMPLE_ARGUMENTS = ("member", "covariates", "text", "unit", "categories")
 _TABLE_ARGUMENTS = ("score", "signal", "labels", "group", "run", "propensity", *_SAMPLE_ARGUMENTS)
-
-
-def _attacks(value: object) -> tuple[str, ...]:
-    """Return the attacks that one name, or a list of names, stands for."""
-    several = value if isinstance(value, list | tuple) else (value,)
-    for name in several:
-        names = known()
-        if name not in names:
-            hint = nearest(str(name), names) or "choose one"
-            raise InputError("type", f"one of {', '.join(names)}", repr(name)[:60], hint)
-    return tuple(several)
-
-
-def _one_source(evaluation: Mapped) -> Mapped:
-    """Refuse no outputs, or those of two sources, and what would be read from the other source only."""
-    sources = [kind for kind in _SIGNAL_OF if {f"member_{kind}_path", f"nonmember_{kind}_path"} & set(evaluation)]
-    if "table_path" in evaluation:
-        sources.append("table")
-    if len(sources) != 1:
-        kinds = ", ".join(f"member_{k}_path with nonmember_{k}_path" for k in _SIGNAL_OF)
-        received = " and ".join(sources) or "none"
-        raise ValueError(f"expected exactly one source of outputs ({kinds}, or table_path), received {received}")
-    for kind in _HOLDS:
-        there = [side for side in ("member", "nonmember") if f"{side}_{kind}_path" in evaluation]
-        if len(there) == 1:
-            missing = "nonmember" if there == ["member"] else "member"
-            raise InputError(f"{missing}_{kind}_path", "a file beside its counterpart", "none", "add it")
-    if sources == ["table"]:
-        if "score" in evaluation and "member" not in evaluation:
-            raise InputError("member", "the column of membership, beside score", "none", "add it")
-        unread = {f"member_{kind}_path": name for name, kind in _COLUMNS.items() if f"member_{kind}_path" in evaluation}
-        place, instead = "beside table_path", "name columns of the table"
-    else:
-        unread = {name: f"member_{kind}_path" for name, kind in _COLUMNS.items() if name in evaluation}
-        unread |= {name: "member_..._path" for name in ("score", "member") if name in evaluation}
-        place, instead = "without table_path", "give files"
-    if unread:
-        more = ", ".join(f"{other} for {name}" for name, other in unread.items())
-        raise ValueError(f"expected no {' or '.join(unread)} {place}; {instead} instead ({more})")
-    named = _SIGNAL_OF.get(sources[0])
-    if named is not None and evaluation.get("signal", named) != named:
-        received = evaluation["signal"]
-        raise ValueError(f"expected signal {named}, as the files are named, received {received}; leave it out")
-    return evaluation
-
-
-MODEL = Keys(
-    {
-        "architecture": Annotated[str | None, Option("What was audited: its architecture, for the record.")],
-        "checkpoint": Annotated[str | None, Option("Where it is kept, for the record; never opened.")],
-        "num_classes": Annotated[int | None, Option("Its number of classes, for the record.", ge=2)],
-        "name": Annotated[str | None, Option("Its name, for the record.")],
-    }
-)
-ATTACK = Keys(
-    {
-        "type": Annotated[
-            tuple[str, ...],
-            Option(
-                "From losses: loss, gaussian_lira. From outputs also: logit_confidence, margin, entropy, "
-                "modified_entropy. From token-logprobs: loss, min_k, min_k_plus_plus, reference_ratio, all that the "
-                "file allows by default, and zlib_ratio. Repeat for several; else loss by default.",
-                read=_attacks,
-            ),
-        ],
-        **keys_of(Plan, "fpr_targets", "n_bootstrap", "headline"),
-        **keys_of(GaussianLira, "variance", "statistic", "folds"),
-        "statistics": Annotated[Any, record_keys(GaussianStatistics)] | None,
-    }
-)
-EVALUATED = Keys(
-    {
-        **keys_of(Plan, "categories", "components", "estimator", "propensity_model", "classifier", "bounds_model"),
-        "propensity_sample_path": Annotated[
-            str | None,
-            Option(
-                "Other records (.npz, .parquet, .csv) with membership and the same columns of covariates, which the "
-                "propensity is learned from (zero-run)."
-            ),
-        ],
-        "output_dir": Annotated[str, Option("Folder for findings.json, report.html and figures/.")],
-        "design": Annotated[
-            Design | None,
-            Option(
-                "How membership came about: one-run or multi-run (inclusion was randomised) or zero-run (it was not). "
-                "Never guessed: without it the audit is not answered.",
-                "leave it out if nobody knows how membership came about",
-                allowed=f"one of {', '.join(DESIGNS)}",
-            ),
-        ],
-        **keys_of(Plan, "intervals", "confidence"),
-        "seed": Annotated[int, Option("Seed of everything random; it is written into the findings.", ge=0)],
-    }
-)
-OUTPUTS = Keys(
-    {
-        **EVALUATED.kinds,
-        **{
-            f"{side}_{kind}_path": Annotated[str | None, Option(f"The {side}s' {what}.".replace("nonm", "non-m"))]
-            for kind, what in _HOLDS.items()
-            for side in ("member", "nonmember")
-        },
-        "member_labels_path": Annotated[str | None, Option("The members' labels (.npy), with --members.")],
-        "table_path": Annotated[str | None, Option("A table: .npz (arrays), .parquet or .csv (columns).")],
-        **keys_of(from_table),
-    },
-    make=_one_source,
-)
-REPORTING = Keys(
-    keys_of(Plan, "limits", "primary_metric", "threshold_for_concern", "levels", "prior", "row_level", "raw_only")
-)
-REFERENCE = Keys(keys_of(Reference.named))
-SYNTHETIC = Keys(
-    {
-        "table_path": Annotated[
-            str,
-            Option("A synthetic table (.csv, .parquet), audited against --members and --nonmembers of the same kind."),
-        ],
-        "members_path": Annotated[str, Option("Instead of a table: .npy of the members' signal.")],
-        "nonmembers_path": Annotated[str, Option("And .npy of the non-members' signal.")],
-        "schema_path": Annotated[
-            str | None, Option("Its columns (YAML); without it they are inferred from the synthetic table.")
-        ],
-        **keys_of(TablePlan, "secrets", "known", "records"),
-    },
-    required=frozenset({"table_path", "members_path", "nonmembers_path"}),
-)
 
 
 class Options(File):
@@ -256,7 +109,8 @@ class Options(File):
         except InputError as error:
             yield f"{_section_of(error.argument)}{error}"
         wanted = self.privacy.get("bounds", True)
-        for key, why, place in unread(self.given, self.source, signal=self.signal, design=self.design, bounds=wanted):
+        known = {"signal": self.signal, "design": self.design, "bounds": wanted}
+        for key, why, place in unread(self.given, OPTIONS, self.source, **known):
             yield f"{key}: expected none, {why}, received one; {place}"
 
     def missing_files(self, base: Path) -> Iterator[str]:
@@ -351,16 +205,16 @@ class AuditConfig(Options):
 
     def pair(self) -> tuple[SignalKind, dict[str, Path], dict[str, Path]]:
         """Return the kind of signal and the files of members and of non-members."""
-        kind = next(kind for kind in _SIGNAL_OF if f"member_{kind}_path" in self.evaluation)
+        kind = next(kind for kind in SIGNAL_OF if f"member_{kind}_path" in self.evaluation)
         inside, outside = (
             {
                 "signal" if name == kind else name: Path(self.evaluation[f"{side}_{name}_path"])
-                for name in (kind, *SIDE_FILES)
+                for name in (kind, *sides.BESIDE)
                 if f"{side}_{name}_path" in self.evaluation
             }
             for side in ("member", "nonmember")
         )
-        return _SIGNAL_OF[kind], inside, outside
+        return SIGNAL_OF[kind], inside, outside
 
     def collect(self, base: Path, *, rng: np.random.Generator) -> Collected:
         """Read the outputs, with paths relative to ``base``, and turn them into evidence."""
@@ -568,6 +422,11 @@ def read(path: str | Path, limits: Sequence[str] = ()) -> AnyConfig:
     if {"target", "data"} & set(content):
         return validated(content, CampaignConfig, path)
     return validated(content, AuditConfig, path)
+
+
+OPTIONS: Mapping[str, Option] = {  # of all audits of outputs that are there, by section and key
+    ".".join(path.split(".")[:2]): option for file in (AuditConfig, TableConfig) for path, _, option in options_in(file)
+}
 
 
 def read_mechanism(path: str | Path) -> Mechanism:

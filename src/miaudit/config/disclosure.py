@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from miaudit.auditing.plan import Plan
 from miaudit.config import section as sections
-from miaudit.config.audit import MODEL
+from miaudit.config.audit_keys import MODEL
 from miaudit.config.section import (
     File,
     FilePath,

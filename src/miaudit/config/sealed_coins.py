@@ -28,7 +28,10 @@ COINS = Keys(
         "answer": Annotated[str | None, Option("The other party's answer to its commitment.")],
         "reveal": Annotated[
             str | None,
-            Option("Sealed coins as they were revealed (miaudit coins reveal): memberships must be these (one-run)."),
+            Option(
+                "Sealed coins as they were revealed (miaudit coins reveal): memberships must be these (one-run).",
+                applies=("record order",),
+            ),
         ],
     },
     make=_secret_or_reveal,

@@ -111,8 +111,7 @@ class Metric:
     step_value : of a TPR, without a randomised threshold inside tie blocks
     bootstrap : limits and number of replicates of the stratified bootstrap, where it was asked for
     precision : of a TPR, precision of an accusation at the stated prior: value, low, high
-    standard_error : of the value, on its own scale, to pool audits of different records by; None where there is none
-        (see :class:`miaudit.metrics.Estimate`)
+    standard_error : of the value, on its own scale, to pool audits by; None where there is none
     """
 
     name: MetricName

@@ -161,8 +161,8 @@ class FindingsRecord:
         polars.DataFrame or pandas.DataFrame
             A row for each number: ``kind`` ("metric", "bound", "rate", "difference", ...), ``score`` (what it is of),
             ``name``, ``estimator`` (of a bound its method), ``value``, ``low``, ``high``, ``standard_error`` (of a
-            metric that has one), ``delta`` (of a bound on epsilon), ``confidence`` and ``note``; what a row does not have is missing. Findings that are words alone
-            (a verification) have no row.
+            metric that has one), ``delta`` (of a bound on epsilon), ``confidence`` and ``note``; what a row does not
+            have is missing. Findings that are words alone (a verification) have no row.
 
         Raises
         ------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,9 +15,21 @@ from miaudit.io.array_heads import array_heads
 from miaudit.io.roles import NUMBERS, Seen, Signal, signal_of
 from miaudit.io.secret_names import words
 
-__all__ = ["array_of", "both", "check_classes", "check_no_mask", "has_labels", "side_of", "signal_of_pair"]
+__all__ = [
+    "BESIDE",
+    "array_of",
+    "both",
+    "check_classes",
+    "check_no_mask",
+    "has_labels",
+    "read",
+    "side_of",
+    "signal_of_pair",
+]
 
 Side = Literal["member", "nonmember", ""]
+# What a file of each class may hold, beside the outputs themselves.
+BESIDE = ("labels", "covariates", "texts", "units", "groups", "propensities", "references")
 _INSIDE = {"member", "members", "train", "training", "trained", "in", "seen"}
 _OUTSIDE = {"nonmember", "nonmembers", "non", "test", "testing", "holdout", "heldout", "held", "out", "val", "valid"}
 _OUTSIDE |= {"validation", "unseen", "control", "controls"}
@@ -74,6 +87,58 @@ def array_of(path: str | Path, side: Side, kind: str, argument: str) -> NDArray[
         received = f"an archive named {Path(path).name}, with {' and '.join(chosen[:4]) or 'none that says so'}"
         raise InputError(argument, f"one array (.npy), or an .npz with one of {kind}", received, "save it as .npy")
     return tables.read_columns(path, chosen, argument)[chosen[0]]
+
+
+def read(
+    members: Mapping[str, str | Path], nonmembers: Mapping[str, str | Path], first: str
+) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_], dict[str, Any]]:
+    """Read files of both classes: the arrays by kind, who is a member, and the fields of evidence.
+
+    Parameters
+    ----------
+    members, nonmembers : the files by kind: "signal", and those of :data:`BESIDE`
+    first : what the signal is called; the other files have as many rows
+
+    Raises
+    ------
+    InputError
+        For a file without its counterpart, and for rows or shapes that do not agree.
+    """
+    data: dict[str, NDArray[Any]] = {}
+    sizes: tuple[int, int] | None = None
+    for kind in ("signal", *BESIDE):
+        if (kind in members) != (kind in nonmembers):
+            raise InputError(kind, "a file of members and one of non-members", "only one", "give both, or neither")
+        if kind in members:
+            data[kind], counted = _joined(members[kind], nonmembers[kind], kind if kind != "signal" else first)
+            sizes = sizes or counted
+            if counted != sizes:
+                raise InputError(
+                    kind,
+                    f"{sizes[0]} and {sizes[1]} rows, as in the {first}",
+                    f"{counted[0]} and {counted[1]}",
+                    "check the files",
+                )
+    inside, outside = sizes or (0, 0)
+    named = {"covariates": "covariates", "text": "texts", "unit": "units", "group": "groups"}
+    return data, np.arange(inside + outside) < inside, {field: data.get(kind) for field, kind in named.items()}
+
+
+def _joined(inside: str | Path, outside: str | Path, kind: str) -> tuple[NDArray[Any], tuple[int, int]]:
+    first = array_of(inside, "member", kind, f"members ({kind})")
+    second = array_of(outside, "nonmember", kind, f"non-members ({kind})")
+    for name, array in (("members", first), ("non-members", second)):
+        if array.ndim == 0 or len(array) == 0:
+            raise InputError(f"{name} ({kind})", "at least one row", f"shape {array.shape}", "both classes are needed")
+    if first.ndim != second.ndim or first.shape[1:] != second.shape[1:]:
+        raise InputError(
+            kind, "arrays of one shape but for the rows", f"{first.shape} and {second.shape}", "check the files"
+        )
+    if kind in ("score", "loss"):
+        check_no_mask(first, second, kind, (Path(inside).name, Path(outside).name))
+    if first.dtype.kind != second.dtype.kind and "U" in (first.dtype.kind, second.dtype.kind):
+        raise InputError(kind, "two arrays of one type", f"{first.dtype} and {second.dtype}", "check the files")
+    return np.concatenate([first, second]), (len(first), len(second))
 
 
 def signal_of_pair(members: str | Path, nonmembers: str | Path) -> Signal | None:

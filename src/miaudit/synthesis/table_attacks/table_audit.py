@@ -90,12 +90,17 @@ class TablePlan:
             "20000 is the default",
             ge=10,
             allowed="10 or more, or None for all",
+            applies=("synthetic table",),
         ),
     ] = 20_000
     secrets: Annotated[
-        tuple[str, ...] | None, Option("Columns whose inference decides the verdict; others only inform.")
+        tuple[str, ...] | None,
+        Option("Columns whose inference decides the verdict; others only inform.", applies=("synthetic table",)),
     ] = None
-    known: Annotated[tuple[str, ...] | None, Option("Columns that the attacker knows; default: the others.")] = None
+    known: Annotated[
+        tuple[str, ...] | None,
+        Option("Columns that the attacker knows; default: the others.", applies=("synthetic table",)),
+    ] = None
     parts: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     neighbours: int = 10
     attempts: int = 2000
