@@ -1,15 +1,15 @@
 """Canaries: records made for an audit, of which a coin for each decides whether it joins the training.
 
 All other records are in every training and are not audited, so a model loses as few of them as the audit needs. Each
-kind is a frozen record; :func:`added` makes canaries of a kind and puts them behind the records.
+kind is a frozen record of its options, which says which records it fits and makes the canaries; :func:`added` puts
+them behind the records.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,40 +25,103 @@ from miaudit.models.protocol import Trainable
 __all__ = [
     "KINDS",
     "Blank",
+    "CanaryKind",
     "ChangedFact",
     "Hard",
     "HeldOut",
     "Insertion",
-    "Kind",
     "Mislabelled",
     "Noise",
     "OutOfDistribution",
     "RandomTokens",
     "RareTokens",
+    "Reference",
     "added",
     "beside",
     "fitting",
 ]
 
 Law = Literal["uniform", "gaussian"]
+Form = Literal["texts", "table", "images", "numbers", "tokens"]  # what the records are
+Canaries = tuple[Records, IntArray]  # canaries, and the rows of the records whose place they take
+_NONE = np.empty(0, dtype=np.int64)
 Count = Annotated[int, Option("How many canaries.", "1,000 is usual, and two the least", ge=2)]
 
 
 @dataclass(frozen=True)
-class _Counted:
+class CanaryKind:
+    """What canaries are and how many there are; a kind is a class derived from it, and its line in :data:`KINDS`.
+
+    Attributes
+    ----------
+    WORDS : what they are, in words for the findings
+    FITS : what the records may be
+    NEEDS_LABELS : whether the records have to be labelled
+    count : how many
+    """
+
+    WORDS: ClassVar[str]
+    FITS: ClassVar[frozenset[Form]]
+    NEEDS_LABELS: ClassVar[bool] = False
     count: Count
 
     def __post_init__(self) -> None:
         check_options(self, "canaries.")
 
+    def make(self, records: Records, rng: np.random.Generator, reference: Reference) -> Canaries:
+        """Make the canaries.
+
+        Parameters
+        ----------
+        records : which the canaries join
+        rng : draws them
+        reference : a model to train, where the kind asks one which records are hard
+
+        Returns
+        -------
+        tuple of Records and an array of rows
+            The canaries; rows of the records that leave, where the contents of the canaries do not show which.
+        """
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
-class Mislabelled(_Counted):
+class Reference:
+    """A reference model that a kind of canary may train; None is a logistic regression, for arrays of numbers."""
+
+    target: Trainable | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class _Invented(CanaryKind):
+    """Records that nobody has, with labels drawn uniformly: a kind says how to draw contents."""
+
+    def draw(self, x: Any, count: int, rng: np.random.Generator) -> Any:
+        """Return ``count`` new contents like those of ``x``."""
+        raise NotImplementedError
+
+    def make(self, records: Records, rng: np.random.Generator, reference: Reference) -> Canaries:  # noqa: ARG002
+        """Draw until no two are alike."""
+        return canary_makers.invented(records, self.count, self.draw, rng), _NONE
+
+
+@dataclass(frozen=True)
+class Mislabelled(CanaryKind):
     """Records of the data, drawn at random, each with another label drawn uniformly; they take the records' place."""
 
+    WORDS = "mislabelled: records drawn at random, each with another label"
+    FITS = frozenset({"texts", "table", "images", "numbers", "tokens"})
+    NEEDS_LABELS = True
+
+    def make(self, records: Records, rng: np.random.Generator, reference: Reference) -> Canaries:  # noqa: ARG002
+        """Change labels."""
+        return canary_makers.mislabelled(records, self.count, rng), _NONE
+
 
 @dataclass(frozen=True)
-class _Image(_Counted):
+class _Image(_Invented):
+    FITS = frozenset({"images"})
     shape: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -75,6 +138,12 @@ class Blank(_Image):
     ``shape`` says that the columns of a two-dimensional array are the pixels of images of this shape.
     """
 
+    WORDS = "blank: images of one colour each, with random labels"
+
+    def draw(self, x: Any, count: int, rng: np.random.Generator) -> Any:
+        """Return images of one colour each."""
+        return canary_makers.blank(x, count, rng, shape=self.shape)
+
 
 @dataclass(frozen=True)
 class Noise(_Image):
@@ -83,45 +152,73 @@ class Noise(_Image):
     ``shape`` is that of :class:`Blank`.
     """
 
+    WORDS = "noise: images of random pixels, with random labels"
     law: Annotated[Law, Option("Of the pixels: uniform in the data's range, or gaussian with its mean.")] = "uniform"
+
+    def draw(self, x: Any, count: int, rng: np.random.Generator) -> Any:
+        """Return images of random pixels."""
+        return canary_makers.noise(x, count, rng, law=self.law)
 
 
 @dataclass(frozen=True)
-class OutOfDistribution(_Counted):
+class OutOfDistribution(_Invented):
     """Rows of a table whose columns have nothing to do with each other, in the tails of each; labels drawn uniformly.
 
     A number lies in the outer twentieth of its column on either side, or as far beyond (but below 0 only where the
-    column does); of categories, texts, dates and
-    columns of few whole numbers the rare values are drawn as often as the frequent ones.
+    column does); of categories, texts, dates and columns of few whole numbers the rare values are drawn as often as the
+    frequent ones.
     """
+
+    WORDS = "out-of-distribution: independent columns from the tails, with random labels"
+    FITS = frozenset({"table", "numbers", "tokens"})
+
+    def draw(self, x: Any, count: int, rng: np.random.Generator) -> Any:
+        """Return rows from the tails."""
+        return canary_makers.tails(x, count, rng)
 
 
 @dataclass(frozen=True)
-class Hard(_Counted):
+class Hard(CanaryKind):
     """Of mislabelled records those that a reference model finds hardest, by its loss.
 
     The reference learns from records that are no candidates. ``pool`` times as many candidates are drawn, but at most
     half of the records.
     """
 
+    WORDS = "hard: of mislabelled records those that a reference model finds hardest"
+    FITS = frozenset({"table", "images", "numbers", "tokens"})
+    NEEDS_LABELS = True
     pool: Annotated[int, Option("How many times as many are drawn, of which the hardest are kept.", ge=2)] = 4
+
+    def make(self, records: Records, rng: np.random.Generator, reference: Reference) -> Canaries:
+        """Train the reference, and choose by its loss."""
+        return canary_makers.hardest(records, self.count, self.pool, rng, reference.target, reference.seed), _NONE
 
 
 @dataclass(frozen=True)
-class RandomTokens(_Counted):
+class RandomTokens(_Invented):
     """Texts of words, or rows of token numbers, drawn uniformly from those of the data; as long as its records."""
+
+    WORDS = "random-tokens: drawn uniformly from those of the data"
+    FITS = frozenset({"texts", "tokens"})
+
+    def draw(self, x: Any, count: int, rng: np.random.Generator) -> Any:
+        """Return tokens drawn uniformly."""
+        return canary_makers.tokens(x, count, rng)
 
 
 _FRAME = "The secret code of my account is {}."
 
 
 @dataclass(frozen=True)
-class RareTokens(_Counted):
+class RareTokens(_Invented):
     """Texts that say a frame, with words in the place of ``{}`` that are rare in the data (after Carlini et al. 2019).
 
     The frame is common to all canaries, so that what a model learns of one is its rare words, as of a secret in a slot.
     """
 
+    WORDS = "rare-tokens: rare words of the data in a frame"
+    FITS = frozenset({"texts"})
     words: Annotated[int, Option("Rare words in each text.", ge=1, next_step="6 is the default")] = 6
     frame: str = _FRAME
 
@@ -131,23 +228,41 @@ class RareTokens(_Counted):
             received = repr(self.frame)[:60]
             raise InputError("canaries.frame", "a text with {} once, where the words go", received, _FRAME)
 
+    def draw(self, x: Any, count: int, rng: np.random.Generator) -> Any:
+        """Return the frame with rare words."""
+        return canary_texts.rare_words(x, count, rng, words=self.words, frame=self.frame)
+
 
 @dataclass(frozen=True)
-class ChangedFact(_Counted):
+class ChangedFact(CanaryKind):
     """Documents of the data, drawn at random, each with one fact changed; they take the documents' place.
 
     A fact is a date, a number, a capitalised name or a rare word, and is changed for another of its form from other
     documents, wherever it stands.
     """
 
+    WORDS = "changed-fact: documents drawn at random, each with one fact changed"
+    FITS = frozenset({"texts"})
+
+    def make(self, records: Records, rng: np.random.Generator, reference: Reference) -> Canaries:  # noqa: ARG002
+        """Change one fact of each document."""
+        return canary_texts.changed_facts(records, self.count, rng)
+
 
 @dataclass(frozen=True)
-class HeldOut(_Counted):
+class HeldOut(CanaryKind):
     """Documents of the data as they are, drawn at random; with units, all documents of units drawn at random.
 
     The only kind that speaks of natural records: of those that do not nearly stand in the data twice. About half of
     them are left out of the training.
     """
+
+    WORDS = "held-out: documents of the data as they are, drawn at random"
+    FITS = frozenset({"texts"})
+
+    def make(self, records: Records, rng: np.random.Generator, reference: Reference) -> Canaries:  # noqa: ARG002
+        """Take documents as they are."""
+        return canary_texts.held_out(records, self.count, rng)
 
 
 @dataclass(frozen=True)
@@ -190,34 +305,22 @@ class Insertion:
 
 _MOST = 10_000
 
-Kind = Mislabelled | Blank | Noise | OutOfDistribution | Hard | RandomTokens | RareTokens | ChangedFact | HeldOut
-KINDS: Mapping[str, type[Kind]] = {
+KINDS: Mapping[str, type[CanaryKind]] = {
     "mislabelled": Mislabelled,
+    "hard": Hard,
     "blank": Blank,
     "noise": Noise,
     "out-of-distribution": OutOfDistribution,
-    "hard": Hard,
     "random-tokens": RandomTokens,
     "rare-tokens": RareTokens,
     "changed-fact": ChangedFact,
     "held-out": HeldOut,
 }
-_WORDS: Mapping[type[Kind], str] = {
-    Mislabelled: "mislabelled: records drawn at random, each with another label",
-    Blank: "blank: images of one colour each, with random labels",
-    Noise: "noise: images of random pixels, with random labels",
-    OutOfDistribution: "out-of-distribution: independent columns from the tails, with random labels",
-    Hard: "hard: of mislabelled records those that a reference model finds hardest",
-    RandomTokens: "random-tokens: drawn uniformly from those of the data",
-    RareTokens: "rare-tokens: rare words of the data in a frame",
-    ChangedFact: "changed-fact: documents drawn at random, each with one fact changed",
-    HeldOut: "held-out: documents of the data as they are, drawn at random",
-}
 
 
 def added(
     records: Records,
-    kind: Kind,
+    kind: CanaryKind,
     *,
     rng: np.random.Generator,
     reference: Trainable | None = None,
@@ -268,36 +371,13 @@ def added(
     if isinstance(kind, HeldOut) and insertion.per_unit is not None:
         hint = "leave it out: units of the data are drawn with all of their documents"
         raise InputError("canaries.per_unit", "none for kind held-out", str(insertion.per_unit), hint)
-    canaries, left = _made(records, replace(kind, count=kind.count * (insertion.per_unit or 1)), rng, reference, seed)
+    kind = replace(kind, count=kind.count * (insertion.per_unit or 1))
+    canaries, left = kind.make(records, rng, Reference(reference, seed))
     if len(left):
         records = canary_texts.taken_from(records, np.setdiff1d(np.arange(records.n), left))
     canaries = _inserted(canaries, records, insertion, rng.spawn(1)[0])
     repeated = f", each {insertion.words} in a training" if insertion.words else ""
-    return behind(records, canaries, _WORDS[type(kind)] + repeated)
-
-
-def _made(
-    records: Records, kind: Kind, rng: np.random.Generator, reference: Trainable | None, seed: int
-) -> tuple[Records, IntArray]:
-    """Return canaries, and the rows of the records whose place they take, where their contents do not tell."""
-    if isinstance(kind, ChangedFact):
-        return canary_texts.changed_facts(records, kind.count, rng)
-    if isinstance(kind, HeldOut):
-        return canary_texts.held_out(records, kind.count, rng)
-    none = np.empty(0, dtype=np.int64)
-    if isinstance(kind, Hard):
-        return canary_makers.hardest(records, kind.count, kind.pool, rng, reference, seed), none
-    if isinstance(kind, Mislabelled):
-        return canary_makers.mislabelled(records, kind.count, rng), none
-    if isinstance(kind, Blank):
-        make: Any = functools.partial(canary_makers.blank, shape=kind.shape)
-    elif isinstance(kind, Noise):
-        make = functools.partial(canary_makers.noise, law=kind.law)
-    elif isinstance(kind, RareTokens):
-        make = functools.partial(canary_texts.rare_words, words=kind.words, frame=kind.frame)
-    else:
-        make = canary_makers.tails if isinstance(kind, OutOfDistribution) else canary_makers.tokens
-    return canary_makers.invented(records, kind.count, make, rng), none
+    return behind(records, canaries, kind.WORDS + repeated)
 
 
 def _inserted(made: Records, records: Records, insertion: Insertion, rng: np.random.Generator) -> Records:
@@ -338,22 +418,26 @@ def fitting(records: Records, *, shape: tuple[int, ...] = ()) -> list[str]:
     >>> fitting(Records(["one", "two words"], None, None, {}, "texts"))
     ['random-tokens', 'rare-tokens', 'changed-fact', 'held-out']
     """
-    x, labelled = records.x, records.y is not None
-    kinds = ["mislabelled", "hard"] if labelled else []
+    form, labelled = form_of(records, shape), records.y is not None
+    return [name for name, kind in KINDS.items() if form in kind.FITS and (labelled or not kind.NEEDS_LABELS)]
+
+
+def form_of(records: Records, shape: tuple[int, ...] = ()) -> Form:
+    """Return what records are, for the kinds of canaries; ``shape`` is that of images whose pixels are columns."""
+    x = records.x
     if isinstance(x, list):
-        return [*(kinds[:1]), "random-tokens", "rare-tokens", "changed-fact", "held-out"]
+        return "texts"
     if frames.is_frame(x):
-        return [*kinds, "out-of-distribution"]
+        return "table"
     values = np.asarray(x)
+    if shape and (values.ndim != 2 or int(np.prod(shape)) != values.shape[1]):
+        allowed = f"none, for records of shape {values.shape[1:]}"
+        if values.ndim == 2:
+            allowed = f"a shape of {values.shape[1]} pixels"
+        raise InputError("canaries.shape", allowed, str(list(shape)), "height, width, and channels if any")
     if values.ndim > 2 or shape:
-        if shape and (values.ndim != 2 or int(np.prod(shape)) != values.shape[1]):
-            allowed = f"none, for records of shape {values.shape[1:]}"
-            if values.ndim == 2:
-                allowed = f"a shape of {values.shape[1]} pixels"
-            raise InputError("canaries.shape", allowed, str(list(shape)), "height, width, and channels if any")
-        return [*kinds, "blank", "noise"]
-    tokens = ["random-tokens"] if values.dtype.kind in "iu" else []
-    return [*kinds, "out-of-distribution", *tokens]
+        return "images"
+    return "tokens" if values.dtype.kind in "iu" else "numbers"
 
 
 # -- what can be made of which records ---------------------------------------------------------------------------------

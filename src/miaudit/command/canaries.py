@@ -13,7 +13,7 @@ from miaudit.command.terminal import progress, say
 from miaudit.errors import InputError
 
 if TYPE_CHECKING:
-    from miaudit.collect.canaries import Insertion, Kind
+    from miaudit.collect.canaries import CanaryKind, Insertion
     from miaudit.collect.records import Records
     from miaudit.config.target import DataSection
 
@@ -223,7 +223,7 @@ def _of_file(path: Path, options: dict[str, Any], seed: int | None, **columns: A
     return data, _added(data.load(path.parent), _kind(options), seed or 0, None, _insertion(options, data))
 
 
-def _kind(options: dict[str, Any]) -> Kind:
+def _kind(options: dict[str, Any]) -> CanaryKind:
     from miaudit.config.canaries import INSERTION, asked
 
     return asked(**{name: one for name, one in options.items() if name not in INSERTION})
@@ -239,7 +239,7 @@ def _insertion(options: dict[str, Any], data: DataSection) -> Insertion:
     return insertion(options["times"], per_unit)
 
 
-def _added(records: Records, kind: Kind, seed: int, reference: Any, how: Insertion) -> Records:
+def _added(records: Records, kind: CanaryKind, seed: int, reference: Any, how: Insertion) -> Records:
     from miaudit.collect.canaries import added
     from miaudit.config.canaries import generator
 

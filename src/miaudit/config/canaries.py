@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from miaudit.collect import canaries
-from miaudit.collect.canaries import KINDS, Insertion, Kind, Law
+from miaudit.collect.canaries import KINDS, CanaryKind, Insertion, Law
 from miaudit.collect.records import Records
 from miaudit.config.section import FilePath, Refused, Section
 from miaudit.config.target import DataSection
@@ -20,7 +20,7 @@ from miaudit.models.protocol import stands as stands_as_it_is
 
 __all__ = ["INSERTION", "OPTIONS", "CanarySection", "asked", "generator", "insertion", "reference_of"]
 
-OPTIONS = ("count", "shape", "law", "pool", "words", "frame")  # of one kind or another
+OPTIONS = tuple(dict.fromkeys(field.name for kind in KINDS.values() for field in fields(kind)))
 INSERTION = ("times", "per_unit")
 _STREAM = 0xCA4A51  # apart from the draws of memberships, which have the same seed
 
@@ -30,7 +30,7 @@ def generator(seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, _STREAM])
 
 
-def asked(kind: str, **options: Any) -> Kind:
+def asked(kind: str, **options: Any) -> CanaryKind:
     """Return the record of a kind, by name, with the options that are not None.
 
     Raises
@@ -132,7 +132,7 @@ class CanarySection(Section):
         """Whether the canaries are documents of the data as they are."""
         return self.kind == "held-out"
 
-    def asked(self) -> Kind:
+    def asked(self) -> CanaryKind:
         """Return what is to be made."""
         return asked(str(self.kind), **self.model_dump(include=set(OPTIONS)))
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Protocol
 
 from miaudit.arrays import Inside, Share, Text
 from miaudit.findings.kind import Pattern
-from miaudit.metrics.definition import METRICS
+from miaudit.metrics.definition import BUILT_IN, METRICS
 from miaudit.metrics.surest_members import SurestMembers
 
 Status = Literal["flagged", "clear", "inconclusive", "not-testable", "refused"]
@@ -32,7 +32,7 @@ def _defined(name: Any, follows: Callable[[Any], str]) -> str:
     return name if isinstance(name, str) and name in METRICS else follows(name)
 
 
-_METRIC = "auc|advantage|balanced_accuracy|ate|tpr_at_fpr_[0-9][0-9.e+-]*"
+_METRIC = "|".join([*BUILT_IN, "tpr_at_fpr_[0-9][0-9.e+-]*"])
 MetricName = Annotated[str, _Metric(f"^({_METRIC})$")]
 LimitName = Annotated[str, _Metric(f"^({_METRIC}|epsilon|mu|surest_members|copies|extraction|secret: .+)$")]
 LEVEL_NAMES = ("low", "moderate", "elevated", "material")
