@@ -51,7 +51,7 @@ THROUGH = (
     (
         "what targets are made of",
         "models/test_targets.py",
-        "models/torch_target models/own_code models/outputs",
+        "models/torch_target models/outputs",
     ),
     ("what a campaign says of its records", "collect/test_run_campaign.py", "collect/rare_classes"),
     ("signals by the kind of outputs", "attacks/test_output_kinds.py", "attacks/regression"),

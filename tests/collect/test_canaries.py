@@ -16,11 +16,11 @@ from miaudit.collect.campaign import Campaign, Shadows
 from miaudit.collect.canaries import (
     KINDS,
     Blank,
+    CanaryKind,
     ChangedFact,
     Hard,
     HeldOut,
     Insertion,
-    Kind,
     Mislabelled,
     Noise,
     OutOfDistribution,
@@ -67,16 +67,16 @@ def texts() -> Records:
     return Records([f"{one} {' '.join(rng.choice(words, 12))}." for one in facts], None, None, {}, "texts")
 
 
-def made(records: Records, kind: Kind, seed: int = 0) -> Records:
+def made(records: Records, kind: CanaryKind, seed: int = 0) -> Records:
     return added(records, kind, rng=np.random.default_rng(seed))
 
 
 EACH = {
     "mislabelled": (rows, Mislabelled(20)),
+    "hard": (rows, Hard(20)),
     "blank": (images, Blank(20)),
     "noise": (images, Noise(20)),
     "out-of-distribution": (table, OutOfDistribution(20)),
-    "hard": (rows, Hard(20)),
     "random-tokens": (texts, RandomTokens(20)),
     "rare-tokens": (texts, RareTokens(20)),
     "changed-fact": (texts, ChangedFact(20)),

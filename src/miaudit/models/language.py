@@ -22,6 +22,7 @@ from miaudit.models.devices import fixed_order, said
 from miaudit.models.model_folder import Precision, vocabulary
 from miaudit.models.offline import transformers
 from miaudit.models.outputs import checked_outputs
+from miaudit.models.own_code import described
 from miaudit.models.protocol import Kind, Traits
 from miaudit.models.train_config import SmallGPT2
 
@@ -165,7 +166,7 @@ class SmallLanguage(Traits):
 
     def identity(self) -> str:
         """Return the network, its training, the vocabulary and the versions of the libraries."""
-        return f"{versions()} {self.config!r} {self.vocabulary}"
+        return f"{versions()} {described(self.config)} {self.vocabulary}"
 
     def fit(self, x: Sequence[str], y: NDArray[Any], rows: IndexArray, *, seed: int) -> text.LanguageModel:  # noqa: ARG002
         """Train on some of the texts, in one thread; equal seeds give equal models."""

@@ -1,13 +1,20 @@
-"""Code that a user names as "package.module:function": imported, and described so that an edited one differs."""
+"""Code that a user names as "package.module:function": imported, and described by what it does.
+
+A description goes into the fingerprints of stores. It holds values and digests of code without comments and docstrings:
+a fit is repeated where the code behaves otherwise, and not where its words were edited.
+"""
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import importlib
 import inspect
 import sys
+import textwrap
 from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -79,10 +86,22 @@ def described_function(function: Callable[..., Any]) -> str:
         bound = [described(one) for one in (*function.args, *sorted(function.keywords.items()))]
         return f"partial({described_function(function.func)}, {bound})"
     source = _digest_of_source(function if hasattr(function, "__code__") else type(function))
-    own = "" if hasattr(function, "__qualname__") else repr(function)
     name = f"{getattr(function, '__module__', '')}.{called(function)}"
     closed = [described(cell.cell_contents) for cell in getattr(function, "__closure__", None) or ()]
-    return f"{name} {_without_addresses(own)} {source} {closed}"
+    return f"{name} {_values(function)} {source} {closed}"
+
+
+def _values(function: Any) -> str:
+    """Describe what is called like a function, by the values that it was made with."""
+    if hasattr(function, "__qualname__"):
+        return ""
+    return _record(function) if is_dataclass(function) else _without_addresses(repr(function))
+
+
+def _record(record: Any) -> str:
+    """Describe a record by the name of its class and its fields."""
+    parts = [f"{field.name}={described(getattr(record, field.name))}" for field in fields(record)]
+    return f"{type(record).__qualname__}({', '.join(parts)})"
 
 
 def _digest_of_source(thing: Any) -> str:
@@ -91,7 +110,26 @@ def _digest_of_source(thing: Any) -> str:
         source = inspect.getsource(thing)
     except (OSError, TypeError):
         source = ""
-    return hashlib.sha256(source.encode()).hexdigest()
+    return hashlib.sha256(without_words(source).encode()).hexdigest()
+
+
+def without_words(source: str) -> str:
+    r"""Return code without comments, docstrings and layout; a part of a line that is no code by itself as it is.
+
+    Examples
+    --------
+    >>> without_words("def f(x):\n    'Twice.'\n    return 2*x  # why")
+    'def f(x):\n    return 2 * x'
+    """
+    try:
+        tree = ast.parse(textwrap.dedent(source))
+    except SyntaxError:  # a lambda among the arguments of a call
+        return source
+    for node in ast.walk(tree):
+        documented = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        if documented and ast.get_docstring(node, clean=False) is not None:  # type: ignore[arg-type]
+            node.body = node.body[1:] or [ast.Pass()]  # type: ignore[attr-defined]
+    return ast.unparse(tree)
 
 
 def own_source(kind: type) -> str:
@@ -124,7 +162,7 @@ def described(value: Any) -> str:
         return f"{kind.__module__}.{kind.__qualname__}{own_source(kind)}"  # its parameters are listed by themselves
     if callable(value):
         return described_function(value)
-    return _without_addresses(repr(value))
+    return _record(value) if is_dataclass(value) else _without_addresses(repr(value))
 
 
 def _without_addresses(text: str) -> str:

@@ -16,7 +16,7 @@ from miaudit.errors import InputError, MiauditError, check_choice
 from miaudit.jobs.resumable import digest
 from miaudit.metrics.definition import at_most
 from miaudit.models.outputs import checked_outputs, label_count, logits_of
-from miaudit.models.own_code import called, described_function, load_factory, own_source
+from miaudit.models.own_code import called, described, described_function, load_factory, own_source
 from miaudit.models.protocol import Kind, Traits
 from miaudit.models.train_config import TrainConfig
 
@@ -215,8 +215,7 @@ class TorchTarget(_Network):
     def identity(self) -> str:
         """The factory and its source, the network that it makes, the training, and the version of torch."""
         config = replace(self.config, device="auto")  # the kind that is used decides, beside this: see shadow.Fits
-        description = f"{self.architecture()} {config!r} {self.key}"
-        return description.replace(", tf32=False", "").replace(", loss='cross_entropy'", "")
+        return f"{self.architecture()} {described(config)} {self.key}"
 
     def fit(self, x: Any, y: NDArray[Any], rows: IndexArray, *, seed: int) -> Any:
         """Train on some rows; return the weights by name."""
