@@ -137,8 +137,10 @@ def strongest_of(noise: np.ndarray, drawn: Coins) -> ma.Evidence:
 
 
 @pytest.mark.parametrize("answered", [True, False])
-def test_the_best_of_a_thousand_noise_scores_is_no_concern(answered: bool) -> None:
+def test_the_best_of_a_thousand_noise_scores_is_no_concern(answered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: the same score, of which nobody knows that it is the best of a thousand."""
+    # With coins from the system's entropy the best of a thousand is a concern in 2.5% of all runs, as it is stated.
+    monkeypatch.setattr("miaudit.io.sealed_coins.secrets.token_bytes", np.random.default_rng(5).bytes)
     noise = np.random.default_rng(3).normal(size=(1000, N))
     agreed = AgreedPlan(limits=TIGHT, tries=1000)
     drawn = coins(answered=answered, before=0, plan=agreed, scores=[of_scores([z]) for z in noise])

@@ -18,9 +18,11 @@ from miaudit.metrics.definition import written
 
 if TYPE_CHECKING:
     import altair as alt
-    from pydantic_core import ErrorDetails, SchemaValidator
+    from pydantic import TypeAdapter
+    from pydantic_core import ErrorDetails
 
 _LARGEST = 200_000_000
+_MOST_WHOLE = 2**53  # beyond it not every whole number is a float
 WIDTH = 100  # characters of a line of text
 _NUMBERS = ("value", "low", "high", "standard_error", "delta", "confidence")
 _COLUMNS = ("kind", "score", "name", "estimator", *_NUMBERS, "note")
@@ -94,7 +96,7 @@ class FindingsRecord:
 
     def to_json(self) -> str:
         """Return findings.json as text: equal findings give equal bytes."""
-        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        return json.dumps(_canonical(self.to_dict()), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def to_html(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the findings as one self-contained page; folders on the way to it are made.
@@ -219,8 +221,8 @@ class FindingsRecord:
             next_step = "use the version of miaudit that wrote these findings"
             raise InputError("format", str(cls.FORMAT), repr(version)[:40], next_step)
         try:
-            reader = _reader(cls)[0]  # type: ignore[arg-type] # a class is hashable
-            record: Self = reader.validate_python(cls._fields_of(content))
+            reader = _reader(cls)  # type: ignore[arg-type] # a class is hashable
+            record: Self = reader.validate_json(json.dumps(cls._fields_of(content)), strict=True)
             again = record.to_dict()
         except ValidationError as error:
             raise _refused(content, error.errors()[0]) from error
@@ -274,36 +276,11 @@ class FindingsRecord:
 
 
 @cache
-def _reader(kind: Any) -> tuple[SchemaValidator, Any]:
-    """What checks the fields of a kind, and its core schema; pydantic is loaded where findings are read."""
+def _reader(kind: Any) -> TypeAdapter[Any]:
+    """What checks the fields of a kind; pydantic is loaded where findings are read."""
     from pydantic import TypeAdapter
-    from pydantic_core import SchemaValidator
 
-    schema = _strictly(TypeAdapter(kind).core_schema)
-    return SchemaValidator(schema), schema
-
-
-def _strictly(schema: Any) -> Any:
-    """Take a schema of pydantic at its word: text is no number, every field is needed, an integer stays one."""
-    if isinstance(schema, list):
-        return [_strictly(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    schema = {key: _strictly(value) for key, value in schema.items()}
-    match schema.get("type"):
-        case "default":
-            return schema["schema"]
-        case "str" | "int" | "bool":
-            return schema | {"strict": True}
-        case "float":
-            keep = {"type": "no-info", "function": _unchanged}
-            return {"type": "function-wrap", "function": keep, "schema": schema | {"strict": True}}
-    return schema
-
-
-def _unchanged(value: Any, check: Callable[[Any], Any]) -> Any:
-    check(value)
-    return value
+    return TypeAdapter(kind)
 
 
 def _in_order(value: Any, check: Callable[[Any], Any]) -> Any:
@@ -317,7 +294,16 @@ def _schema(kind: Any) -> dict[str, Any]:
     from pydantic import TypeAdapter
     from pydantic.json_schema import GenerateJsonSchema
 
-    schema = GenerateJsonSchema().generate(_reader(kind)[1])
+    class Complete(GenerateJsonSchema):
+        """Files hold every field of a record, also those with a default."""
+
+        def default_schema(self, schema: Any) -> Any:
+            return self.generate_inner(schema["schema"])
+
+        def field_is_required(self, field: Any, total: bool) -> bool:
+            return field["type"] == "dataclass-field" or super().field_is_required(field, total)
+
+    schema = _reader(kind).json_schema(schema_generator=Complete)
     before: dict[str, Any] = {key: {"const": value} for key, value in kind.head().items()}
     hints = get_type_hints(kind)
     for name in kind.DERIVED:
@@ -443,6 +429,16 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return plain(value.item()) if hasattr(value, "item") else str(value)
+
+
+def _canonical(value: Any) -> Any:
+    """Return plain values with whole numbers as integers: 1 and 1.0 are equal, and are written alike (RFC 8785)."""
+    if isinstance(value, dict):
+        return {key: _canonical(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_canonical(item) for item in value]
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < _MOST_WHOLE
+    return int(value) if whole else value
 
 
 def _as_written(value: Any) -> Any:
