@@ -61,7 +61,8 @@ THROUGH = (
     (
         "from files to a release: every stage is seen in what is published",
         "synthesis/generators/test_publication.py",
-        "config/synthesise findings/release report/synthesis_page",
+        "config/synthesise findings/release report/synthesis_page synthesis/generators/release_request "
+        "synthesis/generators/synthesis_findings",
     ),
     (
         "a network is what training returns",

@@ -17,7 +17,7 @@ import yaml
 
 import miaudit
 from miaudit.report import kinds
-from miaudit.synthesis.generators import ledger, publication, usefulness
+from miaudit.synthesis.generators import ledger, synthesis_findings, usefulness
 from miaudit.synthesis.generators.release import Release
 
 Run = Callable[..., tuple[int, str, str]]
@@ -147,7 +147,7 @@ def failing(error: BaseException) -> Callable[..., Any]:
 STAGES = {
     "judgement": (usefulness, "judged"),
     "predictions": (usefulness, "_prediction"),
-    "statement": (publication, "_statement"),
+    "statement": (synthesis_findings, "_statement"),
     "page": (kinds, "_make"),
     "results": (kinds, "write"),
     "lock": (ledger, "_remember"),

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from miaudit.findings.release import SynthesisFindings
     from miaudit.synthesis.generators.entered_release import EnteredRelease
     from miaudit.synthesis.generators.publication import Publication
-    from miaudit.synthesis.generators.recipe import Recipe
     from miaudit.synthesis.generators.release import Release
+    from miaudit.synthesis.generators.settled_release import SettledRelease
     from miaudit.synthesis.schema import Table
 
 _STEM = "synthetic"
@@ -98,16 +98,17 @@ def _rehearse(table: Table, plan: Publication, seed: int | None) -> None:
     import numpy as np
 
     from miaudit.synthesis.generators import publication
+    from miaudit.synthesis.generators.epsilon_advice import budget_share
+    from miaudit.synthesis.generators.settled_release import SettledRelease
 
     rng = np.random.default_rng(seed)
     with progress("recipes", meanwhile="rehearsal, trial of the judgement") as advance:
-        recipe = plan.settled(table, rng=rng, progress=advance)
-        private, _ = publication.set_aside(table, plan, rng)
-        ledger = publication.check(private, plan, recipe)
-        fails = publication.trial(table, plan, recipe, rng=rng)
-    say(_forecast(recipe, len(private), recipe.mechanism(table.schema, plan.graph, len(private))))
+        settled = SettledRelease.of(table, plan, rehearse=rng, split=rng, progress=advance)
+        ledger = settled.check()
+        fails = publication.trial(settled, rng=rng)
+    say(_forecast(settled))
     if ledger is not None and plan.privacy is not None:
-        say(publication.share(ledger))
+        say(budget_share(ledger))
     if fails:
         say(f"The release would not be judged: in a trial with made-up records {fails}.")
         raise typer.Exit(4)
@@ -292,14 +293,15 @@ def draft(table: Path, out: Path | None, public: Path | None, *, overwrite: bool
     return "\n".join(lines)
 
 
-def _forecast(recipe: Recipe, records: int, mechanism: object) -> str:
+def _forecast(settled: SettledRelease) -> str:
     """What would be claimed and how it would be made."""
     from miaudit.synthesis.generators.generator_config import GeneratorConfig
 
-    config, privacy = recipe.config, recipe.privacy
+    recipe, config, privacy = settled.recipe, settled.recipe.config, settled.recipe.privacy
     tried = f"\nRehearsed {recipe.rehearsed}." if recipe.rehearsed else ""
     if privacy is None:
-        how = f"{config.steps(records):,} steps" if isinstance(config, GeneratorConfig) else "Tables"
-        return f"{how}; nothing would be claimed: privacy is none. Nothing was written.{tried}"
+        steps = f"{config.steps(len(settled.private)):,} steps" if isinstance(config, GeneratorConfig) else "Tables"
+        return f"{steps}; nothing would be claimed: privacy is none. Nothing was written.{tried}"
     claimed = "" if privacy.epsilon is None else f"epsilon = {privacy.epsilon:g}, "
-    return f"{claimed}delta = {at_most(privacy.resolved_delta, 4)}: {mechanism}. Nothing was written.{tried}"
+    delta = at_most(privacy.resolved_delta, 4)
+    return f"{claimed}delta = {delta}: {settled.mechanism}. Nothing was written.{tried}"

@@ -56,10 +56,11 @@ def test_a_network_knows_no_replaced_records() -> None:
 
 def test_what_is_made_is_what_was_accounted_for() -> None:
     recipe = fitting.settled(SCHEMA, GRAPH, PRIVACY, method="tables", records=300, rng=np.random.default_rng(0))
-    assert recipe.mechanism(SCHEMA, GRAPH, 300) == fitted(method="tables").mechanism  # type: ignore[attr-defined]
-    plain = recipe.mechanism(SCHEMA, None, 300)
-    assert plain is not None and plain != recipe.mechanism(SCHEMA, GRAPH, 300)
+    along, plain = (recipe.plan(SCHEMA, graph, 300) for graph in (GRAPH, None))
+    assert recipe.mechanism(along) == fitted(method="tables").mechanism  # type: ignore[attr-defined]
+    assert recipe.mechanism(plain) is not None and recipe.mechanism(plain) != recipe.mechanism(along)
     network = Recipe("vae", GeneratorConfig(epochs=2), PRIVACY)
     made = network.fit_many([TABLE], GRAPH, rng=np.random.default_rng(0), repeatable=True)[0]
-    assert made.mechanism == network.mechanism(SCHEMA, GRAPH, 300)
-    assert Recipe("tables", TablesConfig(), None).mechanism(SCHEMA, GRAPH, 300) is None
+    assert network.plan(SCHEMA, GRAPH, 300) is None and made.mechanism == network.mechanism(None)
+    without = Recipe("tables", TablesConfig(), None)
+    assert without.mechanism(without.plan(SCHEMA, GRAPH, 300)) is None

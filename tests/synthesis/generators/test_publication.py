@@ -25,6 +25,7 @@ from miaudit.errors import ConfigError, InputError, MiauditError, OutputError
 from miaudit.findings import release as release_findings
 from miaudit.report import graph_charts, synthesis_page
 from miaudit.synthesis.generators import ledger, publication
+from miaudit.synthesis.generators.recipe import Recipe
 from miaudit.synthesis.generators.release import Release
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "synthesis"
@@ -86,31 +87,6 @@ def test_the_findings_say_what_is_claimed_and_proved(folder: Path) -> None:
     assert release_findings.SynthesisFindings.from_dict(json.loads(findings.to_json())) == findings
 
 
-@pytest.mark.parametrize(
-    ("budget", "first", "larger"),
-    [
-        (1.0, "nothing is left of the ledger's budget of 1, and whatever is changed is another release", ""),
-        (1.5, "", "the ledger has 0.5"),
-        (4.0, "", "a larger epsilon, such as 2: the ledger has 3 of 4 left, and all releases add up, to a total"),
-        (None, "", "a larger epsilon, such as 2: all releases of this table add up, to a total epsilon of 2."),
-    ],
-)
-def test_advice_on_epsilon_reads_the_ledger(folder: Path, budget: float | None, first: str, larger: str) -> None:
-    kept = None if budget is None else {"epsilon": budget, "delta": 1e-4}
-    entry = {"file": "l.json", "table": "t", "label": "a"} | (kept or {})
-    options = {"method": "tables", "generator": None, "ledger": entry}
-    change(folder, privacy={"epsilon": 1.0, "delta": 1e-4, "records": 4000}, **options)
-    table, plan = synthesise_config.read(folder / "synthesise.yaml").read(folder)
-    recipe = plan.settled(table, rng=np.random.default_rng(0))
-    grown = publication.check(table, plan, recipe)
-    assert grown is not None
-    found = publication._on_epsilon(table, plan, recipe, grown)
-    assert found.get("first", "").startswith(first) and found.get("larger", "").find(larger) >= 0
-    assert ("with epsilon 2 the total would be" in str(found)) == (budget in (1.0, 1.5))
-    share = publication.share(grown)
-    assert ("nothing is left for a second" in share) == (budget == 1.0) and ("spends 1 of" in share) == bool(budget)
-
-
 def test_findings_hold_no_record_and_no_seed(folder: Path) -> None:
     change(folder, fidelity="none")
     release, findings = published(folder)
@@ -151,7 +127,7 @@ def test_the_budget_is_asked_before_the_training(folder: Path, monkeypatch: pyte
     def never(*_: object, **__: object) -> None:
         raise AssertionError("training must not start")
 
-    monkeypatch.setattr(publication.Recipe, "fit_many", never)
+    monkeypatch.setattr(Recipe, "fit_many", never)
     with pytest.raises(InputError, match="an epsilon of at most 5 for all releases"):
         published(folder)
     assert len(ledger.read(folder / "ledger.json").entries) == 1  # type: ignore[union-attr]
@@ -236,7 +212,7 @@ def test_a_training_that_stops_shows_nothing_and_costs_nothing(
     def stops(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(publication.Recipe, "fit_many", stops)
+    monkeypatch.setattr(Recipe, "fit_many", stops)
     with pytest.raises(error):
         published(folder)
     assert not (folder / "ledger.json").exists()
@@ -430,23 +406,6 @@ def test_tables_are_released_judged_and_entered_as_networks_are(folder: Path) ->
     assert "clipping norm" not in page and "Is this release any good?" in page
     again = type(findings).from_dict(json.loads(findings.to_json()))
     assert again.useful == findings.useful and synthesis_page.page(again.as_written()) == page
-
-
-def test_one_record_more_changes_the_release_by_one_record_at_most(folder: Path) -> None:
-    """Set aside by number, a record more put another one aside where the number stood still: two cells changed."""
-    table, plan = synthesise_config.read(folder / "synthesise.yaml").read(folder)
-    held = replace(plan, fidelity="held-out", public=None)
-    assert plan.privacy is not None
-    for n in (50, 51, 52, 53, 202, 203):
-        more, fewer = table.subset(np.arange(n + 1)), table.subset(np.arange(n))
-        kept = [publication.set_aside(own, held, np.random.default_rng(4))[0] for own in (more, fewer)]
-        with_it, without = (set(map(tuple, np.nan_to_num(own.values, nan=-1.0))) for own in kept)
-        assert len(kept[0]) - len(kept[1]) in (0, 1) and without <= with_it
-    by_number = replace(
-        held, privacy=None
-    )  # the control: without privacy nothing is promised, and their number is fixed
-    made, aside = publication.set_aside(table, by_number, np.random.default_rng(4))
-    assert len(aside) == round(0.2 * len(table)) and len(made) + len(aside) == len(table)
 
 
 def test_without_records_to_judge_by_nothing_is_judged_useful(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What decides a generator but its records: method, options and privacy, settled before the records are looked at."""
+"""Everything that decides a generator but its records: method, options and privacy, settled without the records."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Recipe:
     method : "tables" or "vae"
     config : its options
     privacy : None without differential privacy
-    rehearsed : what simulated records said of this and of other recipes, in a sentence; empty where nothing was tried
+    rehearsed : how this recipe and others did on simulated records, in a sentence; empty without a rehearsal
     """
 
     method: Method
@@ -41,34 +41,36 @@ class Recipe:
     privacy: Privacy | None
     rehearsed: str = ""
 
-    def plan(self, graph: CausalGraph, records: int) -> TablesPlan:
-        """Return which tables would be measured, by the method "tables", of so many records if no privacy says more.
+    def plan(self, schema: Schema, graph: CausalGraph | None, records: int) -> TablesPlan | None:
+        """Return which tables are measured, of so many records if no privacy says more; None for a network.
 
         Raises
         ------
         InputError
             If nothing but noise would be left, or a table would be too large.
         """
-        assert isinstance(self.config, TablesConfig)  # noqa: S101 - by its method
-        graph = graph.by_columns()
-        if graph.full and not graph.edges:  # says nothing of what goes together, which is not that nothing does
-            graph = over(graph.schema, None)
-        plan = TablesPlan(graph, self.config, self.privacy, records if self.privacy is None else self.privacy.records)
+        if not isinstance(self.config, TablesConfig):
+            return None
+        along = over(schema, graph).by_columns()
+        if along.full and not along.edges:  # says nothing of what goes together, which is not that nothing does
+            along = over(schema, None)
+        plan = TablesPlan(along, self.config, self.privacy, records if self.privacy is None else self.privacy.records)
         plan.check()
         return plan
 
-    def mechanism(self, schema: Schema, graph: CausalGraph | None, records: int) -> Mechanism | None:
-        """Return what would be done as an accountant sees it; None without differential privacy."""
+    def mechanism(self, plan: TablesPlan | None) -> Mechanism | None:
+        """Return what is done as an accountant sees it, by the plan of tables; None without differential privacy."""
         if self.privacy is None:
             return None
-        if isinstance(self.config, TablesConfig):
-            return self.plan(over(schema, graph), records).mechanism
-        return self.privacy.mechanism(self.config)
+        if isinstance(self.config, GeneratorConfig):
+            return self.privacy.mechanism(self.config)
+        assert plan is not None  # noqa: S101 - by its method
+        return plan.mechanism
 
     def check(self, table: Table, graph: CausalGraph | None, *, public: Table | None = None) -> None:
         """Refuse what :meth:`fit_many` would refuse, before a budget is spent on it."""
         if isinstance(self.config, TablesConfig):
-            self.plan(over(table.schema, graph), len(table))
+            self.plan(table.schema, graph, len(table))
             return
         from miaudit.synthesis.generators import training  # noqa: PLC0415 - torch loads for networks alone
 
@@ -81,11 +83,17 @@ class Recipe:
         *,
         rows: ArrayLike | None = None,
         rng: np.random.Generator,
+        plan: TablesPlan | None = None,
         public: Table | None = None,
         progress: Progress | None = None,
         repeatable: bool = False,
     ) -> list[Generator]:
-        """Make a generator of each table, or of each choice of rows of one."""
+        """Make a generator of each table, or of each choice of rows of one.
+
+        Parameters
+        ----------
+        plan : of :meth:`plan`, where it was made before
+        """
         if isinstance(self.config, GeneratorConfig):
             from miaudit.synthesis.generators import training  # noqa: PLC0415
 
@@ -93,11 +101,12 @@ class Recipe:
             trained = training.fit_many(tables, graph, self.privacy, rng=rng, config=self.config, **options)
             return [replace(one, rehearsed=self.rehearsed) for one in trained]
         base, own = records_of(tables, rows)
-        plan = self.plan(over(base.schema, graph), len(own[0]))
-        items: list[Generator] = []
+        plan = plan or self.plan(base.schema, graph, len(own[0]))
+        assert plan is not None  # noqa: S101 - by its method
+        generators: list[Generator] = []
         for chosen, child in zip(own, rng.spawn(len(own)), strict=True):
             generator = fit_tables(base.subset(chosen), plan, rng=child, repeatable=repeatable)
-            items.append(replace(generator, rehearsed=self.rehearsed))
+            generators.append(replace(generator, rehearsed=self.rehearsed))
             if progress is not None:
-                progress(len(items), len(own))
-        return items
+                progress(len(generators), len(own))
+        return generators

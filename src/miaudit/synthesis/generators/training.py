@@ -65,7 +65,7 @@ def fit(
     config : the network and its training
     public : records of the same schema that are public or simulated. If given, training stops when their ELBO no longer
         improves, and the best weights are kept; the claim still pays for all epochs
-    progress : told (finished, all) epochs
+    progress : called with (finished, all) epochs
     repeatable : with privacy, draw everything from ``rng`` all the same, for experiments that are repeated. The claim
         then does not hold against who knows its seed, and the generator and its releases say so
 
@@ -111,7 +111,7 @@ def fit_many(
     tables : a table for each generator, all under one schema; or one table, with ``rows``
     rows : (M, n) true and false: which records of the one table each of M generators is trained on
     graph, privacy, rng, config, public, repeatable : as in :func:`fit`
-    progress : told (finished, all) epochs of all stacks
+    progress : called with (finished, all) epochs of all stacks
 
     Returns
     -------
@@ -122,26 +122,17 @@ def fit_many(
     base, owned = records_of(tables, rows)
     graph = over(base.schema, graph)
     noise = _checked(base, owned, graph, privacy, config, public)
-    device = device_of(config.device)
-    network = Network.of(graph, config)
-    features = torch.from_numpy(network.encoding.encode(base.values)).to(device)
-    children = rng.spawn(len(owned) + 1)
-    known = privacy is not None and repeatable
-    streams = [_Streams.of(child, secret=privacy is not None and not known) for child in children[:-1]]
-    watch = None if public is None else _Watch.of(network.on(device), public, config, children[-1])
-    items: list[VaeGenerator] = []
-    with fixed_order(device), in_float32(device.type):
-        stacks = range(0, len(owned), config.at_once)
-        for done, at in enumerate(stacks):
-            stack = slice(at, at + config.at_once)
-            advance = _shifted(progress, done * config.epochs, len(stacks) * config.epochs)
-            with _in_memory(config):
-                run = _Run(network, config, privacy, noise, features, owned[stack], streams[stack], watch)
-                trained = run.train(advance)
-            for own, weights in zip(owned[stack], trained, strict=True):
-                causes = _causes(graph, config, base.values[own])
-                items.append(VaeGenerator(network, graph, config, privacy, noise, weights, causes, known))
-    return items
+    *model_rngs, watch_rng = rng.spawn(len(owned) + 1)
+    repeatable = repeatable and privacy is not None
+    streams = [_Streams.of(own, secret=privacy is not None and not repeatable) for own in model_rngs]
+    setting = _Setting.of(base, graph, privacy, noise, config, public, watch_rng)
+    weights = _weights(setting, owned, streams, progress)
+    return [
+        VaeGenerator(
+            setting.network, graph, config, privacy, noise, own, _causes(graph, config, base.values[chosen]), repeatable
+        )
+        for chosen, own in zip(owned, weights, strict=True)
+    ]
 
 
 def check_fit(
@@ -206,9 +197,8 @@ def gradient_norms(
         z = torch.from_numpy(children[1].standard_normal((1, len(public), config.latent), dtype=np.float32))
         taken = Pass(network, network.views(values), tapped=True)
         taken.backward(features, z)
-        norms = taken.norms()
-    norms_found: FloatArray = norms[0].double().numpy()
-    return norms_found
+        norms: FloatArray = taken.norms()[0].double().numpy()
+    return norms
 
 
 def same_capacity(graph: CausalGraph, config: GeneratorConfig | None = None) -> GeneratorConfig:
@@ -290,23 +280,70 @@ class _Streams:
         return cls(initial, *(np.random.default_rng().spawn(3) if secret else others))
 
 
+@dataclass(frozen=True, eq=False)
+class _Setting:
+    """What all models that are trained together share.
+
+    Attributes
+    ----------
+    noise : the noise multiplier; None without privacy
+    features : (n, features) of all records
+    watch : None where no public records decide when training stops
+    """
+
+    network: Network
+    config: GeneratorConfig
+    privacy: Privacy | None
+    noise: float | None
+    features: Tensor
+    watch: _Watch | None
+
+    @classmethod
+    def of(
+        cls,
+        table: Table,
+        graph: CausalGraph,
+        privacy: Privacy | None,
+        noise: float | None,
+        config: GeneratorConfig,
+        public: Table | None,
+        rng: np.random.Generator,
+    ) -> _Setting:
+        """Lay the network, and put the records and the public ones, with z from ``rng``, on its device."""
+        device = device_of(config.device)
+        network = Network.of(graph, config)
+        features = torch.from_numpy(network.encoding.encode(table.values)).to(device)
+        watch = None if public is None else _Watch.of(network.on(device), public, config, rng)
+        return cls(network, config, privacy, noise, features, watch)
+
+
+def _weights(
+    setting: _Setting,
+    owned: Sequence[IntArray],
+    streams: Sequence[_Streams],
+    progress: Callable[[int, int], None] | None,
+) -> list[Float32Array]:
+    """Train models in stacks, each on its own records, and return the weights (P,) of each."""
+    config, device = setting.config, setting.features.device
+    weights: list[Float32Array] = []
+    with fixed_order(device), in_float32(device.type):
+        starts = range(0, len(owned), config.at_once)
+        for done, start in enumerate(starts):
+            stack = slice(start, start + config.at_once)
+            advance = _shifted(progress, done * config.epochs, len(starts) * config.epochs)
+            with _in_memory(config):
+                weights += _Run(setting, owned[stack], streams[stack]).train(advance)
+    return weights
+
+
 class _Run:
     """The training of one stack of K models."""
 
-    def __init__(
-        self,
-        network: Network,
-        config: GeneratorConfig,
-        privacy: Privacy | None,
-        noise: float | None,
-        features: Tensor,
-        owned: Sequence[IntArray],
-        streams: Sequence[_Streams],
-        watch: _Watch | None,
-    ) -> None:
-        self._device = features.device
-        self._network, self._config, self._privacy, self._noise = network.on(self._device), config, privacy, noise
-        self._features, self._watch = features, watch
+    def __init__(self, setting: _Setting, owned: Sequence[IntArray], streams: Sequence[_Streams]) -> None:
+        network, config, self._privacy = setting.network, setting.config, setting.privacy
+        self._features, self._watch = setting.features, setting.watch
+        self._device = setting.features.device
+        self._network, self._config, self._noise = network.on(self._device), config, setting.noise
         self._latent, self._noises = [one.latent for one in streams], [one.noise for one in streams]
         self._weights, self._sums = Stack(self._network, len(owned)), Stack(self._network, len(owned))
         self._weights.put(torch.from_numpy(np.stack([network.initial(one.initial) for one in streams])))
@@ -314,15 +351,15 @@ class _Run:
         self._weights.buffer.grad = self._sums.buffer
         self._existing = [None if layer.mask is None else np.flatnonzero(layer.mask) for layer in network.layers]
         # the noise is drawn by the same generators whatever the device
-        self._drawn = self._sums if network is self._network else Stack(network, len(owned))
-        self._drawn_views = [(w.flatten(1).numpy(), b.flatten(1).numpy()) for w, b in self._drawn.parts]
-        nominal = None if privacy is None else privacy.records
+        self._noise_sums = self._sums if network is self._network else Stack(network, len(owned))
+        self._noise_views = [(w.flatten(1).numpy(), b.flatten(1).numpy()) for w, b in self._noise_sums.parts]
+        nominal = None if self._privacy is None else self._privacy.records
         self._steps = np.array([config.steps(nominal or len(own)) for own in owned])
         self._epoch = max(1, math.ceil(self._steps.max() / config.epochs))
         self._streams = [self._stream(own, one.order) for own, one in zip(owned, streams, strict=True)]
 
-    def train(self, told: Callable[[int], None]) -> list[Float32Array]:
-        """Take all steps, telling the epochs that are done, and return the weights (P,) of each model."""
+    def train(self, advance: Callable[[int], None]) -> list[Float32Array]:
+        """Take all steps, reporting the epochs that are done, and return the weights (P,) of each model."""
         weights = self._weights.values()
         lowest, waited = torch.full((len(weights),), math.inf, device=self._device), 0
         last = int(self._steps.max())
@@ -332,7 +369,7 @@ class _Run:
             if (step + 1) % self._epoch and not bool(ends.any()):
                 continue
             self._check_finite()
-            told(min(self._config.epochs, (step + 1) // self._epoch))
+            advance(min(self._config.epochs, (step + 1) // self._epoch))
             values = self._weights.values()
             if self._watch is None:
                 weights[ends] = values[ends]
@@ -370,20 +407,20 @@ class _Run:
         assert self._privacy is not None and self._noise is not None  # noqa: S101 - as the caller saw
         scale = np.float32(self._noise * self._privacy.clip / self._config.batch)
         for m, rng in enumerate(self._noises):
-            sampled = standard_normal(self._network.parameters, rng=rng)
-            sampled *= scale
+            noise = standard_normal(self._network.parameters, rng=rng)
+            noise *= scale
             at = 0
-            for (weight, bias), existing in zip(self._drawn_views, self._existing, strict=True):
+            for (weight, bias), existing in zip(self._noise_views, self._existing, strict=True):
                 own = weight[m]
                 count = own.size if existing is None else len(existing)
                 if existing is None:
-                    own[:] = sampled[at : at + count]
+                    own[:] = noise[at : at + count]
                 else:
-                    own[existing] = sampled[at : at + count]
-                bias[m] = sampled[at + count : at + count + bias.shape[1]]
+                    own[existing] = noise[at : at + count]
+                bias[m] = noise[at + count : at + count + bias.shape[1]]
                 at += count + bias.shape[1]
-        if self._drawn is not self._sums:
-            self._sums.buffer.copy_(self._drawn.buffer)
+        if self._noise_sums is not self._sums:
+            self._sums.buffer.copy_(self._noise_sums.buffer)
 
     def _batch(self, step: int) -> tuple[IntArray, Float32Array]:
         """Return positions (K, B) and which of them are there (K, B); models with fewer records are padded."""

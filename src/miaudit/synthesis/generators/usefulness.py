@@ -1,4 +1,4 @@
-"""Is a release any good? Judged on real records that it was not made of, beside what they would say of real ones."""
+"""Is a release any good? It is judged by real records that it was not made of, and compared with real samples."""
 
 from __future__ import annotations
 
@@ -62,83 +62,91 @@ def judged(
     """
     look, predict, ask = rng.spawn(3)
     if len(real) < FEWEST:
-        text = f"Not judged: {len(real)} real records are too few to judge by; at least {FEWEST} are needed."
-        some = fidelity(synthetic, real, private, rng=look) if min(len(real), len(private)) > 1 else None
-        off = 0.0 if some is None else _off(some)
-        return Usefulness("unjudged", text, on, len(real), off, (), ("bring more records",)), some
+        return _too_few(synthetic, private, real, on, look)
     near = fidelity(synthetic, real, private, rng=look)
-    shuffled = _shuffled(private, look)
-    alone = fidelity(shuffled, real, private, rng=look)
-    selected = [_dependence(near, alone), _prediction(synthetic, private, real, predict)]
+    alone = fidelity(_shuffled(private, look), real, private, rng=look)
+    dependence = _dependence(near, alone)
+    measures = [dependence, _prediction(synthetic, private, real, predict)]
     if generator.graph.full and len(generator.graph.schema) > 1:
-        selected.append(_interventions(generator, private, ask))
-    measured = tuple(one for one in selected if one is not None)
-    unseen = _unseen(near, private, real) if selected[0] is None else ""
-    seen = _verdict(measured, _off(near), on, len(real), unseen, _lost(near, alone))
-    if seen.status == "useful":
-        return seen, near
-    others = (first,) * bool(first) + _advice(generator, larger)
-    return replace(seen, advice=(*seen.advice, *others)), near
+        measures.append(_interventions(generator, private, ask))
+    measured = tuple(one for one in measures if one is not None)
+    unseen = _unseen(near, private, real) if dependence is None else ""
+    verdict = _verdict(measured, _off(near), on, len(real), unseen, _lost(near, alone))
+    if verdict.status == "useful":
+        return verdict, near
+    advice = (*verdict.advice, *([first] if first else []), *_advice(generator, larger))
+    return replace(verdict, advice=advice), near
 
 
-def _verdict(kept: tuple[Kept, ...], off: float, on: str, records: int, unseen: str, lost: str) -> Usefulness:
-    worst = min((one.share for one in kept), default=1.0)
-    loosely = any(one.low is not None and one.low < _HALF for one in kept)  # its limits do not exclude that it is lost
+def _too_few(
+    synthetic: Table, private: Table, real: Table, on: str, rng: np.random.Generator
+) -> tuple[Usefulness, Fidelity | None]:
+    """Say that there are too few real records to judge by; with two or more their distances are measured."""
+    text = f"Not judged: {len(real)} real records are too few to judge by; at least {FEWEST} are needed."
+    near = fidelity(synthetic, real, private, rng=rng) if min(len(real), len(private)) > 1 else None
+    off = 0.0 if near is None else _off(near)
+    return Usefulness("unjudged", text, on, len(real), off, (), ("bring more records",)), near
+
+
+def _verdict(measures: tuple[Kept, ...], off: float, on: str, records: int, unseen: str, lost: str) -> Usefulness:
+    worst = min((one.share for one in measures), default=1.0)
+    # the limits of a measure may not exclude that it is lost
+    loosely = any(one.low is not None and one.low < _HALF for one in measures)
     good = worst >= _USEFUL and off <= _NEAR and not loosely and not lost
     status = "useful" if good else "not" if worst < _HALF or off > _FAR else "partly"
     if unseen and status != "not":
-        return Usefulness("unjudged", f"Not judged: {unseen}.", on, records, off, kept, (_BRING,))
-    words = ", ".join(f"{one.shown} of {one.of}" for one in kept)
+        return Usefulness("unjudged", f"Not judged: {unseen}.", on, records, off, measures, (_BRING,))
+    words = ", ".join(f"{one.shown} of {one.of}" for one in measures)
     texts = {"useful": "Useful", "partly": "Partly useful", "not": "Not useful"}[status]
-    nothing = "" if kept else "; the real records show no dependence that it could keep"
+    nothing = "" if measures else "; the real records show no dependence that it could keep"
     columns = f"single columns are off by {max(off, 0):.1%} more than real samples are"
     but = f"; {lost}" if lost else ""
-    text = f"{texts}: it keeps {words}; {columns}{but}." if kept else f"{texts}: {columns}{nothing}{but}."
-    return Usefulness(status, text, on, records, off, kept)  # type: ignore[arg-type]  # one of three words
+    text = f"{texts}: it keeps {words}; {columns}{but}." if measures else f"{texts}: {columns}{nothing}{but}."
+    return Usefulness(status, text, on, records, off, measures)  # type: ignore[arg-type]  # one of three words
 
 
 def _advice(generator: Generator, larger: str) -> tuple[str, ...]:
     """Say what to change, the likeliest first."""
-    items = []
+    advice = []
     privacy = generator.privacy
     if generator.method == "vae":
-        items.append("take method: tables, or leave method and generator out for a rehearsal of both")
+        advice.append("take method: tables, or leave method and generator out for a rehearsal of both")
     if privacy is not None:
-        items += [larger] if larger else []
-        items.append("fewer columns, levels or bins: each cell then has more records for the same noise")
-        items.append("more records: the noise stays the same")
+        advice += [larger] if larger else []
+        advice.append("fewer columns, levels or bins: each cell then has more records for the same noise")
+        advice.append("more records: the noise stays the same")
     if not generator.graph.full:
-        items.append("a full graph, a group for each column, if it is known: nothing is then spent on choosing pairs")
+        advice.append("a full graph, a group for each column, if it is known: nothing is then spent on choosing pairs")
     else:
-        items.append("edges between columns that depend on each other: what the graph leaves apart is drawn apart")
+        advice.append("edges between columns that depend on each other: what the graph leaves apart is drawn apart")
     numbers = [column.name for column in generator.schema.columns if column.kind == "continuous"]
     if generator.method == "tables" and numbers:
         shown = ", ".join(numbers[:3]) + " ..." * (len(numbers) > 3)
-        items.append(f"edges of the bins of {shown}, from public knowledge, if most records crowd in a few equal ones")
-    return tuple(items)
+        advice.append(f"edges of the bins of {shown}, from public knowledge, if most records crowd in a few equal ones")
+    return tuple(advice)
 
 
 def _unseen(near: Fidelity, private: Table, real: Table) -> str:
-    """Say which columns depend in the real records though those set aside are too few to measure it; or nothing.
+    """Say which columns depend on each other although the records set aside are too few to measure it; or nothing.
 
-    Tested on all real records, the others too: chi-square of each pair, at 5% for all of them together.
+    Tested by chi-square of each pair on all real records, at 5% for all pairs together.
     """
     from scipy.stats import chi2_contingency  # noqa: PLC0415 - loads when used
 
     whole = np.concatenate([private.values, real.values])
     level = 0.05 / max(1, len(near.pairs))
-    items = []
+    dependent = []
     for pair in near.pairs:
         counts = _crossed(*(whole[:, private.schema.position(name)] for name in (pair.left, pair.right)))
         if min(counts.shape) < 2:
             continue
         tested = chi2_contingency(counts, correction=False)
         if tested.pvalue < level:
-            items.append((math.sqrt(tested.statistic / counts.sum() / (min(counts.shape) - 1)), pair))
-    items = [one for one in items if one[0] >= _DEPENDENT]
-    if not items:
+            dependent.append((math.sqrt(tested.statistic / counts.sum() / (min(counts.shape) - 1)), pair))
+    dependent = [one for one in dependent if one[0] >= _DEPENDENT]
+    if not dependent:
         return ""
-    strength, pair = max(items, key=lambda one: one[0])
+    strength, pair = max(dependent, key=lambda one: one[0])
     return (
         f"{pair.left} and {pair.right} depend on each other in the real records (Cramér's V {strength:.2f}), and the "
         f"{len(real):,} to judge by are too few to say how much of that is kept"
@@ -188,21 +196,21 @@ def _dependence(near: Fidelity, alone: Fidelity) -> Kept | None:
 
 def _lost(near: Fidelity, alone: Fidelity) -> str:
     """Name the pairs of which the release keeps less than half, beyond chance; or nothing. A mean would hide them."""
-    items = []
+    lost = []
     noise = -NormalDist().inv_cdf(0.025 / max(1, len(near.pairs))) * math.sqrt(
         2 / near.records
     )  # of a difference of two V
     for own, apart in zip(near.pairs, alone.pairs, strict=True):
         true, synthetic = (v - apart.synthetic_association for v in (own.real_association, own.synthetic_association))
         if true >= _DEPENDENT + 2 / math.sqrt(near.records) and synthetic < _HALF * true and true - synthetic > noise:
-            items.append((true - synthetic, own))
-    items.sort(key=lambda one: -one[0])
+            lost.append((true - synthetic, own))
+    lost.sort(key=lambda one: -one[0])
     shown = ", ".join(
         f"{pair.left} and {pair.right} ({pair.synthetic_association:.2f} for {pair.real_association:.2f})"
-        for _, pair in items[:3]
+        for _, pair in lost[:3]
     )
-    more = f" and {len(items) - 3} pairs more" if len(items) > 3 else ""
-    return f"less than half is kept of how {shown}{more} depend on each other (Cramér's V)" if items else ""
+    more = f" and {len(lost) - 3} pairs more" if len(lost) > 3 else ""
+    return f"less than half is kept of how {shown}{more} depend on each other (Cramér's V)" if lost else ""
 
 
 def _prediction(synthetic: Table, private: Table, real: Table, rng: np.random.Generator) -> Kept | None:

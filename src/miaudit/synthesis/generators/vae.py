@@ -370,6 +370,15 @@ def _picked(x: Tensor, positions: Sequence[int]) -> Tensor:
     return x[..., torch.tensor(positions, device=x.device)]
 
 
+@dataclass(frozen=True)
+class _HiddenUnits:
+    """Hidden units of one group of a block: the group's place in the block, the inputs they read, their number."""
+
+    group: int
+    reads: list[int]
+    width: int
+
+
 class _Builder:
     """Lays the layers of a network one after the other."""
 
@@ -400,40 +409,48 @@ class _Builder:
 
     def _block(self, groups: Sequence[str], depth: int) -> Block:
         """Lay the layers of some groups: each has hidden units and outputs of its own in shared matrices."""
-        graph, config, encoding = self._graph, self._config, self._encoding
+        graph, config = self._graph, self._config
         columns = [graph.positions(group) for group in groups]
-        outputs = [encoding.outputs_of(own) for own in columns]
-        seen = [self._parent_features(group) for group in groups]
-        features = sorted({feature for own in seen for feature in own})
+        outputs = [self._encoding.outputs_of(own) for own in columns]
+        parents = [self._parent_features(group) for group in groups]
+        features = sorted({feature for own in parents for feature in own})
         latent = any(group not in config.without_latent for group in groups)
         shift = config.latent if latent else 0
-        inputs: list[list[int]] = []  # what each part of a head reads: with "product" z and the parents apart
-        heads: list[int] = []
-        for head, (group, own) in enumerate(zip(groups, seen, strict=True)):
-            from_latent = list(range(shift)) if group not in config.without_latent else []
-            from_parents = [shift + features.index(feature) for feature in own]
-            parts = [from_latent + from_parents]
-            if config.decoder == "product" and from_latent and from_parents:
-                parts = [from_latent, from_parents]
-            inputs += parts
-            heads += [head] * len(parts)
-        widths = [self._width(groups[head]) for head in heads]
-        layers = [self._add(shift + len(features), sum(widths), inputs, _runs(widths))]
-        layers += [self._add(sum(widths), sum(widths), _runs(widths), _runs(widths)) for _ in range(depth - 1)]
-        read_by = [
-            [unit for run, owner in zip(_runs(widths), heads, strict=True) if owner == head for unit in run]
-            for head in range(len(groups))
-        ]
-        gain = 1.0 if depth == config.layers and len(groups) == 1 and widths[0] >= config.hidden else _GAIN
-        sizes = [len(own) for own in outputs]
-        layers.append(self._add(sum(widths), sum(sizes), read_by, _runs(sizes), gain))
+        units = self._hidden_units(groups, [[shift + features.index(feature) for feature in own] for own in parents])
+        layers = self._layers_of(units, shift + len(features), [len(own) for own in outputs], depth)
         return Block(
-            tuple(i for own in columns for i in own),
+            tuple(column for own in columns for column in own),
             tuple(features),
             tuple(position for own in outputs for position in own),
             latent,
-            tuple(layers),
+            layers,
         )
+
+    def _hidden_units(self, groups: Sequence[str], parents: Sequence[list[int]]) -> list[_HiddenUnits]:
+        """Return the hidden units of each group, which read z and the group's parents; with "product" each apart."""
+        units = []
+        for place, (group, from_parents) in enumerate(zip(groups, parents, strict=True)):
+            from_latent = [] if group in self._config.without_latent else list(range(self._config.latent))
+            apart = self._config.decoder == "product" and from_latent and from_parents
+            for reads in (from_latent, from_parents) if apart else (from_latent + from_parents,):
+                units.append(_HiddenUnits(place, reads, self._width(group)))
+        return units
+
+    def _layers_of(
+        self, units: Sequence[_HiddenUnits], inputs: int, sizes: Sequence[int], depth: int
+    ) -> tuple[int, ...]:
+        """Lay the layers of hidden units and of so many outputs for each group, and return where the layers are."""
+        widths = [own.width for own in units]
+        runs, width = _runs(widths), sum(widths)
+        layers = [self._add(inputs, width, [own.reads for own in units], runs)]
+        layers += [self._add(width, width, runs, runs) for _ in range(depth - 1)]
+        read_by = [
+            [unit for run, own in zip(runs, units, strict=True) if own.group == group for unit in run]
+            for group in range(len(sizes))
+        ]
+        large = depth == self._config.layers and len(sizes) == 1 and widths[0] >= self._config.hidden
+        layers.append(self._add(width, sum(sizes), read_by, _runs(sizes), 1.0 if large else _GAIN))
+        return tuple(layers)
 
     def _parent_features(self, group: str) -> list[int]:
         graph = self._graph

@@ -16,6 +16,7 @@ from miaudit.synthesis.retraining_attack.features import Extractor
 from miaudit.synthesis.retraining_attack.heldout import Described, Trials
 
 _SHARE = 0.5
+_Called = tuple[BoolArray, BoolArray]  # of each model (m,): called a member, and is one
 _LEAST = 4  # models of a kind and target: two to learn from in turn, two to test on
 _POOLED = (
     "models of different targets are counted together: if each target keeps the claim, so do their mean rates, and"
@@ -77,29 +78,47 @@ def lower_bound(
     if any(min(np.count_nonzero(part.member), np.count_nonzero(~part.member)) < _LEAST for part in single):
         return None
     halves = [_halves(part, rng) for part in single]
-    chosen = _chosen(described, halves, extractors, classifiers, rng)
-    extractor, classifier, threshold = chosen
-    results = [_called(described, half, extractor, classifier, threshold, rng) for half in halves]
-    shared = described.sets.shared
-    groups = [[result] for result in results] if shared else [results]
+    attack = _chosen(described, halves, extractors, classifiers, rng)
+    counts = [_called(described, half, attack, rng) for half in halves]
+    groups = [[own] for own in counts] if described.sets.shared else [counts]
+    return AttackBound(
+        _best_bound(groups, attack, delta, confidence),
+        attack.extractor,
+        attack.classifier,
+        attack.threshold,
+        learning=len(np.unique(np.concatenate([half.trials.model[half.learning] for half in halves]))),
+        testing=len(np.unique(np.concatenate([half.trials.model[half.testing] for half in halves]))),
+    )
+
+
+@dataclass(frozen=True)
+class _Attack:
+    """The attack that was chosen on the learning halves, with the threshold of a model's mean log odds."""
+
+    extractor: Extractor
+    classifier: Classifier
+    threshold: float
+
+
+def _best_bound(groups: Sequence[Sequence[_Called]], attack: _Attack, delta: float, confidence: float) -> LowerBound:
+    """Return the largest bound of the groups of models, each tested at its share of the error."""
     each = 1 - (1 - confidence) / len(groups)
     bounds = [_from_counts(group, delta, each) for group in groups]
     best = max(bounds, key=lambda one: one.value)
-    paid = f"the best of {len(groups)} targets, each at an error of {1 - each:.3g} (Bonferroni)"
-    best = replace(
+    corrections = [
+        f"{attack.extractor} features, {attack.classifier} and the threshold were chosen on other models than those "
+        "counted"
+    ]
+    if len(groups) > 1:
+        corrections.append(f"the best of {len(groups)} targets, each at an error of {1 - each:.3g} (Bonferroni)")
+    return replace(
         best,
         confidence=confidence,
         p_value=None if best.p_value is None else min(1.0, len(groups) * min(one.p_value or 0.0 for one in bounds)),
         reachable=max(one.reachable or 0.0 for one in bounds),
         assumptions=(*best.assumptions, _NEIGHBOURS, *([] if len(groups[0]) == 1 else [_POOLED])),
-        corrections=(
-            f"{extractor} features, {classifier} and the threshold were chosen on other models than those counted",
-            *([paid] if len(groups) > 1 else []),
-        ),
+        corrections=tuple(corrections),
     )
-    learning = len(np.unique(np.concatenate([half.trials.model[half.learning] for half in halves])))
-    testing = len(np.unique(np.concatenate([half.trials.model[half.testing] for half in halves])))
-    return AttackBound(best, extractor, classifier, threshold, learning, testing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +151,7 @@ def _chosen(
     extractors: Sequence[Extractor],
     classifiers: Sequence[Classifier],
     rng: np.random.Generator,
-) -> tuple[Extractor, Classifier, float]:
+) -> _Attack:
     """Return the attack with the largest AUC of models on the learning halves, and its best threshold there."""
     judged: dict[tuple[Extractor, Classifier], list[Judged]] = {}
     for half in halves:
@@ -153,7 +172,7 @@ def _chosen(
         if areas > most:
             best, most, models = pair, areas, joined.of_models()
     assert best is not None and models is not None  # noqa: S101 - there is at least one attack
-    return *best, _best_threshold(models.score, models.member)
+    return _Attack(*best, _best_threshold(models.score, models.member))
 
 
 def _best_threshold(score: FloatArray, member: BoolArray) -> float:
@@ -170,23 +189,16 @@ def _best_threshold(score: FloatArray, member: BoolArray) -> float:
     return float(middle[good[len(good) // 2]])
 
 
-def _called(
-    described: Described,
-    half: _Half,
-    extractor: Extractor,
-    classifier: Classifier,
-    threshold: float,
-    rng: np.random.Generator,
-) -> tuple[BoolArray, BoolArray]:
+def _called(described: Described, half: _Half, attack: _Attack, rng: np.random.Generator) -> _Called:
     """Train on the learning half; return what the models of the other half were called, and what they are."""
     trials, k = half.trials, described.sets.per_model
-    ((_, products),) = described.products([extractor], trials, scaled_by=half.learning)
+    ((_, products),) = described.products([attack.extractor], trials, scaled_by=half.learning)
     fold = Fold.of(products, described.positions(half.learning), described.positions(half.testing))
-    scores = log_odds(fold, classifier, np.repeat(trials.member, k), rng=rng).reshape(-1, k).mean(axis=1)
-    return scores >= threshold, trials.member[half.testing]
+    odds = log_odds(fold, attack.classifier, np.repeat(trials.member, k), rng=rng)
+    return odds.reshape(-1, k).mean(axis=1) >= attack.threshold, trials.member[half.testing]
 
 
-def _from_counts(results: Sequence[tuple[BoolArray, BoolArray]], delta: float, confidence: float) -> LowerBound:
+def _from_counts(results: Sequence[_Called], delta: float, confidence: float) -> LowerBound:
     called, member = (np.concatenate([result[i] for result in results]) for i in (0, 1))
     return epsilon_lower_bound(
         true_positives=int(np.count_nonzero(called & member)),

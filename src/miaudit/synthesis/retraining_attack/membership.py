@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from miaudit.errors import InputError, check_confidence, check_delta, check_generator, is_whole
-from miaudit.jobs import executor as execution
 from miaudit.metrics.classical import Estimate
 from miaudit.metrics.definition import at_least, at_most, percent, written
 from miaudit.synthesis.retraining_attack import split_by_set
@@ -21,7 +19,7 @@ from miaudit.synthesis.retraining_attack.attack_metrics import METRICS, Judged, 
 from miaudit.synthesis.retraining_attack.classifiers import CLASSIFIERS, Classifier, Fold
 from miaudit.synthesis.retraining_attack.features import EXTRACTORS, Extractor, check_name
 from miaudit.synthesis.retraining_attack.heldout import Described, Pooling, Trials, all_trials
-from miaudit.synthesis.retraining_attack.sets import Design, Fit, FitMany, Progress, Sample, SyntheticSets, train
+from miaudit.synthesis.retraining_attack.sets import REPEATS, Design, SyntheticSets, Training, train
 from miaudit.synthesis.retraining_attack.targets import GivenTargets, RandomTargets, Targets, check_targets
 from miaudit.synthesis.schema import Table
 
@@ -63,7 +61,7 @@ class AttackRow:
 
 @dataclass(frozen=True)
 class MembershipAttack:
-    """What attacks on generators found.
+    """The results of attacks on generators.
 
     Attributes
     ----------
@@ -75,7 +73,7 @@ class MembershipAttack:
     protocol, pooling, design : how
     features : for each extractor, how many features were constant in all sets, and of how many
     released_probabilities : columns in which the generators released probabilities instead of outcomes (erratum D5)
-    notes : what must be said with the numbers, in sentences
+    notes : what a report of the numbers must state, in sentences
     """
 
     rows: tuple[AttackRow, ...]
@@ -158,15 +156,7 @@ class AttackChange:
 def membership_attack(
     source: Table | SyntheticSets,
     *,
-    fit: Fit | None = None,
-    fit_many: FitMany | None = None,
-    sample: Sample | None = None,
     targets: Targets | Sequence[int] | None = None,
-    repeats: int = 20,
-    sets: int = 20,
-    set_size: int = 100,
-    design: Design = "separate",
-    at_once: int = 1,
     protocol: Protocol = "held-out",
     pooling: Pooling | None = None,
     extractors: Sequence[Extractor] | None = None,
@@ -175,20 +165,14 @@ def membership_attack(
     placebos: int = 1,
     delta: float = 0.0,
     confidence: float = 0.95,
-    store: str | Path | None = None,
-    key: str = "",
-    executor: str | execution.Local | execution.Ray = "local",
-    workers: int = 1,
-    progress: Progress | None = None,
     rng: np.random.Generator,
+    **training: Unpack[Training],
 ) -> MembershipAttack:
-    """Attack generators: learn to tell from the sets that they release whether a record was learned.
+    """Attack generators: learn from the sets that they release whether a record was a training record.
 
     Parameters
     ----------
-    source : Table to train generators on, or SyntheticSets that are there already (``SyntheticSets.from_folder``)
-    fit, fit_many, sample, repeats, sets, set_size, design, at_once, store, key, executor, workers, progress
-        How generators are trained and asked; see ``train`` of the module ``sets``. Not used with sets.
+    source : Table to train generators on, or SyntheticSets that exist already (``SyntheticSets.from_folder``)
     targets : choice of records; five random ones by default
     protocol : "held-out", whole models are kept from the classifier that judges them; or "paper", a third of the sets
         is, which recognises models and is labelled so (errata D2 and D5)
@@ -201,6 +185,8 @@ def membership_attack(
     delta : of the claim that the lower bound on epsilon is about, in [0, 1)
     confidence : of intervals (two-sided) and of the bound (one-sided), in (0, 1)
     rng : for targets, seeds, folds and placebos
+    training : fit, fit_many, sample, repeats, sets, set_size, design, at_once, store, key, executor, workers, progress
+        How generators are trained and sampled, as in ``train`` of the module ``sets``. Not used with SyntheticSets.
 
     Returns
     -------
@@ -209,8 +195,8 @@ def membership_attack(
     Raises
     ------
     InputError
-        For unusable arguments, a target that is not in the table, or too few models for the folds: what would suffice
-        is said.
+        For unusable arguments, a target that is not in the table, or too few models for the folds, with the number that
+        suffices.
     JobsFailedError
         If generators failed.
 
@@ -233,48 +219,52 @@ def membership_attack(
     >>> found.row("naive", "logistic").metrics["auc"].value > 0.7
     True
     """
-    methods = [check_name("classifier", name, CLASSIFIERS) for name in dict.fromkeys(classifiers)]
-    extractor_names = [check_name("extractor", name, EXTRACTORS) for name in dict.fromkeys(extractors or ())]
-    if not methods or (extractors is not None and not extractor_names):
+    _check_training(training)
+    classifiers = [check_name("classifier", name, CLASSIFIERS) for name in dict.fromkeys(classifiers)]
+    requested = [check_name("extractor", name, EXTRACTORS) for name in dict.fromkeys(extractors or ())]
+    if not classifiers or (extractors is not None and not requested):
         raise InputError("extractors", "at least one, and a classifier", "none", "leave them out for all")
+    _check_protocol(protocol, pooling, placebos)
+    check_confidence(confidence)
+    check_delta(delta)
+    pooling = pooling or ("pooled" if protocol == "paper" else "per-target")
+    check_generator(rng)
+    sets = _sets(source, RandomTargets() if targets is None else targets, training, _least(protocol, folds), rng)
+    extractors = requested or [name for name in EXTRACTORS if name != "nearness" or sets.records is not None]
+    trials = [split_by_set.all_sets(sets)] if protocol == "paper" else all_trials(sets, folds, pooling, rng=rng)
+    described = Described(sets)
+    bound = None
+    with threadpool_limits(1):  # many small fits: threads would wait for one another, and change the last digits
+        rows = _rows(described, trials, extractors, classifiers, protocol, placebos, confidence, rng)
+        if protocol == "held-out":
+            bound = lower_bound(described, trials, extractors, classifiers, delta=delta, confidence=confidence, rng=rng)
+    return MembershipAttack(
+        rows=rows,
+        bound=bound,
+        targets=sets.targets,
+        models=sets.models,
+        protocol=protocol,
+        pooling=pooling,
+        design="shared" if sets.shared else "separate",
+        features={name: described.constant(name) for name in extractors},
+        released_probabilities=tuple(sorted(sets.layout.fractional)),
+        notes=_notes(sets, protocol, rows, bound),
+    )
+
+
+def _check_training(training: Training) -> None:
+    unknown = next((name for name in training if name not in Training.__annotations__), None)
+    if unknown is not None:
+        raise TypeError(f"membership_attack() got an unexpected keyword argument {unknown!r}")
+
+
+def _check_protocol(protocol: Protocol, pooling: Pooling | None, placebos: int) -> None:
     if protocol not in PROTOCOLS:
         raise InputError("protocol", " or ".join(PROTOCOLS), repr(protocol), "held-out is the default")
     if not is_whole(placebos) or placebos < 1:
         raise InputError("placebos", "a whole number from 1 up", repr(placebos), "an attack has at least one")
     if protocol == "paper" and pooling == "per-target":
         raise InputError("pooling", "pooled with protocol='paper'", "per-target", "leave it out")
-    check_confidence(confidence)
-    check_delta(delta)
-    how: Pooling = pooling or ("pooled" if protocol == "paper" else "per-target")
-    check_generator(rng)
-    released = _released(
-        source,
-        {"targets": RandomTargets() if targets is None else targets, "fit": fit, "fit_many": fit_many}
-        | {"sample": sample, "repeats": repeats, "sets": sets, "set_size": set_size, "design": design}
-        | {"at_once": at_once, "store": store, "key": key, "executor": executor, "workers": workers}
-        | {"progress": progress, "rng": rng},
-        2 * folds if protocol == "held-out" and isinstance(folds, int) and folds >= 2 else 1,
-    )
-    names = extractor_names or [name for name in EXTRACTORS if name != "nearness" or released.records is not None]
-    trials = [split_by_set.all_sets(released)] if protocol == "paper" else all_trials(released, folds, how, rng=rng)
-    described = Described(released)
-    bound = None
-    with threadpool_limits(1):  # many small fits: threads would wait for one another, and change the last digits
-        rows = _rows(described, trials, names, methods, protocol, placebos, confidence, rng)
-        if protocol == "held-out":
-            bound = lower_bound(described, trials, names, methods, delta=delta, confidence=confidence, rng=rng)
-    return MembershipAttack(
-        rows=rows,
-        bound=bound,
-        targets=released.targets,
-        models=released.models,
-        protocol=protocol,
-        pooling=how,
-        design="shared" if released.shared else "separate",
-        features={name: described.constant(name) for name in names},
-        released_probabilities=tuple(sorted(released.layout.fractional)),
-        notes=_notes(released, protocol, rows, bound),
-    )
 
 
 def compare(without: MembershipAttack, with_it: MembershipAttack) -> tuple[AttackChange, ...]:
@@ -289,12 +279,12 @@ def compare(without: MembershipAttack, with_it: MembershipAttack) -> tuple[Attac
     >>> compare.__name__
     'compare'
     """
-    items = []
+    changes = []
     for row in without.rows:
         other = with_it.row(row.extractor, row.classifier)
         drops = [_difference(row.metrics[name], other.metrics[name]) for name in ("advantage", "accuracy")]
-        items.append(AttackChange(row.extractor, row.classifier, drops[0], drops[1]))
-    return tuple(items)
+        changes.append(AttackChange(row.extractor, row.classifier, drops[0], drops[1]))
+    return tuple(changes)
 
 
 def _difference(first: Estimate, second: Estimate) -> Estimate:
@@ -306,22 +296,30 @@ def _difference(first: Estimate, second: Estimate) -> Estimate:
     return Estimate(value, value - down, value + up, first.confidence)
 
 
-def _released(source: Any, options: dict[str, Any], least: int) -> SyntheticSets:
+def _least(protocol: Protocol, folds: int) -> int:
+    """Return how many models of a kind each target needs, as far as the options say."""
+    return 2 * folds if protocol == "held-out" and isinstance(folds, int) and folds >= 2 else 1
+
+
+def _sets(
+    source: Any, targets: Targets | Sequence[int], training: Training, least: int, rng: np.random.Generator
+) -> SyntheticSets:
+    """Return the sets of the source, or train generators on it; too few repeats are refused before any training."""
     if isinstance(source, SyntheticSets):
-        if options["fit"] is not None or options["fit_many"] is not None:
+        if training.get("fit") is not None or training.get("fit_many") is not None:
             raise InputError("fit", "no fit beside sets that are there already", "both", "pass the table to train")
         return source
     if not isinstance(source, Table):
         raise InputError("source", "a Table or SyntheticSets", type(source).__name__, "see Table.from_frame")
-    repeats = options["repeats"]
-    if isinstance(repeats, int) and repeats < least:  # said before any training
-        chosen = check_targets(options["targets"])
+    repeats = training.get("repeats", REPEATS)
+    if isinstance(repeats, int) and repeats < least:
+        chosen = check_targets(targets)
         count = len(chosen.rows) if isinstance(chosen, GivenTargets) else chosen.count
         models = f" ({2 * least * count} models for {count} target{'s' * (count != 1)})"
         allowed = f"at least {least} models with and {least} without each target, for {least // 2} folds"
         fewer = f", or use folds={repeats // 2}" if repeats >= 4 else ""
         raise InputError("repeats", allowed, str(repeats), f"repeats={least} suffices{models}{fewer}")
-    return train(source, **options)
+    return train(source, targets, rng=rng, **training)
 
 
 def _rows(
@@ -334,25 +332,40 @@ def _rows(
     confidence: float,
     rng: np.random.Generator,
 ) -> tuple[AttackRow, ...]:
-    judge = split_by_set.judged if protocol == "paper" else Described.judged
-    by_name: dict[tuple[Extractor, Classifier], list[list[Judged]]] = {}
-    for one in trials:
-        for extractor, products in described.products(extractors, one):
-            cache: dict[int, Fold] = {}
-            for classifier in classifiers:
-                labels = [one.member, *(one.placebo(rng) for _ in range(placebos))]
-                arms = judge(described, products, classifier, one, labels, cache=cache, rng=rng)
-                by_name.setdefault((extractor, classifier), []).append(arms)
+    """Return a row for each extractor with each classifier."""
+    arms = _arms(described, trials, extractors, classifiers, protocol, placebos, rng)
     targets = len(described.sets.targets) if protocol == "held-out" else 0
     folds = max(int(one.fold.max()) for one in trials) + 1
     rows = []
     for pair in product(extractors, classifiers):
-        own, *placebo = (Judged.joined(arm) for arm in zip(*by_name[pair], strict=True))
+        own, *placebo = (Judged.joined(arm) for arm in zip(*arms[pair], strict=True))
         areas = [measure(own.within(own.stratum // folds == t), confidence)["auc"] for t in range(targets)]
         rows.append(
             AttackRow(*pair, measure(own, confidence), measure(placebo, confidence), tuple(areas), own.constant)
         )
     return tuple(rows)
+
+
+def _arms(
+    described: Described,
+    trials: Sequence[Trials],
+    extractors: Sequence[Extractor],
+    classifiers: Sequence[Classifier],
+    protocol: Protocol,
+    placebos: int,
+    rng: np.random.Generator,
+) -> dict[tuple[Extractor, Classifier], list[list[Judged]]]:
+    """Judge the sets by each attack; for each of the trials by the true memberships first, then by the placebos'."""
+    judge = split_by_set.judged if protocol == "paper" else Described.judged
+    arms: dict[tuple[Extractor, Classifier], list[list[Judged]]] = {}
+    for one in trials:
+        for extractor, products in described.products(extractors, one):
+            cache: dict[int, Fold] = {}
+            for classifier in classifiers:
+                labels = [one.member, *(one.placebo(rng) for _ in range(placebos))]
+                judged = judge(described, products, classifier, one, labels, cache=cache, rng=rng)
+                arms.setdefault((extractor, classifier), []).append(judged)
+    return arms
 
 
 def _notes(

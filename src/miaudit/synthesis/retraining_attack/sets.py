@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ Progress = Callable[[int, int], None]
 
 DESIGNS: tuple[Design, ...] = get_args(Design)
 MANIFEST = "manifest.csv"
+REPEATS = 20
 
 _MANIFEST_COLUMNS = ("file", "model", "target", "member")
 
@@ -149,25 +150,34 @@ class SyntheticSets:
             for all.
         """
         place = Path(folder)
-        rows = _read_manifest(tables.existing_file(place / MANIFEST, "folder", (".csv",)))
-        models, targets = list(dict.fromkeys(row[1] for row in rows)), list(dict.fromkeys(row[2] for row in rows))
-        membership = np.full((len(models), len(targets)), NEITHER, dtype=np.int8)
-        files: dict[str, list[str]] = {model: [] for model in models}
-        for file, model, target, member in rows:
-            at = models.index(model), targets.index(target)
-            if membership[at] not in (NEITHER, int(member)):
-                received = f"both for model {model} and target {target}"
-                raise InputError(MANIFEST, "one membership of a model and a target", received, "correct the manifest")
-            membership[at] = int(member)
-            if file not in files[model]:
-                files[model].append(file)
-        drawn = [_cut(_read_tables(place, files[model], schema), set_size, model) for model in models]
-        least = min(len(sets) for sets in drawn)
+        manifest = _Manifest.read(tables.existing_file(place / MANIFEST, "folder", (".csv",)))
+        sets = [_cut(_read_tables(place, files, schema), set_size, model) for model, files in manifest.files.items()]
+        least = min(map(len, sets))
+        targets = manifest.targets
         if records is not None and (records.schema != schema or len(records) != len(targets)):
             allowed = f"a Table of the schema with {len(targets)} targets"
             raise InputError("records", allowed, f"{len(records)} records", "one for each target of the manifest")
         own = None if records is None else records.values
-        return cls(schema, tuple(compact(sets[:least], schema) for sets in drawn), membership, tuple(targets), own)
+        sources = tuple(compact(of_model[:least], schema) for of_model in sets)
+        return cls(schema, sources, manifest.membership, targets, own)
+
+
+class Training(TypedDict, total=False):
+    """How generators are trained and sampled: the options of :func:`train`."""
+
+    fit: Fit | None
+    fit_many: FitMany | None
+    sample: Sample | None
+    repeats: int
+    sets: int
+    set_size: int
+    design: Design
+    at_once: int
+    store: str | Path | None
+    key: str
+    executor: str | execution.Local | execution.Ray
+    workers: int
+    progress: Progress | None
 
 
 def train(
@@ -177,7 +187,7 @@ def train(
     fit: Fit | None = None,
     fit_many: FitMany | None = None,
     sample: Sample | None = None,
-    repeats: int = 20,
+    repeats: int = REPEATS,
     sets: int = 20,
     set_size: int = 100,
     design: Design = "separate",
@@ -227,12 +237,8 @@ def train(
         If models failed; it names them, after all others have finished.
     """
     check_generator(rng)
-    if (fit is None) == (fit_many is None):
-        received = "neither" if fit is None else "both"
-        raise InputError("fit", "fit or fit_many", received, "pass the function that trains a generator")
-    for name, value in (("repeats", repeats), ("sets", sets), ("set_size", set_size), ("at_once", at_once)):
-        if not is_whole(value) or value < 1:
-            raise InputError(name, "a whole number from 1 up", repr(value), "see the paper's values in the docs")
+    _check_functions(fit, fit_many)
+    _check_counts({"repeats": repeats, "sets": sets, "set_size": set_size, "at_once": at_once})
     if design not in DESIGNS:
         raise InputError("design", " or ".join(DESIGNS), repr(design), "separate is the default")
     if at_once > 1 and fit_many is None:
@@ -243,22 +249,19 @@ def train(
     membership = with_and_without(len(rows), repeats, shared=design == "shared", rng=rng)
     seed = int(rng.integers(2**62))
     plan = _Plan(table, rows, membership, fit, fit_many, sample, sets, set_size, at_once, seed)
-    with nullcontext() if store is None else Store.alone(store, plan.decides(key), "sets") as place:
-        results = resumable.finish(
-            _released,
-            plan,
-            list(enumerate(np.random.SeedSequence(plan.seed).spawn(plan.models))),
-            place=place,
-            what="generators",
-            failure="model {}: {}".format,
-            at_once=at_once,
-            executor=executor,
-            workers=workers,
-            progress=resumable.counted(progress),
-        )
-    names = tuple(f"row {row}" for row in rows)
-    sources = tuple(results[m] for m in range(plan.models))
-    return SyntheticSets(table.schema, sources, membership, names, table.values[rows])
+    return plan.with_sources(_finished(plan, store, key, executor, workers, progress))
+
+
+def _check_functions(fit: Fit | None, fit_many: FitMany | None) -> None:
+    if (fit is None) == (fit_many is None):
+        received = "neither" if fit is None else "both"
+        raise InputError("fit", "fit or fit_many", received, "pass the function that trains a generator")
+
+
+def _check_counts(counts: Mapping[str, int]) -> None:
+    for name, count in counts.items():
+        if not is_whole(count) or count < 1:
+            raise InputError(name, "a whole number from 1 up", repr(count), "see the paper's values in the docs")
 
 
 def compact(values: NDArray[Any], schema: Schema) -> NDArray[Any]:
@@ -298,6 +301,11 @@ class _Plan:
         keep[self.rows[self.membership[model] == OUT]] = False
         return keep
 
+    def with_sources(self, sources: Sequence[NDArray[Any]]) -> SyntheticSets:
+        """Return the sets that the models released, one array for each model."""
+        names = tuple(f"row {row}" for row in self.rows)
+        return SyntheticSets(self.table.schema, tuple(sources), self.membership, names, self.table.values[self.rows])
+
     def decides(self, key: str) -> dict[str, str]:
         if not key:
             hint = "name the generator and its options, for example key='vae, epsilon 1, v2'"
@@ -311,6 +319,31 @@ class _Plan:
             "at_once": str(self.at_once),
             "key": key,
         }
+
+
+def _finished(
+    plan: _Plan,
+    store: str | Path | None,
+    key: str,
+    executor: str | execution.Local | execution.Ray,
+    workers: int,
+    progress: Progress | None,
+) -> list[NDArray[Any]]:
+    """Train all generators, or the missing ones of a store, and return the sets of each."""
+    with nullcontext() if store is None else Store.alone(store, plan.decides(key), "sets") as place:
+        sets = resumable.finish(
+            _released,
+            plan,
+            list(enumerate(np.random.SeedSequence(plan.seed).spawn(plan.models))),
+            place=place,
+            what="generators",
+            failure="model {}: {}".format,
+            at_once=plan.at_once,
+            executor=executor,
+            workers=workers,
+            progress=resumable.counted(progress),
+        )
+    return [sets[model] for model in range(plan.models)]
 
 
 def _released(plan: _Plan, job: Sequence[tuple[int, np.random.SeedSequence]]) -> list[NDArray[Any]]:
@@ -327,15 +360,16 @@ def _released(plan: _Plan, job: Sequence[tuple[int, np.random.SeedSequence]]) ->
         assert plan.fit is not None  # noqa: S101 - by its check
         generators = [plan.fit(plan.table.subset(plan.learned(m)), rng=own) for m, _ in job]
     return [
-        _drawn(plan, generator, np.random.default_rng(sampling))
+        _sets(plan, generator, np.random.default_rng(sampling))
         for generator, (_, sampling) in zip(generators, children, strict=True)
     ]
 
 
-def _drawn(plan: _Plan, generator: Any, rng: np.random.Generator) -> NDArray[Any]:
+def _sets(plan: _Plan, generator: Any, rng: np.random.Generator) -> NDArray[Any]:
+    """Draw the sets (k, s, d) of one generator."""
     n = plan.sets * plan.set_size
-    sampled = generator.sample(n, rng=rng) if plan.sample is None else plan.sample(generator, n, rng=rng)
-    values = np.asarray(sampled.values if isinstance(sampled, Table) else sampled, dtype=np.float64)
+    records = generator.sample(n, rng=rng) if plan.sample is None else plan.sample(generator, n, rng=rng)
+    values = np.asarray(records.values if isinstance(records, Table) else records, dtype=np.float64)
     width = len(plan.table.schema)
     if values.shape != (n, width) or np.isinf(values).any():
         received = f"shape {values.shape}" if values.shape != (n, width) else "infinite values"
@@ -344,6 +378,32 @@ def _drawn(plan: _Plan, generator: Any, rng: np.random.Generator) -> NDArray[Any
 
 
 # -- folders ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Manifest:
+    """What a manifest says: the tables of each model, the targets, and the membership (M, T) of targets in models."""
+
+    files: dict[str, list[str]]
+    targets: tuple[str, ...]
+    membership: NDArray[np.int8]
+
+    @classmethod
+    def read(cls, path: Path) -> _Manifest:
+        """Read a manifest, and refuse two memberships of one model and target."""
+        rows = _read_manifest(path)
+        files: dict[str, list[str]] = {model: [] for _, model, _, _ in rows}
+        models, targets = list(files), list(dict.fromkeys(target for _, _, target, _ in rows))
+        membership = np.full((len(models), len(targets)), NEITHER, dtype=np.int8)
+        for file, model, target, member in rows:
+            at = models.index(model), targets.index(target)
+            if membership[at] not in (NEITHER, int(member)):
+                received = f"both for model {model} and target {target}"
+                raise InputError(MANIFEST, "one membership of a model and a target", received, "correct the manifest")
+            membership[at] = int(member)
+            if file not in files[model]:
+                files[model].append(file)
+        return cls(files, tuple(targets), membership)
 
 
 def _read_manifest(path: Path) -> list[tuple[str, str, str, bool]]:
@@ -358,7 +418,7 @@ def _read_manifest(path: Path) -> list[tuple[str, str, str, bool]]:
     if not rows:
         raise InputError(MANIFEST, "a row for each table", "none", "write file,model,target,member")
     known = {"true": True, "1": True, "in": True, "false": False, "0": False, "out": False}
-    items = []
+    entries = []
     for row in rows:
         member = str(row["member"]).strip().lower()
         if member not in known:
@@ -366,8 +426,8 @@ def _read_manifest(path: Path) -> list[tuple[str, str, str, bool]]:
                 f"{MANIFEST}: member", "true or false", repr(str(row["member"])), "1, 0, in and out will do too"
             )
         file, model, target = (str(row[name]).strip() for name in ("file", "model", "target"))
-        items.append((file, model, target, known[member]))
-    return items
+        entries.append((file, model, target, known[member]))
+    return entries
 
 
 def _read_tables(folder: Path, files: Sequence[str], schema: Schema) -> FloatArray:

@@ -1,6 +1,6 @@
-"""The split that the printed attack results rest on: by synthetic set, so that an attack meets its models again.
+"""The split of the published attack results: by synthetic set, so that an attack meets its models again.
 
-It recognises the model instead of the record (errata D2 and D5) and is here to be compared with, never to be relied on.
+Such an attack recognises the model instead of the record (errata D2 and D5). It is here for comparison only.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def judged(
     if 0 not in cache:
         cache[0] = Fold.of(products, *split(len(trials.model) * k))
     fold, model = cache[0], np.repeat(trials.model, k)
-    items = []
+    arms = []
     for member in labels:
         of_set = np.repeat(member, k)
         score = log_odds(fold, classifier, of_set, rng=rng)
-        items.append(Judged(score, of_set[fold.test], model[fold.test], np.zeros(len(fold.test), dtype=np.int64)))
-    return items
+        arms.append(Judged(score, of_set[fold.test], model[fold.test], np.zeros(len(fold.test), dtype=np.int64)))
+    return arms

@@ -7,20 +7,20 @@ the **control** records; a width taken from the members would make members look 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from miaudit.arrays import BoolArray, Float32Array, FloatArray, IndexArray, IntArray
 from miaudit.errors import InputError
 from miaudit.synthesis.schema import Schema, Table
 
 _ACROSS = 4096  # rows of the table in a block: a column of them and a block of sums stay in the cache
 _DOWN = 128  # queries in a block
-_BLOCK_NUMBERS = 1 << 24  # float32 numbers of a block over all columns that are kept apart: 64 MB
-_JITTER = 1e-6  # breaks ties at random; below any difference that float32 sums of columns can tell
+_BLOCK_NUMBERS = 1 << 24  # float32 numbers of a block over all columns that are held apart: 64 MB
+_JITTER = 1e-6  # breaks ties at random; below any difference that float32 sums of columns resolve
 _TAILS = (0.05, 0.95)
 _FEW_LEVELS = 127
 _SLACK = 1e-4  # more than float32 sums and the jitter can be off by
@@ -165,61 +165,10 @@ def nearest_in_groups(
     that are returned are computed again in float64, so equal rows are at a distance of exactly 0.
     """
     _check(metric, queries, table, groups, k)
-    jitter = [rng.random(len(table)).astype(np.float32) * np.float32(_JITTER) for _ in groups]
-    rows = (_Columns.of(metric, queries.values), _Columns.of(metric, table.values))
-    alike = _lacking_one(metric, queries, table, groups, jitter, rows) if k == 1 and len(groups) > 1 else None
-    if alike is not None:
-        return tuple(_exact(metric, queries, table, one, group) for one, group in zip(alike, groups, strict=True))
-    sweep = _Sweep.of(metric, groups)
-    best = [_Best.none(len(queries), k) for _ in groups]
-    for top in range(0, len(queries), sweep.down):
-        down = slice(top, min(top + sweep.down, len(queries)))
-        for left in range(0, len(table), _ACROSS):
-            across = slice(left, min(left + _ACROSS, len(table)))
-            for best_of, sums, noise in zip(best, sweep.sums(rows[0], rows[1], down, across), jitter, strict=True):
-                np.add(sums, noise[across], out=sums)
-                best_of.update(down, left, sums)
-    return tuple(_exact(metric, queries, table, best_of, group) for best_of, group in zip(best, groups, strict=True))
-
-
-def _lacking_one(
-    metric: Metric,
-    queries: Table,
-    table: Table,
-    groups: Sequence[Sequence[int]],
-    jitter: Sequence[Float32Array],
-    rows: tuple[_Columns, _Columns],
-) -> list[_Best] | None:
-    """Return the nearest row by groups that each lack at most one column; None if they lack more, or it would be slow.
-
-    It is slow where many rows are within 1 of the nearest, as in tables of few columns.
-    """
-    used = {int(j) for group in groups for j in group}
-    lacking = [used.difference(group) for group in groups]
-    if max(map(len, lacking)) > 1:
-        return None
-    sweep = _Sweep.of(metric, (tuple(used),))
-    best = [_Best.none(len(queries), 1) for _ in groups]
-    step = max(1, min(_DOWN, _BLOCK_NUMBERS // len(table)))
-    for top in range(0, len(queries), step):
-        down = slice(top, min(top + step, len(queries)))
-        total = np.empty((down.stop - top, len(table)), dtype=np.float32)
-        for left in range(0, len(table), _ACROSS):
-            across = slice(left, min(left + _ACROSS, len(table)))
-            total[:, across] = sweep.sums(*rows, down, across)[0]
-        query, row = np.nonzero(total <= total.min(axis=1)[:, None] + np.float32(1 + _SLACK))
-        if not top and len(query) > _MANY * total.size:
-            return None
-        near, first = total[query, row], np.searchsorted(query, np.arange(len(total)))
-        for best_of, columns, noise in zip(best, lacking, jitter, strict=True):
-            sums = near + noise[row]
-            for j in columns:
-                sums -= metric.apart(j, queries.values[top + query, j], table.values[row, j])
-            least = np.minimum.reduceat(sums, first)
-            nearest = np.flatnonzero(sums == least[query])[::-1]  # of equal ones the first stays
-            best_of.index[top + query[nearest], 0] = row[nearest]
-            best_of.value[down, 0] = least
-    return best
+    search = _Search.of(metric, queries, table, groups, rng)
+    best = search.lacking_one() if k == 1 and len(groups) > 1 else None
+    best = search.swept(k) if best is None else best
+    return tuple(_exact(metric, queries, table, own, group) for own, group in zip(best, groups, strict=True))
 
 
 def _check(metric: Metric, queries: Table, table: Table, groups: Sequence[Sequence[int]], k: int) -> None:
@@ -262,11 +211,107 @@ class _Columns:
 
 
 @dataclass(frozen=True, eq=False)
+class _Search:
+    """A search for the rows of a table that are nearest to queries, by several groups of columns.
+
+    ``jitter`` (m,) of each group breaks ties; ``query_columns`` and ``table_columns`` are the values that are compared.
+    """
+
+    metric: Metric
+    queries: Table
+    table: Table
+    groups: Sequence[Sequence[int]]
+    jitter: Sequence[Float32Array]
+    query_columns: _Columns
+    table_columns: _Columns
+
+    @classmethod
+    def of(
+        cls, metric: Metric, queries: Table, table: Table, groups: Sequence[Sequence[int]], rng: np.random.Generator
+    ) -> _Search:
+        jitter = [rng.random(len(table)).astype(np.float32) * np.float32(_JITTER) for _ in groups]
+        columns = (_Columns.of(metric, one.values) for one in (queries, table))
+        return cls(metric, queries, table, groups, jitter, *columns)
+
+    def swept(self, k: int) -> list[_Best]:
+        """Return the k nearest rows by each group, in one pass over all pairs of rows."""
+        sweep = _Sweep.of(self.metric, self.groups)
+        best = [_Best.none(len(self.queries), k) for _ in self.groups]
+        for down in _blocks(len(self.queries), sweep.down):
+            for across in _blocks(len(self.table), _ACROSS):
+                blocks = sweep.sums(self.query_columns, self.table_columns, down, across)
+                for own, sums, noise in zip(best, blocks, self.jitter, strict=True):
+                    np.add(sums, noise[across], out=sums)
+                    own.update(down, across.start, sums)
+        return best
+
+    def lacking_one(self) -> list[_Best] | None:
+        """Return the nearest row by groups that each lack at most one column; None if more, or if it would be slow.
+
+        It is slow where many rows are within 1 of the nearest, as in tables of few columns.
+        """
+        used = {int(j) for group in self.groups for j in group}
+        lacking = [used.difference(group) for group in self.groups]
+        if max(map(len, lacking)) > 1:
+            return None
+        sweep = _Sweep.of(self.metric, (tuple(used),))
+        best = [_Best.none(len(self.queries), 1) for _ in self.groups]
+        for down in _blocks(len(self.queries), max(1, min(_DOWN, _BLOCK_NUMBERS // len(self.table)))):
+            total = self._totals(sweep, down)
+            candidates = _Candidates.of(total)
+            if not down.start and len(candidates.row) > _MANY * total.size:
+                return None
+            for own, columns, noise in zip(best, lacking, self.jitter, strict=True):
+                sums = candidates.total + noise[candidates.row]
+                for j in columns:
+                    sums -= self._apart(j, down, candidates)
+                own.put_nearest(down, candidates, sums)
+        return best
+
+    def _totals(self, sweep: _Sweep, down: slice) -> Float32Array:
+        """Return the sums (b, m) over all columns of some queries and all rows of the table."""
+        total = np.empty((down.stop - down.start, len(self.table)), dtype=np.float32)
+        for across in _blocks(len(self.table), _ACROSS):
+            total[:, across] = sweep.sums(self.query_columns, self.table_columns, down, across)[0]
+        return total
+
+    def _apart(self, column: int, down: slice, candidates: _Candidates) -> Float32Array:
+        """Return the differences (c,) of candidates in one column."""
+        left = self.queries.values[down.start + candidates.query, column]
+        return self.metric.apart(column, left, self.table.values[candidates.row, column])
+
+
+def _blocks(count: int, size: int) -> Iterator[slice]:
+    """Yield consecutive slices of at most so many positions."""
+    for start in range(0, count, size):
+        yield slice(start, min(start + size, count))
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidates:
+    """The rows that can be nearest without one column: their sum over all columns is within 1 of the smallest.
+
+    ``query`` (c,), ascending, and ``row`` (c,) are positions in a block of sums, ``total`` (c,) the sums, and ``first``
+    (b,) says where the candidates of each query start.
+    """
+
+    query: IndexArray
+    row: IndexArray
+    total: Float32Array
+    first: IndexArray
+
+    @classmethod
+    def of(cls, total: Float32Array) -> _Candidates:
+        query, row = np.nonzero(total <= total.min(axis=1)[:, None] + np.float32(1 + _SLACK))
+        return cls(query, row, total[query, row], np.searchsorted(query, np.arange(len(total))))
+
+
+@dataclass(frozen=True, eq=False)
 class _Sweep:
     """Order in which blocks of differences are added for groups of columns.
 
     A group is the sum of its columns or, where it has more than half of them, the total less the others; only columns
-    that some group needs on their own are kept apart.
+    that some group needs on their own are held apart.
     """
 
     nominal: tuple[int, ...]
@@ -312,15 +357,15 @@ class _Sweep:
                 selected[j] = apart
         return [self._group(total, selected, i) for i in range(len(self.groups))]
 
-    def _group(self, total: Float32Array, kept: dict[int, Float32Array], i: int) -> Float32Array:
+    def _group(self, total: Float32Array, apart: dict[int, Float32Array], i: int) -> Float32Array:
         if self.from_total[i]:
             sums = total.copy()
             for j in self.groups[i]:
-                np.subtract(sums, kept[j], out=sums)
+                np.subtract(sums, apart[j], out=sums)
             return sums
         sums = np.zeros_like(total)
         for j in self.groups[i]:
-            np.add(sums, kept[j], out=sums)
+            np.add(sums, apart[j], out=sums)
         return sums
 
 
@@ -347,6 +392,13 @@ class _Best:
     @classmethod
     def none(cls, n: int, k: int) -> _Best:
         return cls(np.zeros((n, k), dtype=np.int64), np.full((n, k), np.inf, dtype=np.float32))
+
+    def put_nearest(self, down: slice, candidates: _Candidates, sums: Float32Array) -> None:
+        """Put the candidate with the smallest of the sums (c,) for each query of a block."""
+        least = np.minimum.reduceat(sums, candidates.first)
+        nearest = np.flatnonzero(sums == least[candidates.query])[::-1]  # of equal ones the first stays
+        self.index[down.start + candidates.query[nearest], 0] = candidates.row[nearest]
+        self.value[down, 0] = least
 
     def update(self, down: slice, left: int, sums: Float32Array) -> None:
         k = self.index.shape[1]

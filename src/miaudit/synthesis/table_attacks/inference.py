@@ -95,36 +95,59 @@ def attribute_inference(
         raise InputError("tolerance", "a number from 0 up", repr(tolerance), f"{_TOLERANCE} is the default")
     metric = metric or Metric.of(control)
     everyone = Table(synthetic.schema, np.concatenate([members.values, control.values]))
-    distance = None
     if model is None:
-        whole = tuple(range(len(synthetic.schema)))
-        *near, nearest = nearest_in_groups(metric, everyone, synthetic, [*known_columns, whole], rng=rng)
-        distance = nearest.distance[:, 0]
-        guesses = [synthetic.values[items.index[:, 0], j] for items, j in zip(near, chosen, strict=True)]
+        guesses, distance = _by_nearest(metric, everyone, synthetic, chosen, known_columns, rng)
     else:
-        guesses = _by_model(model, everyone, synthetic, chosen, known_columns, rng)
-    n1 = len(members)
-    right, trials = np.zeros(len(everyone)), np.zeros(len(everyone))
-    comparisons = []
-    for j, guess in zip(chosen, guesses, strict=True):
-        truth = everyone.values[:, j]
-        tried = ~np.isnan(truth)
-        hit, naive = (
-            _right(metric, j, sentence, truth, tolerance)
-            for sentence in (guess, np.full(len(truth), _naive(metric, j, synthetic)))
+        guesses, distance = _by_model(model, everyone, synthetic, chosen, known_columns, rng), None
+    outcomes = [
+        _Outcome.of(metric, j, guess, everyone, synthetic, tolerance) for j, guess in zip(chosen, guesses, strict=True)
+    ]
+    right = np.sum([own.right for own in outcomes], axis=0, dtype=np.float64)
+    trials = np.sum([own.tried for own in outcomes], axis=0, dtype=np.float64)
+    return Inference(
+        tuple(own.compared(len(members), confidence, units) for own in outcomes),
+        tuple(own.secret for own in outcomes),
+        right / np.maximum(trials, 1),
+        distance,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Outcome:
+    """How the guesses of one secret turned out, for all records, members first.
+
+    ``tried`` (n,) are the records that have a value, ``right`` (n,) those whose guess is right, and ``naive`` (n,) those
+    for which the most frequent synthetic value (or the median) is right. ``note`` says what counts as right.
+    """
+
+    secret: str
+    tried: BoolArray
+    right: BoolArray
+    naive: BoolArray
+    note: str
+
+    @classmethod
+    def of(
+        cls, metric: Metric, column: int, guess: FloatArray, everyone: Table, synthetic: Table, tolerance: float
+    ) -> _Outcome:
+        truth = everyone.values[:, column]
+        usual = np.full(len(truth), _naive(metric, column, synthetic))
+        right, naive = (_right(metric, column, values, truth, tolerance) for values in (guess, usual))
+        note = "" if metric.nominal[column] else f"right within {tolerance * metric.width[column]:.3g}"
+        return cls(synthetic.schema.names[column], ~np.isnan(truth), right, naive, note)
+
+    def compared(self, members: int, confidence: float, units: Units | None) -> Comparison:
+        """Compare the success of members, the first so many records, with that of control records."""
+        inside, outside = (self.right[part][self.tried[part]] for part in (slice(members), slice(members, None)))
+        return compare(
+            f"inference: {self.secret}",
+            inside,
+            outside,
+            confidence=confidence,
+            by_chance=Rate.of(self.naive[:members][self.tried[:members]], confidence),
+            note=self.note,
+            units=None if units is None else units.take(self.tried),
         )
-        right += hit
-        trials += tried
-        note = "" if metric.nominal[j] else f"right within {tolerance * metric.width[j]:.3g}"
-        inside, outside = (hit[part][tried[part]] for part in (slice(n1), slice(n1, None)))
-        guessed = Rate.of(naive[:n1][tried[:n1]], confidence)
-        name = f"inference: {synthetic.schema.names[j]}"
-        counted = None if units is None else units.take(tried)
-        comparisons.append(
-            compare(name, inside, outside, confidence=confidence, by_chance=guessed, note=note, units=counted)
-        )
-    names = tuple(synthetic.schema.names[j] for j in chosen)
-    return Inference(tuple(comparisons), names, right / np.maximum(trials, 1), distance)
 
 
 def _columns(
@@ -143,18 +166,34 @@ def _columns(
     return chosen, known_columns
 
 
+def _by_nearest(
+    metric: Metric,
+    queries: Table,
+    synthetic: Table,
+    secrets: list[int],
+    known: list[tuple[int, ...]],
+    rng: np.random.Generator,
+) -> tuple[list[FloatArray], FloatArray]:
+    """Guess each secret by the synthetic record nearest in the known columns; also the distance by all columns."""
+    everything = tuple(range(len(synthetic.schema)))
+    *neighbours, nearest = nearest_in_groups(metric, queries, synthetic, [*known, everything], rng=rng)
+    guesses = [synthetic.values[own.index[:, 0], j] for own, j in zip(neighbours, secrets, strict=True)]
+    return guesses, nearest.distance[:, 0]
+
+
 def _by_model(
     model: Any,
     queries: Table,
     synthetic: Table,
     secrets: list[int],
-    given: list[tuple[int, ...]],
+    known: list[tuple[int, ...]],
     rng: np.random.Generator,
 ) -> list[FloatArray]:
+    """Guess each secret by a model of the synthetic records."""
     from sklearn.base import clone  # noqa: PLC0415 - scikit-learn loads when used
 
     guesses = []
-    for j, columns in zip(secrets, given, strict=True):
+    for j, columns in zip(secrets, known, strict=True):
         rows = ~np.isnan(synthetic.values[:, j])
         target = synthetic.values[rows, j]
         if not len(target) or (target == target[0]).all():  # a constant column: there is nothing to learn

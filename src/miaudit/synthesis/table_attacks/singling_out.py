@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from scipy import special
 
-from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
+from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.errors import InputError
 from miaudit.metrics.classical import Estimate
 from miaudit.metrics.trials import one_of_each
@@ -185,32 +185,35 @@ def singling_out(
         if mode == "univariate"
         else _multivariate(synthetic, attempts, columns, learn)
     )
-    n1, n0 = len(members), len(control)
-    inside, outside = _put_to(units, n1, n0, draw)
-    size = min(len(inside), len(outside))
-    singled = np.zeros(n1 + n0, dtype=np.bool_)
-    singled[inside[draw.permutation(len(inside))[:size]]] = True
-    singled[outside[draw.permutation(len(outside))[:size]]] = True
     everyone = Table(synthetic.schema, np.concatenate([members.values, control.values]))
-    code = np.arange(n1 + n0) if units is None else units.code
-    tally = _Tally.of(learned, everyone, singled, n1, code)
-    name = f"singling out, {mode}"
+    population = _population(units, len(members), len(control), draw)
+    tally = _Tally.of(learned, everyone, population, len(members), None if units is None else units.code)
+    name, size = f"singling out, {mode}", np.count_nonzero(population) // 2
     if not learned or not size:
         why = "the synthetic table suggests no predicate" if size else "every unit holds records of both classes"
-        empty = Estimate(None, -1.0, 1.0, confidence, why)
-        nothing = Rate.counted(0, 0, confidence)
-        return SinglingOut(Comparison(name, nothing, nothing, empty, empty, None, note=empty.note), (), tally.score)
+        return SinglingOut(_no_comparison(name, why, confidence), (), tally.score)
     note = f"{len(learned):,} predicates, put to {size:,} members and as many control records"
     note += "" if units is None else ", one of each unit"
     return SinglingOut(tally.comparison(name, confidence, note), tuple(learned), tally.score)
 
 
-def _put_to(units: Units | None, n1: int, n0: int, rng: np.random.Generator) -> tuple[IndexArray, IndexArray]:
-    """Return the rows of members and control records to which predicates are applied."""
-    if units is None:
-        return np.arange(n1), np.arange(n1, n1 + n0)
-    alone = one_of_each(units.code, rng)
-    return alone[alone < n1], alone[alone >= n1]
+def _no_comparison(name: str, why: str, confidence: float) -> Comparison:
+    """Return the comparison of predicates that could not be made."""
+    nothing, unknown = Rate.counted(0, 0, confidence), Estimate(None, -1.0, 1.0, confidence, why)
+    return Comparison(name, nothing, nothing, unknown, unknown, None, note=why)
+
+
+def _population(units: Units | None, n1: int, n0: int, rng: np.random.Generator) -> BoolArray:
+    """Choose (n1 + n0,) as many members as control records to which predicates are put; of each unit one at most."""
+    inside, outside = np.arange(n1), np.arange(n1, n1 + n0)
+    if units is not None:
+        alone = one_of_each(units.code, rng)
+        inside, outside = alone[alone < n1], alone[alone >= n1]
+    size = min(len(inside), len(outside))
+    population = np.zeros(n1 + n0, dtype=np.bool_)
+    for rows in (inside, outside):
+        population[rows[rng.permutation(len(rows))[:size]]] = True
+    return population
 
 
 # -- predicates from the synthetic table ------------------------------------------------------------------------------
@@ -218,18 +221,18 @@ def _put_to(units: Units | None, n1: int, n0: int, rng: np.random.Generator) -> 
 
 def _univariate(synthetic: Table, attempts: int, rng: np.random.Generator) -> list[Predicate]:
     """Return predicates on one column: extremes, values that occur once, single missing values."""
-    items = []
+    conditions = []
     for j, column in enumerate(synthetic.schema.columns):
         values = synthetic.values[:, j]
         missing = np.isnan(values)
         if np.count_nonzero(missing) == 1:
-            items.append(Condition(j, "missing", math.nan))
+            conditions.append(Condition(j, "missing", math.nan))
         known, counts = np.unique(values[~missing], return_counts=True)
         if len(known) and column.kind in ("continuous", "ordinal"):
-            items += [Condition(j, "<=", float(known[0])), Condition(j, ">=", float(known[-1]))]
-        items += [Condition(j, "=", float(value)) for value in known[counts == 1]]
-    order = rng.permutation(len(items))[:attempts]
-    return [Predicate((items[i],)) for i in order]
+            conditions += [Condition(j, "<=", float(known[0])), Condition(j, ">=", float(known[-1]))]
+        conditions += [Condition(j, "=", float(value)) for value in known[counts == 1]]
+    order = rng.permutation(len(conditions))[:attempts]
+    return [Predicate((conditions[i],)) for i in order]
 
 
 def _multivariate(synthetic: Table, attempts: int, columns: int, rng: np.random.Generator) -> list[Predicate]:
@@ -270,20 +273,29 @@ def _of_record(row: FloatArray, j: int, numeric: BoolArray, middle: FloatArray) 
 class _Tally:
     """Outcomes of the predicates, and each record's contribution.
 
-    ``inside`` and ``outside`` say of each predicate (q,) whether it singles out one of the ``size`` members and of the
-    ``size`` control records; ``effect`` (n,) is what the rate of its class would change by, times q, without a record.
+    ``inside`` and ``outside`` say of each predicate (q,) whether it singles out one of the members and of the control
+    records in the ``population``; ``effect`` (n,) is what the rate of its class would change by, times q, without a
+    record.
     """
 
     inside: BoolArray
     outside: BoolArray
     effect: FloatArray
     is_member: BoolArray
-    kept: BoolArray
+    population: BoolArray
     score: FloatArray
 
     @classmethod
-    def of(cls, predicates: Sequence[Predicate], everyone: Table, kept: BoolArray, n1: int, code: IntArray) -> _Tally:
+    def of(
+        cls,
+        predicates: Sequence[Predicate],
+        everyone: Table,
+        population: BoolArray,
+        n1: int,
+        units: IntArray | None,
+    ) -> _Tally:
         n = len(everyone)
+        code = np.arange(n) if units is None else units
         is_member = np.arange(n) < n1
         effect, score = np.zeros(n), np.zeros(n)
         outcomes = np.zeros((2, len(predicates)), dtype=np.bool_)
@@ -292,17 +304,17 @@ class _Tally:
             rows = index.matches(predicate)
             if 0 < len(rows) <= largest and (code[rows] == code[rows[0]]).all():
                 score[rows] += 1
-            rows = rows[kept[rows]]
+            rows = rows[population[rows]]
             for k, part in enumerate((rows[is_member[rows]], rows[~is_member[rows]])):
                 outcomes[k, q] = len(part) == 1
                 if len(part) in (1, 2):  # without it none is left, or one alone
                     effect[part] += -1 if len(part) == 1 else 1
-        return cls(outcomes[0], outcomes[1], effect, is_member, kept, score)
+        return cls(outcomes[0], outcomes[1], effect, is_member, population, score)
 
     def comparison(self, name: str, confidence: float, note: str) -> Comparison:
         """Return rates with intervals that account for overlapping predicates."""
         plain = compare(name, self.inside, self.outside, confidence=confidence, note=note)
-        variance = sum(self._jackknife(self.kept & part) for part in (self.is_member, ~self.is_member))
+        variance = sum(self._jackknife(self.population & part) for part in (self.is_member, ~self.is_member))
 
         def at(level: float) -> Estimate:
             interval = plain.difference if plain.at is None else plain.at(level)
