@@ -127,32 +127,32 @@ def _checked(
     return replace(checked, text=_text(checked, sealed=sealed))
 
 
-def _text(found: VerificationFindings, *, sealed: bool) -> str:
-    if found.status == "failed":
+def _text(result: VerificationFindings, *, sealed: bool) -> str:
+    if result.status == "failed":
         parts = []
-        if found.tampered:
-            parts.append(f"{len(found.tampered)} {'place does' if len(found.tampered) == 1 else 'places do'} not fit")
-        if found.differences:
+        if result.tampered:
+            parts.append(f"{len(result.tampered)} {'place does' if len(result.tampered) == 1 else 'places do'} not fit")
+        if result.differences:
             parts.append(
-                f"{len(found.differences)} of the findings {'does' if len(found.differences) == 1 else 'do'} "
+                f"{len(result.differences)} of the findings {'does' if len(result.differences) == 1 else 'do'} "
                 "not come out again"
             )
-        first = found.tampered[0] if found.tampered else found.differences[0].place
+        first = result.tampered[0] if result.tampered else result.differences[0].place
         return f"The bundle does not hold: {', and '.join(parts)}. First: {first}"
-    if found.status == "not-testable":
+    if result.status == "not-testable":
         return "Digests fit, and nothing could be recomputed: what it needs is withheld."
-    if sealed and found.status == "in-part":
+    if sealed and result.status == "in-part":
         return (
-            f"Every digest fits, and {found.recomputed:,} numbers and words of the findings of the open records "
+            f"Every digest fits, and {result.recomputed:,} numbers and words of the findings of the open records "
             "came out again. The findings of all records are sealed."
         )
-    if found.status == "in-part":
+    if result.status == "in-part":
         return (
-            f"Every digest fits, and {found.recomputed:,} numbers and words of the findings came out again, but not "
+            f"Every digest fits, and {result.recomputed:,} numbers and words of the findings came out again, but not "
             "the verdict: what it rests on is withheld."
         )
-    left = " Some things were not recomputed." if found.not_recomputed else ""
-    return f"Every digest fits, and {found.recomputed:,} numbers and words of the findings came out again.{left}"
+    left = " Some things were not recomputed." if result.not_recomputed else ""
+    return f"Every digest fits, and {result.recomputed:,} numbers and words of the findings came out again.{left}"
 
 
 @dataclass(frozen=True)
