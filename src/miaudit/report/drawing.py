@@ -95,15 +95,15 @@ def coloured(field: str, colours: Mapping[str, str], **legend: Any) -> alt.Color
 
 
 def finished(
-    layers: Sequence[alt.Chart], title: str, said: Sequence[str], description: str, height: int
+    layers: Sequence[alt.Chart], title: str, sentences: Sequence[str], description: str, height: int
 ) -> alt.LayerChart:
-    """Put layers into one chart with its title, what is said under it, and its text alternative.
+    """Put layers into one chart with its title, sentences under it, and its text alternative.
 
     ``height`` is in pixels. Title and words are wrapped so that they fit the width of a picture.
     """
     import altair as alt
 
-    lines = [line for text in said for line in textwrap.wrap(text, 100)]
+    lines = [line for text in sentences for line in textwrap.wrap(text, 100)]
     heading = alt.TitleParams(text=textwrap.wrap(title, 72), subtitle=lines or alt.Undefined)
     chart = alt.LayerChart(layer=list(layers))
     chart.title, chart.description, chart.width, chart.height = heading, description, WIDTH, height
