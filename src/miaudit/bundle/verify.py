@@ -92,18 +92,12 @@ def _checked(
     if keys is not None and bundle.sealed is not None:
         audits.append(sealed_audits.opened(bundle, keys))
     repeated = [_audit_repeated(audit, progress) for audit in audits]
-    pairs = [
-        (which, *pair) for which, part in zip(("", "all records: "), repeated, strict=False) for pair in part.pairs
-    ]
     left = list(dict.fromkeys(text for part in repeated for text in part.left))
+    sealed = bundle.sealed is not None and keys is None
     if bundle.sealed is not None and keys is None:
         left.insert(0, _SEALED.format(len(bundle.sealed.rows)))
-    differing = [
-        Difference(_cut(one_line(which + place)), _shown(a), _shown(b))
-        for which, place, a, b in pairs
-        if not _same(place, a, b)
-    ]
-    sealed, recomputed = bundle.sealed is not None and keys is None, len(pairs) - len(differing)
+    differing = _differences(repeated)
+    recomputed = sum(len(part.pairs) for part in repeated) - len(differing)
     complete = all(part.complete for part in repeated) and not sealed
     checked = VerificationFindings(
         status="failed"
@@ -125,6 +119,16 @@ def _checked(
         published=published,
     )
     return replace(checked, text=_text(checked, sealed=sealed))
+
+
+def _differences(audits: Sequence[_Repeated]) -> list[Difference]:
+    """Return what differs between stated and recomputed values: of the open records, and of all."""
+    return [
+        Difference(_cut(one_line(which + place)), _shown(stated), _shown(recomputed))
+        for which, audit in zip(("", "all records: "), audits, strict=False)
+        for place, stated, recomputed in audit.pairs
+        if not _same(place, stated, recomputed)
+    ]
 
 
 def _text(result: VerificationFindings, *, sealed: bool) -> str:

@@ -194,7 +194,7 @@ def find(path: str | Path, argument: str = "file") -> Roles:
     members, refused = _members(seen, complete)
     signals = _signals(seen, members, complete)
     rest = _Rest.of(seen, {*members, *(name for signal in signals for name in signal.columns)})
-    texts = [doubt for one in rest.columns if (doubt := _as_text(one))]
+    texts = list(filter(None, map(_as_text, rest.columns)))
     unnamed = rest.without({*refused, *rest.named})
     other = [one for one in unnamed if one.name not in (*rest.labels, *rest.units) and one.values is not None]
     secret = left_out(names)

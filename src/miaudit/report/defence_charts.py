@@ -87,9 +87,7 @@ def reductions(findings: DisclosureFindings) -> alt.LayerChart:
     """What each option takes off the AUC of the outputs as they are, with limits that hold for all together."""
     import altair as alt
 
-    options = [(i, one) for i, one in enumerate(findings.options) if one.reduction is not None]
-    called = distinct([f"{i} {one.words}" for i, one in options], 42)
-    rows = [_bar(called[f"{i} {one.words}"], one.reduction, one.effect) for i, one in options if one.reduction]
+    rows = _bars(findings)
     ends = [value for row in rows for value in (row["low"], row["high"])]
     domain = [min(0.0, *ends) - 1, max(0.0, *ends) + 1]
     x = scaled("Points off the attack's AUC (right: more private)", domain, format="~f", tickCount=7)
@@ -111,6 +109,13 @@ def reductions(findings: DisclosureFindings) -> alt.LayerChart:
     ]
     described = "; ".join(f"{row['row']}: {row['text']}" for row in rows)
     return finished(layers, title, sentences, f"{title}. {described}.", _ROW * len(rows) + 20)
+
+
+def _bars(findings: DisclosureFindings) -> list[dict[str, Any]]:
+    """Return a row for each option that is compared with the outputs as they are, under its number and its words."""
+    words = {f"{i} {one.words}": one for i, one in enumerate(findings.options) if one.reduction is not None}
+    names = distinct(list(words), 42)
+    return [_bar(names[text], one.reduction, one.effect) for text, one in words.items() if one.reduction]
 
 
 def _title(findings: DisclosureFindings) -> str:
