@@ -17,7 +17,7 @@ THROUGH = (
     ("types and one exception, which every test uses", "test_evidence.py", "arrays errors io/labels"),
     ("laws of all that is registered or printed", "laws/test_attacks.py", "attacks/registry"),
     ("laws of all that is registered or printed", "laws/test_metrics.py", "metrics/definition"),
-    ("a bundle is made, shared and read as a whole", "bundle/test_bundle.py", "bundle/contents"),
+    ("a bundle is made, shared and read as a whole", "bundle/test_bundle.py", "bundle/contents bundle/recording"),
     ("parts of the files of sealed coins", "io/test_sealed_coins.py", "io/agreed_plan io/score_digests"),
     ("a signature is tested by what a bundle's owner signs", "bundle/test_signature.py", "io/signature"),
     (

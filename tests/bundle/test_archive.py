@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bundle.test_bundle import made
-from miaudit.bundle import archive, contents, read
+from miaudit.bundle import archive, read, recording
 from miaudit.bundle.verify import verify
 from miaudit.errors import InputError, OutputError
 
@@ -80,7 +80,7 @@ def test_a_bundle_that_nobody_could_read_is_not_made(tmp_path, monkeypatch):
     """Before the audit where the records alone are too large, else before a byte is written."""
     _, _, bundle, _ = made(tmp_path)
     monkeypatch.setattr(archive, "LARGEST", 10_000)
-    monkeypatch.setattr(contents.pipeline, "examine", lambda *_, **__: pytest.fail("audited first"))
+    monkeypatch.setattr(recording.pipeline, "examine", lambda *_, **__: pytest.fail("audited first"))
     with pytest.raises(InputError, match=r"at most 10,000 bytes.*scores only"):
         made(tmp_path, name="large.zip")
     with pytest.raises(InputError, match=r"at most 10,000 bytes"):

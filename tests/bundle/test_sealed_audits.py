@@ -17,7 +17,7 @@ from sklearn.naive_bayes import GaussianNB
 import miaudit as ma
 from miaudit.auditing import pipeline
 from miaudit.auditing.plan import Bounds, Declared, Exploratory, Plan, Split
-from miaudit.bundle import contents, read, record, sealing, written_plan
+from miaudit.bundle import contents, read, record, recording, sealing, written_plan
 from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.collect.outputs import Attack, from_outputs
 from miaudit.dp.zero_run import Thinning
@@ -314,7 +314,7 @@ def test_the_commitment_to_the_audit_confirms_no_guess(tmp_path):
         member[rows] = [guess >> i & 1 for i in range(len(rows))]
         held = ma.Evidence(score=records["score"], member=member, design="one-run")
         found, _, _ = pipeline.examine(held, plan=bundle.plan, rng=written_plan.generator_at(bundle.random))
-        text = contents._written(found, (), "", None, None)
+        text = recording._Statement(found, (), "", None, None, ()).text
         if hashlib.sha256(text.encode()).digest() == hashlib.sha256(keys.audit.encode()).digest():
             hits.append(guess)  # the control: without a salt the right guess is confirmed
         for salt in (b"", bytes(32), keys.salts[0].tobytes(), keys.pseudonyms):

@@ -34,7 +34,7 @@ def lines_of_the_axis_title(document):
 @pytest.mark.parametrize(("width", "lines"), [(500, 2), (1200, 1)])
 def test_a_long_axis_title_is_wrapped_on_a_phone_only(tmp_path, monkeypatch, width, lines):
     monkeypatch.setattr(test_audit_page, "FLAGS", (*test_audit_page.FLAGS, f"--window-size={width},900"))
-    chart = comparison_page.intervals(ROWS, axis=LONG, against=0.0, title="A chart", said=[])
+    chart = comparison_page.intervals(ROWS, axis=LONG, against=0.0, title="A chart", sentences=[])
     verdict = {"status": "clear", "word": "Fine", "what": "Nothing"}
     page = page_frame.render(
         "comparison_page.html",

@@ -5,13 +5,11 @@ from typing import TYPE_CHECKING
 from miaudit.errors import on_demand
 
 if TYPE_CHECKING:
-    from miaudit.bundle.contents import Bundle, record
+    from miaudit.bundle.contents import Bundle
     from miaudit.bundle.reading import read
+    from miaudit.bundle.recording import record
 
 __all__ = ["Bundle", "challenge", "read", "record", "verify"]
 
-_HOMES = {
-    **dict.fromkeys(("Bundle", "record"), "contents"),
-    "read": "reading",
-}
+_HOMES = {"Bundle": "contents", "read": "reading", "record": "recording"}
 __getattr__, __dir__ = on_demand(__name__, __all__, _HOMES)

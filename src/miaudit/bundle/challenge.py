@@ -86,39 +86,24 @@ def by_scores(
     if bundle.sealed is not None and keys is None:
         return _undecided(bundle, "scores", digest, made_before, len(bundle.sealed.rows))
     contest = _Contest.of(bundle, keys, digest, rng)
-    bundle, evidence, judged, rng = contest.bundle, contest.evidence, contest.judged, contest.rng
-    _check_stated(bundle, evidence)
-    ours, odds = _headline(bundle, evidence), _odds(bundle, evidence)
-    odds = None if odds is None else odds[judged]
-    first, second, nothing = (
-        Evidence(score=values, member=evidence.member, unit=evidence.unit).take(judged)
-        for values in (submitted, ours.score, np.zeros(bundle.n))
-    )
-    metric = _metric(bundle, (first, second), odds)
-    fpr = definition.of(metric).fpr
-    targets = () if fpr is None else (fpr,)
-    options: dict[str, Any] = {"odds": odds, "fpr_targets": targets}
-    tests, alone_rng = contest.tests(made_before), copy.deepcopy(rng)
-    # Two-sided limits whose lower one is one-sided at the level.
-    options["confidence"] = 1 - 2 * LEVEL / tests
-    difference = replicates.difference(first, second, progress=progress, rng=rng, **options)[metric]
+    _check_stated(contest.bundle, contest.evidence)
+    comparison = _Comparison.of(contest, submitted)
+    tests, rng_alone = contest.tests(made_before), copy.deepcopy(contest.rng)
+    difference = comparison.with_bundle(tests, contest.rng, progress)
     ahead = _ahead(difference)
     # An attack that knows nothing is stronger than one that is worse than nothing, and shows nothing.
-    won = ahead and _ahead(replicates.difference(first, nothing, rng=rng, **options)[metric])
-    hidden = False
-    if not ahead and contest.listed > 1:
-        options["confidence"] = 1 - 2 * LEVEL / (made_before + 1)
-        hidden = _ahead(replicates.difference(first, second, rng=alone_rng, **options)[metric])
-    references = () if bundle.plan.reference is None else bundle.plan.reference.names
-    beside = {name: evidence.scores[name] for name in references}
-    again = _audited(evidence.replace(score={CHALLENGER: submitted, **beside}), bundle, None, rng, tests)
+    won = ahead and _ahead(comparison.with_chance(tests, contest.rng))
+    hidden = not ahead and contest.listed > 1 and _ahead(comparison.with_bundle(made_before + 1, rng_alone))
+    again = _audited(contest.submitted_scores(submitted), contest.bundle, None, contest.rng, tests)
     sentence = (
-        f"{_said_of_scores(metric, difference, won, ahead, len(judged))} {contest.paid(made_before, hidden=hidden)}"
+        f"{_outcome_of_scores(comparison.metric, difference, won, ahead, len(contest.judged))} "
+        f"{contest.correction(made_before, hidden=hidden)}"
     )
-    doubt = _refused(bundle) or ("" if won else _inverted(first, again, bundle.plan.confidence))
-    return contest.outcome(
-        "scores", won, sentence, made_before, doubt, metric=metric, difference=asdict(difference), findings=again
+    doubt = _refused(contest.bundle) or (
+        "" if won else _inverted(comparison.challenger, again, contest.bundle.plan.confidence)
     )
+    result = {"metric": comparison.metric, "difference": asdict(difference), "findings": again}
+    return contest.outcome("scores", won, sentence, made_before, doubt, **result)
 
 
 def by_propensity(
@@ -155,10 +140,10 @@ def by_propensity(
     contest = _Contest.of(bundle, keys, digest, rng)
     bundle, evidence, rng = contest.bundle, contest.evidence, contest.rng
     _check_stated(bundle, evidence)
-    stated, found = bundle.propensity, bundle.rows
+    stated = bundle.propensity
     if stated is None:
         raise _no_propensity(bundle)
-    rows = np.arange(bundle.n) if found is None else found
+    rows = np.arange(bundle.n) if bundle.rows is None else bundle.rows
     own = np.full(bundle.n, np.nan)
     own[rows] = stated.logit
     judged = np.intersect1d(contest.judged, rows)
@@ -173,7 +158,7 @@ def by_propensity(
     )
     again = _audited(evidence, bundle, Nuisance(propensity=other), rng, contest.tests(made_before))
     hidden = not bet.refutes and contest.listed > 1 and bet.p_value <= LEVEL / (made_before + 1)
-    sentence = f"{_said_of_bet(bet)} {contest.paid(made_before, hidden=hidden)}"
+    sentence = f"{_outcome_of_bet(bet)} {contest.correction(made_before, hidden=hidden)}"
     return replace(contest, judged=judged).outcome(
         "propensity", bet.refutes, sentence, made_before, bet=asdict(bet), findings=again
     )
@@ -218,11 +203,20 @@ class _Contest:
         """Return how many challenges share the level: those made before, or all that the owner signed for."""
         return max(made_before + 1, self.listed)
 
-    def paid(self, made_before: int, *, hidden: bool) -> str:
-        """Say what a challenge pays for; ``hidden``: whether it would win if the others had not been listed."""
+    def submitted_scores(self, scores: FloatArray) -> Evidence:
+        """Return the evidence with the submitted scores, beside the reference scores of the bundle's plan."""
+        reference = self.bundle.plan.reference
+        names = () if reference is None else reference.names
+        return self.evidence.replace(score={CHALLENGER: scores, **{name: self.evidence.scores[name] for name in names}})
+
+    def correction(self, made_before: int, *, hidden: bool) -> str:
+        """Say for which challenges this one is corrected.
+
+        ``hidden`` says whether it would win if the others had not been listed.
+        """
         if self.listed <= made_before + 1:
             only = "It is the only submission that the owner signed for." if self.listed == 1 else ""
-            return only if only and not made_before and self.order == COMMITTED else _paid(made_before)
+            return only if only and not made_before and self.order == COMMITTED else _correction(made_before)
         one = "It is one of" if self.order == COMMITTED else "It is none of"
         sentence = (
             f"{one} {self.listed:,} submissions that the owner signed for, and pays for all of them (Bonferroni): any "
@@ -232,11 +226,11 @@ class _Contest:
         return f"{sentence}{alone}"
 
     def outcome(
-        self, subject: Subject, ahead: bool, said: str, made_before: int, doubt: str = "", **found: Any
+        self, subject: Subject, ahead: bool, sentence: str, made_before: int, doubt: str = "", **details: Any
     ) -> ChallengeFindings:
         """Judge a submission; while its order is unknown it neither wins nor loses.
 
-        ``doubt`` is a sentence on why nothing is decided whoever is ahead, or empty.
+        ``doubt`` says why nothing is decided, whoever is ahead; it is empty if there is no doubt.
         """
         status: Status = "stands" if not ahead else "undecided" if self.order == UNKNOWN else "won"
         head = doubt or (f"Nothing is decided: {UNKNOWN}. " if status == "undecided" else "")
@@ -244,7 +238,7 @@ class _Contest:
         return ChallengeFindings(
             subject=subject,
             status=status,
-            text=f"{head}{said}{_known(self.order, ahead)}",
+            text=f"{head}{sentence}{_known(self.order, ahead)}",
             digest=self.bundle.digest or "",
             labels_visible=self.order != COMMITTED,
             made_before=made_before,
@@ -253,8 +247,62 @@ class _Contest:
             submission=self.submission,
             order=self.order,
             bundle=self.bundle.findings.metrics,
-            **found,
+            **details,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class _Comparison:
+    """Submitted scores beside those of the bundle, on the records that decide.
+
+    Attributes
+    ----------
+    challenger, bundle, chance : the submitted scores, the bundle's, and scores that are all equal
+    odds : array of the odds of membership of these records, None unless the audit is zero-run
+    metric : in which the scores are compared
+    """
+
+    challenger: Evidence
+    bundle: Evidence
+    chance: Evidence
+    odds: FloatArray | None
+    metric: str
+
+    @classmethod
+    def of(cls, contest: _Contest, submitted: FloatArray) -> _Comparison:
+        """Compare in the first metric of the audit's limits that has a usable paired interval."""
+        bundle, evidence, judged = contest.bundle, contest.evidence, contest.judged
+        own, odds = _headline(bundle, evidence), _odds(bundle, evidence)
+        odds = None if odds is None else odds[judged]
+        challenger, stated, chance = (
+            Evidence(score=values, member=evidence.member, unit=evidence.unit).take(judged)
+            for values in (submitted, own.score, np.zeros(bundle.n))
+        )
+        return cls(challenger, stated, chance, odds, _metric(bundle, (challenger, stated), odds))
+
+    def with_bundle(
+        self, tests: int, rng: np.random.Generator, progress: Callable[[int, int], None] | None = None
+    ) -> Estimate:
+        """Estimate the challenger's metric less the bundle's, at the level of so many tests."""
+        return self._difference(self.bundle, tests, rng, progress)
+
+    def with_chance(self, tests: int, rng: np.random.Generator) -> Estimate:
+        """Estimate the challenger's metric less that of random guesses, at the level of so many tests."""
+        return self._difference(self.chance, tests, rng, None)
+
+    def _difference(
+        self, other: Evidence, tests: int, rng: np.random.Generator, progress: Callable[[int, int], None] | None
+    ) -> Estimate:
+        fpr = definition.of(self.metric).fpr
+        return replicates.difference(
+            self.challenger,
+            other,
+            odds=self.odds,
+            fpr_targets=() if fpr is None else (fpr,),
+            confidence=1 - 2 * LEVEL / tests,  # two-sided limits, whose lower one is one-sided at the level
+            rng=rng,
+            progress=progress,
+        )[self.metric]
 
 
 def submitted(path: str | Path, column: str | None, argument: str) -> FloatArray:
@@ -367,16 +415,16 @@ def _undecided(bundle: Bundle, subject: Subject, digest: str, made_before: int, 
     )
 
 
-def _said_of_scores(metric: str, found: Estimate, won: bool, ahead: bool, judged: int) -> str:
-    value, low, high = (0.0 if x is None else x for x in (found.value, found.low, found.high))
+def _outcome_of_scores(metric: str, estimate: Estimate, won: bool, ahead: bool, judged: int) -> str:
+    value, low, high = (0.0 if x is None else x for x in (estimate.value, estimate.low, estimate.high))
     limits = f"{label(metric)} {difference(value, low, high)} against the bundle's, on {judged:,} records"
     head = "The challenger's attack is stronger" if won else "The bundle's attack stands"
     chance = "" if won or not ahead else " It is not shown to be better than chance."
     return f"{head}: {limits}.{chance}"
 
 
-def _ahead(found: Estimate) -> bool:
-    return found.low is not None and found.low > 0
+def _ahead(estimate: Estimate) -> bool:
+    return estimate.low is not None and estimate.low > 0
 
 
 def _inverted(submitted: Evidence, audited: Findings | None, confidence: float) -> str:
@@ -398,13 +446,13 @@ def _refused(bundle: Bundle) -> str:
     return "Undecided: the bundle's audit was refused, so no weights make its members and non-members comparable. "
 
 
-def _said_of_bet(bet: betting.Bet) -> str:
+def _outcome_of_bet(bet: betting.Bet) -> str:
     head = "The challenger's propensity refutes the bundle's" if bet.refutes else "The bundle's propensity stands"
     counted = f"{bet.correct:,} of {bet.guesses:,} bets won, p = {at_most(bet.p_value)} at a margin of {bet.gamma:g}"
     return f"{head}: {counted}."
 
 
-def _paid(before: int) -> str:
+def _correction(before: int) -> str:
     if not before:
         return "It is said to be the first challenge."
     return f"It pays for {before} earlier {'challenge' if before == 1 else 'challenges'} (Bonferroni)."

@@ -8,8 +8,8 @@ import hashlib
 import io
 import math
 import platform
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,17 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit.arrays import IndexArray, IntArray
-from miaudit.auditing import pipeline, remarks
+from miaudit.arrays import IntArray
 from miaudit.auditing.plan import Plan
-from miaudit.bundle import archive, arrays, plain_json, sealing, sharing, written_plan
-from miaudit.bundle.sealing import SEALED, Keys, Opening, Sealed
+from miaudit.bundle import archive, arrays, plain_json, sharing, written_plan
+from miaudit.bundle.sealing import Keys, Opening, Sealed
 from miaudit.bundle.sharing import Columns, Share
-from miaudit.causal import concentration
-from miaudit.causal.propensity import Nuisance, Propensity
+from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.evidence import Evidence
-from miaudit.findings.audit import Findings, SealedCoins, Vulnerability
+from miaudit.findings.audit import Findings
 from miaudit.io.sealed_coins import Coins
 
 FORMAT = 1
@@ -47,16 +45,16 @@ class Bundle:
     share : "all", "scores" or "hashes"
     withheld : what is not in it, in words
     columns : what is shared of the n records, by the names of ``Evidence.columns``; sealed membership is -1
-    sealed : what stands in place of sealed labels, or None where none is
+    sealed : commitments in place of sealed labels, or None if no label is sealed
     findings : of the audit; where labels are sealed, of the open records alone, as are
         propensity, rows, notes and programs
     plan : Plan
-    random : where the generator stood when the audit began; empty where nothing can be recomputed
-    notes : what the collector of the evidence had to say
+    random : state of the generator when the audit began; empty where nothing can be recomputed
+    notes : of the collector of the evidence
     propensity : of the audited rows, or None
     rows : indices of the audited rows, or None for all
     programs : the caller's own models that the audit used and that no bundle can hold, in words
-    environment : versions under which the findings came about
+    environment : versions of the libraries that computed the findings
     tampered : what does not fit the manifest, in sentences; empty for a bundle as it was written
     digest : SHA-256 of the file, or None before it is written
     coins : sealed coins that membership came from, revealed, or None
@@ -179,195 +177,6 @@ def _waiting(key_path: Path, digest: str) -> Path:
     return key_path.with_name(f".{key_path.name}.{digest}")
 
 
-@dataclass(frozen=True, eq=False)
-class Examined:
-    """An audit with its intermediate results, row by row, as its owner sees it.
-
-    Attributes
-    ----------
-    findings : Findings
-    propensity : Propensity of the audited rows, or None where nothing was corrected
-    rows : array of indices of the audited rows, or None for all of them
-    """
-
-    findings: Findings
-    propensity: Propensity | None
-    rows: IndexArray | None
-
-
-def record(
-    evidence: Evidence,
-    *,
-    plan: Plan | None = None,
-    nuisance: Nuisance | None = None,
-    rng: np.random.Generator,
-    share: str = "all",
-    seal: bool = False,
-    notes: Sequence[str] = (),
-    repeat: Mapping[str, Any] | None = None,
-    vulnerability: Vulnerability | None = None,
-    stability: concentration.Measured | None = None,
-    coins: Coins | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> tuple[Examined, Bundle, Keys]:
-    """Audit evidence as :func:`miaudit.audit` does, and keep what repeats the audit.
-
-    Parameters
-    ----------
-    share : "all", "scores" or "hashes"
-        With ``"scores"`` covariates and texts are left out and units carry pseudonyms; with ``"hashes"`` a record is a
-        hash under a key that its owner keeps, and the operating system seeds the audit in place of ``rng``, whose
-        state stays out of the bundle: it may have drawn the memberships.
-    seal : bool
-        Keep the labels of a random half of the units sealed, so that a challenger cannot win by submitting the labels.
-        The bundle then holds the audit of the open records, and a commitment to that of all; what was handed in beside
-        the evidence (notes, repeat, vulnerability, propensities) stays out of it. Records are shuffled, ``Keys.order``
-        says where each stood, and the operating system seeds the audit in place of ``rng``.
-    coins : Coins, optional
-        Sealed coins that membership came from; they are checked, and revealed by the bundle: their secret signs.
-    evidence, plan, nuisance, rng, notes, repeat, vulnerability, stability, progress : as in :func:`miaudit.audit`
-
-    Returns
-    -------
-    (Examined, Bundle, Keys)
-        Findings as the audit gives them; the bundle, to be written; the keys, to be kept (``Keys.write``).
-
-    Raises
-    ------
-    InputError
-        As :func:`miaudit.audit`, for a plan or generator that cannot be written down, and for more records than a
-        bundle holds.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> member = rng.random(400) < 0.5
-    >>> evidence = Evidence(score=rng.normal(size=400) + member, member=member, design="one-run")
-    >>> examined, bundle, keys = record(evidence, rng=rng)
-    >>> bundle.n, bundle.evidence().digest == evidence.digest
-    (400, True)
-    """
-    level = sharing.check(share)
-    sharing.check_sealing(level, seal=seal)
-    plan, shown = plan or Plan(), _checked(coins, evidence, level, seal=seal)
-    coins = None if coins is None else coins.revealed()
-    # What is said of equal rows counts labels, and covariates that may be withheld.
-    notes = (*notes, *remarks.beforehand(evidence, plan, stability, rows=not seal))
-    order = None
-    if sharing.hides_members(level, seal=seal):
-        sealing.check_margin(plan)
-        rng = sealing.generator()
-    if seal:
-        sealing.check(evidence)
-        order = sealing.shuffled(evidence.n)
-        evidence, nuisance = evidence.take(order), None if nuisance is None else nuisance.of_rows(order)
-    keys = Keys.new(evidence.member, seal=seal, unit=evidence.unit_codes, order=order)
-    audited = sharing.prepared(evidence, level, keys.pseudonyms)
-    state = written_plan.state_of(rng)
-    written_plan.encode(plan)  # refused before the work, not after it
-    columns, withheld = sharing.columns_of(audited, level, keys.pseudonyms)
-    texts = sum(map(len, columns["text"])) if "text" in columns else 0
-    archive.check_size(texts + sum(values.nbytes for name, values in columns.items() if name != "text"))
-    published = _of_open_records(audited, keys, plan, nuisance, state, level) if seal else None
-    beside: dict[str, Any] = {"notes": notes, "repeat": repeat, "vulnerability": vulnerability, "coins": shown}
-    options: dict[str, Any] = {"plan": plan, "nuisance": nuisance, "rng": rng, "progress": progress}
-    whole, learned, audited_rows = pipeline.examine(audited, **options, **beside)
-    shared_findings, gone = sharing.findings_of(whole, level, columns)
-    propensity = None if level == "hashes" else learned
-    parts: Parts = (shared_findings, tuple(notes), _programs(nuisance), propensity, audited_rows)
-    if level == "hashes":
-        state, parts = {}, (shared_findings, (), _programs(nuisance), None, None)
-    sealed = None
-    if published is not None:
-        keys = replace(keys, audit=_written(*parts))
-        sealed, parts, gone = keys.sealed(), published, (_withheld(keys),)
-        columns = {**columns, "member": _without(columns["member"], keys.rows)}
-    stated, notes_of_rows, programs, given_propensity, rows = parts
-    shared = (level, (*withheld, *gone), columns, sealed)
-    bundle = Bundle(
-        *shared, stated, plan, state, notes_of_rows, given_propensity, rows, programs, environment(), coins=coins
-    )
-    return _unshuffled(Examined(whole, learned, audited_rows), order), bundle, keys
-
-
-Parts = tuple[Findings, tuple[str, ...], str, Propensity | None, NDArray[Any] | None]
-
-
-def _checked(coins: Coins | None, evidence: Evidence, level: Share, *, seal: bool) -> SealedCoins | None:
-    """Check sealed coins, if there are any, before the work."""
-    if coins is None:
-        return None
-    sharing.check_coins(level, seal=seal)
-    return SealedCoins.of(coins, evidence)
-
-
-def _of_open_records(
-    audited: Evidence, keys: Keys, plan: Plan, nuisance: Nuisance | None, state: Mapping[str, Any], level: Share
-) -> Parts:
-    """Audit the open records, before any sealed label is used.
-
-    Propensities that were handed in are not used: nobody can tell whether they were learned from all labels.
-    """
-    is_open = np.delete(np.arange(audited.n), keys.rows)
-    own = None if nuisance is None else replace(nuisance, propensity=None)
-    notes = (
-        f"{len(keys.rows):,} labels are sealed: these findings are of the {len(is_open):,} open records alone, "
-        "and rows are counted among these. A commitment to the findings of all records is in the bundle.",
-    )
-    try:
-        part = audited.take(is_open)
-        rng = written_plan.generator_at(state)
-        alone, propensity, rows = pipeline.examine(part, plan=plan, nuisance=own, rng=rng, notes=notes)
-    except InputError as error:
-        received = one_line(f"too few ({error})")[:160]
-        raise InputError("seal", "open records that can be audited alone", received, "seal a larger audit") from error
-    columns, _ = sharing.columns_of(part, level, keys.pseudonyms)
-    open_findings, _ = sharing.findings_of(alone, level, columns)
-    return open_findings, notes, _programs(own), propensity, rows
-
-
-def _written(
-    findings: Findings,
-    notes: tuple[str, ...],
-    programs: str,
-    propensity: Propensity | None,
-    rows: NDArray[Any] | None,
-) -> str:
-    """Return the audit of all records as the text to commit to."""
-    content = {
-        "findings": findings.to_dict(),
-        "notes": list(notes),
-        "programs": programs,
-        "how": None if propensity is None else propensity.how,
-        "propensity": None if propensity is None else propensity.values.tolist(),
-        "rows": None if rows is None else rows.tolist(),
-    }
-    return plain_json.dump(content).decode()
-
-
-def _withheld(keys: Keys) -> str:
-    return f"the labels of {len(keys.rows):,} records, and all that was computed on them: sealed"
-
-
-def _without(member: NDArray[Any], rows: IntArray) -> NDArray[np.int8]:
-    labels = member.astype(np.int8)
-    labels[rows] = SEALED
-    return labels
-
-
-def _unshuffled(examined: Examined, order: IntArray | None) -> Examined:
-    """Return the audit with rows counted as in the evidence of its owner."""
-    if order is None:
-        return examined
-    named = tuple({**row, "row": int(order[row["row"]])} for row in examined.findings.rows)
-    rows, propensity = examined.rows, examined.propensity
-    if rows is not None:
-        rows = order[rows]
-    elif propensity is not None:
-        propensity = propensity.of_rows(np.argsort(order))
-    return Examined(replace(examined.findings, rows=named), propensity, rows)
-
-
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
@@ -432,16 +241,6 @@ def _array(values: NDArray[Any]) -> bytes:
 
 def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _programs(nuisance: Nuisance | None) -> str:
-    if nuisance is None:
-        return ""
-    used = [name for name in ("encoding", "classifier", "outcome") if getattr(nuisance, name) is not None]
-    propensity = nuisance.propensity
-    if propensity is not None:  # of a learned one its values alone are kept, not what it was learned from
-        used.append(GIVEN if propensity.rows_per_covariate is None else "propensity, learned elsewhere")
-    return ", ".join(used)
 
 
 def environment() -> dict[str, str]:

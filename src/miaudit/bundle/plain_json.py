@@ -51,13 +51,13 @@ def parse(content: bytes, name: str, *, values: int = _VALUES) -> dict[str, Any]
     """
     check(content, name, values=values)
     try:
-        found = json.loads(content.decode(), parse_constant=_refuse_constant)
+        parsed = json.loads(content.decode(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise InputError(name, "JSON", one_line(str(error))[:80], "ask for the bundle again") from error
-    if not isinstance(found, dict):
-        raise InputError(name, "a JSON object", type(found).__name__, "ask for the bundle again")
-    _check_depth(found, name)
-    return found
+    if not isinstance(parsed, dict):
+        raise InputError(name, "a JSON object", type(parsed).__name__, "ask for the bundle again")
+    _check_depth(parsed, name)
+    return parsed
 
 
 def check(content: bytes, name: str, *, values: int = _VALUES, largest: int | None = None) -> None:

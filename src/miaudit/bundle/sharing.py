@@ -127,61 +127,63 @@ def evidence_of(columns: Mapping[str, NDArray[Any]]) -> Evidence:
     )
 
 
-def findings_of(found: Findings, share: Share, columns: Mapping[str, NDArray[Any]]) -> tuple[Findings, tuple[str, ...]]:
+def findings_of(
+    findings: Findings, share: Share, columns: Mapping[str, NDArray[Any]]
+) -> tuple[Findings, tuple[str, ...]]:
     """Return findings without what identifies records, and a description of what was removed.
 
     The digest of the evidence is replaced by one of what is shared: it would confirm a guess of what is withheld.
 
     Parameters
     ----------
-    found : of an audit
+    findings : of an audit
     columns : what is shared of the records that they are about
     """
     if share == "all":
-        return found, ()
-    gone, vulnerability = [], found.vulnerability
-    if found.covariates_alone:
-        gone.append("the AUC of the covariates alone")
-    if found.rows:
-        gone.append("the most exposed records by row")
+        return findings, ()
+    removed, vulnerability = [], findings.vulnerability
+    if findings.covariates_alone:
+        removed.append("the AUC of the covariates alone")
+    if findings.rows:
+        removed.append("the most exposed records by row")
     if share == "hashes":
-        gone += ["findings by group"] if found.groups else []
-        gone += ["curves and histograms", "notes, and how to repeat the audit"]
+        removed += ["findings by group"] if findings.groups else []
+        removed += ["curves and histograms", "notes, and how to repeat the audit"]
     if vulnerability and share == "hashes":
         vulnerability = None
-        gone.append("which records leak, over shadow models")
+        removed.append("which records leak, over shadow models")
     elif vulnerability and vulnerability.named:
         vulnerability = replace(vulnerability, named=())
-        gone.append("names of the most vulnerable records")
+        removed.append("names of the most vulnerable records")
     if share == "hashes":
-        found = _of_counts(found)
+        findings = _of_counts(findings)
     shared = replace(
-        found,
-        evidence={**found.evidence, "digest": digest_of(columns)},
+        findings,
+        evidence={**findings.evidence, "digest": digest_of(columns)},
         covariates_alone=None,
         rows=(),
-        groups=() if share == "hashes" else found.groups,
+        groups=() if share == "hashes" else findings.groups,
         vulnerability=vulnerability,
     )
-    return shared, tuple(gone)
+    return shared, tuple(removed)
 
 
-def _of_counts(found: Findings) -> Findings:
+def _of_counts(findings: Findings) -> Findings:
     """Return findings without what tells memberships to whoever has the scores, or a seed that drew them.
 
     A curve or a histogram says of the record at each score on which side it stands; a command line or a note may name
     the seed of the memberships.
     """
-    overlap = found.overlap
+    overlap = findings.overlap
     if overlap is not None:
         edges = overlap.log_odds.edges
         overlap = replace(overlap, log_odds=Histogram((edges[0], edges[-1]), (1.0,), (1.0,)))
     return replace(
-        found,
+        findings,
         overlap=overlap,
         notes=(),
-        repeat={name: found.repeat[name] for name in _VERSIONS if name in found.repeat},
-        scores=tuple(replace(one, curve=None, distribution=None) for one in found.scores),
+        repeat={name: findings.repeat[name] for name in _VERSIONS if name in findings.repeat},
+        scores=tuple(replace(one, curve=None, distribution=None) for one in findings.scores),
     )
 
 

@@ -92,18 +92,12 @@ def _checked(
     if keys is not None and bundle.sealed is not None:
         audits.append(sealed_audits.opened(bundle, keys))
     repeated = [_audit_repeated(audit, progress) for audit in audits]
-    pairs = [
-        (which, *pair) for which, part in zip(("", "all records: "), repeated, strict=False) for pair in part.pairs
-    ]
     left = list(dict.fromkeys(text for part in repeated for text in part.left))
+    sealed = bundle.sealed is not None and keys is None
     if bundle.sealed is not None and keys is None:
         left.insert(0, _SEALED.format(len(bundle.sealed.rows)))
-    differing = [
-        Difference(_cut(one_line(which + place)), _shown(a), _shown(b))
-        for which, place, a, b in pairs
-        if not _same(place, a, b)
-    ]
-    sealed, recomputed = bundle.sealed is not None and keys is None, len(pairs) - len(differing)
+    differing = _differences(repeated)
+    recomputed = sum(len(part.pairs) for part in repeated) - len(differing)
     complete = all(part.complete for part in repeated) and not sealed
     checked = VerificationFindings(
         status="failed"
@@ -127,32 +121,42 @@ def _checked(
     return replace(checked, text=_text(checked, sealed=sealed))
 
 
-def _text(found: VerificationFindings, *, sealed: bool) -> str:
-    if found.status == "failed":
+def _differences(audits: Sequence[_Repeated]) -> list[Difference]:
+    """Return what differs between stated and recomputed values: of the open records, and of all."""
+    return [
+        Difference(_cut(one_line(which + place)), _shown(stated), _shown(recomputed))
+        for which, audit in zip(("", "all records: "), audits, strict=False)
+        for place, stated, recomputed in audit.pairs
+        if not _same(place, stated, recomputed)
+    ]
+
+
+def _text(result: VerificationFindings, *, sealed: bool) -> str:
+    if result.status == "failed":
         parts = []
-        if found.tampered:
-            parts.append(f"{len(found.tampered)} {'place does' if len(found.tampered) == 1 else 'places do'} not fit")
-        if found.differences:
+        if result.tampered:
+            parts.append(f"{len(result.tampered)} {'place does' if len(result.tampered) == 1 else 'places do'} not fit")
+        if result.differences:
             parts.append(
-                f"{len(found.differences)} of the findings {'does' if len(found.differences) == 1 else 'do'} "
+                f"{len(result.differences)} of the findings {'does' if len(result.differences) == 1 else 'do'} "
                 "not come out again"
             )
-        first = found.tampered[0] if found.tampered else found.differences[0].place
+        first = result.tampered[0] if result.tampered else result.differences[0].place
         return f"The bundle does not hold: {', and '.join(parts)}. First: {first}"
-    if found.status == "not-testable":
+    if result.status == "not-testable":
         return "Digests fit, and nothing could be recomputed: what it needs is withheld."
-    if sealed and found.status == "in-part":
+    if sealed and result.status == "in-part":
         return (
-            f"Every digest fits, and {found.recomputed:,} numbers and words of the findings of the open records "
+            f"Every digest fits, and {result.recomputed:,} numbers and words of the findings of the open records "
             "came out again. The findings of all records are sealed."
         )
-    if found.status == "in-part":
+    if result.status == "in-part":
         return (
-            f"Every digest fits, and {found.recomputed:,} numbers and words of the findings came out again, but not "
+            f"Every digest fits, and {result.recomputed:,} numbers and words of the findings came out again, but not "
             "the verdict: what it rests on is withheld."
         )
-    left = " Some things were not recomputed." if found.not_recomputed else ""
-    return f"Every digest fits, and {found.recomputed:,} numbers and words of the findings came out again.{left}"
+    left = " Some things were not recomputed." if result.not_recomputed else ""
+    return f"Every digest fits, and {result.recomputed:,} numbers and words of the findings came out again.{left}"
 
 
 @dataclass(frozen=True)

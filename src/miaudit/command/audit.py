@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
@@ -24,8 +24,11 @@ from miaudit.errors import InputError
 from miaudit.io import token_files, token_parquet
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from miaudit.collect.outputs import Collected
     from miaudit.config.assumed import Assumed
+    from miaudit.findings.audit import Findings
 
 _FILE_OF = {"loss": "losses", "score": "scores"}  # what the files of a signal are called
 
@@ -61,18 +64,8 @@ def audit(
     """
     import numpy as np
 
-    from miaudit.auditing import remarks
-    from miaudit.collect import several_runs
-
-    typed = options.given(context)
-    (file, *more), given, assumed = _seen(files or [], typed)
-    signal = given.get("signal", "score")
-    source = _source(file, given, signal)
-    keys = {_key(name) for name in typed}
-    if more and source != "table":
-        raise typer.BadParameter(f"several files are runs with scores, losses or outputs, not {signal}")
-    _refuse(keys, source, signal=signal, bounds=not given.get("no_bounds", False))
-    settings, *others = [_settings(path, given, source, signal) for path in (file, *more)]
+    request = _Request.of(files or [], options.given(context))
+    settings, *others = request.settings()
     target = None if json and out is None else folders.results(out, Path("results/audit"), overwrite=overwrite)
     plan = settings.plan()
     if isinstance(settings, TableConfig):
@@ -80,25 +73,95 @@ def audit(
             raise typer.BadParameter("--bundle goes with scores, not with --synthetic")
         audit_table(settings, Path(), target, seed, overwrite=overwrite, json=json)
     check_free(target, overwrite=overwrite)
-    wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite, coins="coins" in given)
+    wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite, coins="coins" in request.options)
     rng = np.random.default_rng(seed)
+    collected = settings.with_sample(_collected(request, settings, others, rng), Path())
+    findings = computed(collected, plan, rng, seed, settings.model, bundle=wish, words=request.repeated(files))
+    _note_losses(request, collected, findings)
+    question_text = "" if findings.design else question(typed=True, besides=request.proposed)
+    deliver(findings, lambda: f"{summary(findings)}{question_text}", target, overwrite=overwrite, json=json)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What the command line asks for.
+
+    Attributes
+    ----------
+    files : that are read; None for two sides, which options name
+    typed : options that were typed
+    options : these, with those that names of columns show
+    assumed : what of that is assumed, or None
+    source : what kind of files it is
+    """
+
+    files: list[Path | None]
+    typed: dict[str, Any]
+    options: dict[str, Any]
+    assumed: Assumed | None
+    source: Source
+
+    @classmethod
+    def of(cls, files: list[Path], typed: dict[str, Any]) -> Self:
+        """Look at the files for what was not typed; options that nothing reads are refused."""
+        paths, stated, assumed = _seen(files, typed)
+        request = cls(paths, typed, stated, assumed, _source(paths[0], stated, stated.get("signal", "score")))
+        if len(paths) > 1 and request.source != "table":
+            raise typer.BadParameter(f"several files are runs with scores, losses or outputs, not {request.signal}")
+        bounds = not stated.get("no_bounds", False)
+        _refuse(request.keys, request.source, signal=request.signal, bounds=bounds)
+        return request
+
+    @property
+    def signal(self) -> str:
+        """What the files hold of each record."""
+        return str(self.options.get("signal", "score"))
+
+    @property
+    def keys(self) -> set[str]:
+        """Keys of a configuration file that options say."""
+        return {_key(name) for name in self.typed}
+
+    @property
+    def proposed(self) -> str:
+        """Covariates that may be named with zero-run, as options."""
+        return _proposed(self.files[0], self.options)
+
+    def settings(self) -> list[AnyConfig]:
+        """Return what a configuration file would say of each file, checked."""
+        return [_settings(path, self.options, self.source, self.signal) for path in self.files]
+
+    def repeated(self, files: list[Path] | None) -> list[str] | None:
+        """Return the command line with what was assumed; None where nothing was."""
+        return None if self.assumed is None else _repeated(self.assumed, self.files[0], files or [])
+
+
+def _collected(
+    request: _Request, settings: AuditConfig | CampaignConfig, others: list[AnyConfig], rng: np.random.Generator
+) -> Collected:
+    """Read the evidence, and say what was assumed."""
+    from miaudit.collect import several_runs
+
     with progress("", meanwhile="reading"):
         collected = settings.collect(Path(), rng=rng)
         if others:
             runs = (one for one in others if not isinstance(one, TableConfig))
             collected = several_runs.joined([collected, *(one.collect(Path(), rng=rng) for one in runs)])
-    _refuse(keys, source, collected)
-    if assumed is not None:
-        complain(assumed.sentence)
-        collected = replace(collected, notes=(*collected.notes, assumed.note))
-    collected = settings.with_sample(collected, Path())
-    findings = computed(collected, plan, rng, seed, settings.model, bundle=wish, words=_repeated(assumed, file, files))
+    _refuse(request.keys, request.source, collected)
+    if request.assumed is not None:
+        complain(request.assumed.sentence)
+        collected = replace(collected, notes=(*collected.notes, request.assumed.note))
+    return collected
+
+
+def _note_losses(request: _Request, collected: Collected, findings: Findings) -> None:
+    """Say where what was named scores looks like losses."""
+    from miaudit.auditing import remarks
+
     auc = next((m for m in findings.metrics if (m.name, m.estimator) == ("auc", "raw")), None)
     note = remarks.looks_like_losses(collected.evidence, None if auc is None else auc.high)
-    if note and signal == "score":
+    if note and request.signal == "score":
         complain(f"note: {note}")
-    question_text = "" if findings.design else question(typed=True, besides=_proposed(file, given))
-    deliver(findings, lambda: f"{summary(findings)}{question_text}", target, overwrite=overwrite, json=json)
 
 
 def question(*, typed: bool, besides: str = "") -> str:
@@ -154,32 +217,30 @@ def _seen(files: list[Path], typed: dict[str, Any]) -> tuple[list[Path | None], 
     return [None] if "members" in seen else read, {**seen, **typed}, assumed
 
 
-def _proposed(file: Path | None, given: dict[str, Any]) -> str:
-    """Covariates that may be named with zero-run, as options: columns of a table that are nothing else."""
+def _proposed(file: Path | None, stated: dict[str, Any]) -> str:
+    """Return covariates that may be named with zero-run, as options: columns of a table that are nothing else."""
     from miaudit.config import assumed
 
-    if {"covariates", "text", "member_covariates", "member_texts"} & given.keys() or given.get("signal") == TOKENS:
+    if {"covariates", "text", "member_covariates", "member_texts"} & stated.keys() or stated.get("signal") == TOKENS:
         return ""
     if file is None:
         return " --member-covariates FILE.npy --nonmember-covariates FILE.npy"
-    columns, categories = assumed.covariates(file, given)
+    columns, categories = assumed.covariates(file, stated)
     options = {"--covariates": columns or ["COLUMNS"], "--categories": categories}
     return "".join(f" {name} {shlex.quote(','.join(named))}" for name, named in options.items() if named)
 
 
-def _repeated(made: Assumed | None, read: Path | None, files: list[Path] | None) -> list[str] | None:
-    """The command line with what was assumed; one file of both classes is named twice then, as that of each."""
-    if made is None:
-        return None
-    both = (files or []) if read is None else []
-    return [*(word for word in sys.argv[1:] if Path(word) not in both), *made.words]
+def _repeated(assumed: Assumed, read: Path | None, files: list[Path]) -> list[str]:
+    """Return the command line with what was assumed; one file of both classes is named twice, as that of each."""
+    both = files if read is None else []
+    return [*(word for word in sys.argv[1:] if Path(word) not in both), *assumed.words]
 
 
-def _source(file: Path | None, given: dict[str, Any], signal: str) -> Source:
-    """What the audit reads."""
-    sides = [name for name in ("members", "nonmembers") if name in given]
+def _source(file: Path | None, stated: dict[str, Any], signal: str) -> Source:
+    """Return what the audit reads."""
+    sides = [name for name in ("members", "nonmembers") if name in stated]
     pair = len(sides) == 2 and file is None
-    if "synthetic" in given:
+    if "synthetic" in stated:
         if not pair:
             raise typer.BadParameter("--synthetic goes with --members and --nonmembers, all three tables")
         return "synthetic"
@@ -195,31 +256,31 @@ def _source(file: Path | None, given: dict[str, Any], signal: str) -> Source:
     return "table"
 
 
-def _settings(file: Path | None, given: dict[str, Any], source: Source, signal: str) -> AnyConfig:
-    """What a configuration file would say, checked."""
-    sentence = of_file.content(given)
-    evaluation, attack = sentence.setdefault("evaluation", {}), sentence.setdefault("attack", {})
+def _settings(file: Path | None, stated: dict[str, Any], source: Source, signal: str) -> AnyConfig:
+    """Return what a configuration file would say, checked."""
+    content = of_file.content(stated)
+    evaluation, attack = content.setdefault("evaluation", {}), content.setdefault("attack", {})
     if "type" in attack:
         attack["type"] = [name.replace("-", "_") for name in attack["type"]]
     if source == "synthetic":
-        return of_file.validated(sentence, TableConfig)
+        return of_file.validated(content, TableConfig)
     if source == "tokens":
         del evaluation["signal"]
-        return of_file.validated({**sentence, "target": {"kind": signal}, "data": {"path": str(file)}}, CampaignConfig)
+        return of_file.validated({**content, "target": {"kind": signal}, "data": {"path": str(file)}}, CampaignConfig)
     check_signal(signal)
     if signal != "score":
         attack.setdefault("type", ["loss"])
     if source == "table":
         evaluation["table_path"] = str(file)
     else:
-        for side, path in sentence.pop("synthetic").items():
+        for side, path in content.pop("synthetic").items():
             kind = _FILE_OF.get(signal, signal)
             evaluation[f"{side.removesuffix('s_path')}_{kind}_path"] = path
-    return of_file.validated(sentence, AuditConfig)
+    return of_file.validated(content, AuditConfig)
 
 
 def _key(name: str) -> str:
-    """The key of a file that an option says, with its section; an option of the command line only is its own."""
+    """Return the key of a file that an option says, with its section; another option is its own key."""
     return ".".join(KEYS.get(name, (name, ""))[0].split(".")[:2])
 
 

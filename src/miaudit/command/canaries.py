@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -135,30 +136,87 @@ def canaries(
     it. A fair coin for each canary then decides whether it is trained on; all other records always are. A script of
     target: {kind: command} gets row numbers of this file. miaudit run with a section canaries needs no such file.
     """
+    _check_free(out, overwrite=overwrite)
+    options = _Options(kind, count, _shape(shape), law, pool, words, frame, _times(times), per_unit)
+    _make(source, options, _Columns(x, y, text, ids, unit), seed, _Target(out, alone))
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What canaries are, and how they stand in the training; None for what the command line does not say."""
+
+    kind: str | None
+    count: int | None
+    shape: tuple[int, ...] | None
+    law: str | None
+    pool: int | None
+    words: int | None
+    frame: str | None
+    times: tuple[int, ...] | None
+    per_unit: int | None
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """Those that the command line says."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Columns of a file of data, by what they hold."""
+
+    x: list[str] | None
+    y: list[str] | None
+    text: str | None
+    ids: str | None
+    unit: str | None
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """Those that the command line names; one name alone is no list."""
+        columns = {name: tuple(one) if isinstance(one, list) else one for name, one in vars(self).items() if one}
+        return {name: one[0] if isinstance(one, tuple) and len(one) == 1 else one for name, one in columns.items()}
+
+
+@dataclass(frozen=True)
+class _Target:
+    """The file that is written, of canaries behind the data or alone."""
+
+    path: Path
+    alone: bool
+
+    @property
+    def suffix(self) -> str:
+        """The ending of its name, in lower case."""
+        return self.path.suffix.lower()
+
+
+def _check_free(out: Path, *, overwrite: bool) -> None:
     from miaudit.io import tables
 
     tables.require_suffix(out, "--out", (*tables.FORMATS, _LINES))
     if out.exists() and not overwrite:
         raise InputError("--out", "a new file", f"{out}, which exists", "name another, or add --overwrite")
-    options = {"kind": kind, "count": count, "shape": _shape(shape), "law": law, "pool": pool}
-    options |= {"words": words, "frame": frame, "times": _times(times), "per_unit": per_unit}
+
+
+def _make(source: Path, options: _Options, columns: _Columns, seed: int | None, target: _Target) -> None:
+    """Make the canaries of a configuration, or of a file of data, and write them."""
     if source.suffix.lower() in (".yaml", ".yml"):
-        named = {"--x": x, "--y": y, "--text": text, "--ids": ids, "--unit": unit}
-        columns = [name for name, one in named.items() if one]
-        if columns:
-            raise typer.BadParameter(f"{columns[0]} goes with a file of data; a configuration names its columns")
-        data, canary_set = _of_configuration(source, options, seed)
+        unused = [name for name, one in vars(columns).items() if one]
+        if unused:
+            raise typer.BadParameter(f"--{unused[0]} goes with a file of data; a configuration names its columns")
+        data, records = _of_configuration(source, options, seed)
     else:
-        data, canary_set = _of_file(source, options, seed, x=x, y=y, text=text, ids=ids, unit=unit)
-    if out.resolve() == (source.parent / data.path).resolve():
+        data, records = _of_file(source, options, seed, columns)
+    if target.path.resolve() == (source.parent / data.path).resolve():
         raise InputError(
-            "--out", "another file than the data", str(out), "name another: the data are needed as they are"
+            "--out", "another file than the data", str(target.path), "name another: the data are needed as they are"
         )
-    in_place = next((name for name in _IN_PLACE if canary_set.made.startswith(name)), "")
-    if alone and in_place:
+    in_place = next((name for name in _IN_PLACE if records.made.startswith(name)), "")
+    if target.alone and in_place:
         hint = "leave it out: these take the place of documents of the data, which --out then holds without them"
         raise InputError("--alone", f"none for kind {in_place}", "--alone", hint)
-    _write(canary_set, data, source.parent, out, alone=alone)
+    _write(records, data, source.parent, target)
 
 
 def _times(text: str | None) -> tuple[int, ...] | None:
@@ -179,8 +237,8 @@ def _shape(text: str | None) -> tuple[int, ...] | None:
         raise InputError("--shape", "whole numbers with commas", repr(text), "8,8 is an image of 64 pixels") from None
 
 
-def _of_configuration(path: Path, options: dict[str, Any], seed: int | None) -> tuple[DataSection, Records]:
-    """The section of the data, and the records with canaries behind them."""
+def _of_configuration(path: Path, options: _Options, seed: int | None) -> tuple[DataSection, Records]:
+    """Return the section of the data, and the records with canaries behind them."""
     from miaudit.collect.canaries import Hard
     from miaudit.config import audit as configuration
     from miaudit.config.canaries import reference_of
@@ -191,52 +249,52 @@ def _of_configuration(path: Path, options: dict[str, Any], seed: int | None) -> 
             "config", "sections target and data", "neither", "or give a file of data, with --kind and --count"
         )
     section = settings.canaries
-    if options["kind"] is None:
+    if options.kind is None:
         if section is None or section.kind is None:
             hint = "add canaries: {kind: mislabelled, count: 500}, or --kind and --count"
             raise InputError("--kind", "a kind of canaries", "none", hint)
-        options = {**section.model_dump(include=set(options)), **{k: v for k, v in options.items() if v is not None}}
-    wanted, reference = _kind(options), None
+        options = _Options(**{**section.model_dump(include=set(vars(options))), **options.stated})
+    kind, reference = _kind(options), None
     how = _insertion(options, settings.data)
     records = settings.data.load(path.parent)
-    own = seed if seed is not None else settings.seed if section is None or section.seed is None else section.seed
-    if isinstance(wanted, Hard):
+    if seed is None:
+        seed = settings.seed if section is None or section.seed is None else section.seed
+    if isinstance(kind, Hard):
         announce(settings.user_code, path)
         reference = reference_of(settings.target.build_for(path.parent, records.y))
-    return settings.data, _added(records, wanted, own, reference, how)
+    return settings.data, _added(records, kind, seed, reference, how)
 
 
-def _of_file(path: Path, options: dict[str, Any], seed: int | None, **columns: Any) -> tuple[DataSection, Records]:
+def _of_file(path: Path, options: _Options, seed: int | None, columns: _Columns) -> tuple[DataSection, Records]:
+    """Return the columns of a file as a section of data, and its records with canaries behind them."""
     from miaudit.config.target import DataSection
     from miaudit.io import tables
 
     tables.existing_file(path, "data", (*tables.FORMATS, ".jsonl"))
-    if options["kind"] is None:
+    if options.kind is None:
         raise typer.BadParameter("--kind is needed with a file of data: mislabelled is a start")
-    if not columns["x"] and columns["text"] is None:
+    if not columns.x and columns.text is None:
         raise typer.BadParameter(
             "--x is needed with a file of data: what goes into the model ('*' for every other column)"
         )
-    named = {name: tuple(one) if isinstance(one, list) else one for name, one in columns.items() if one}
-    named = {name: one[0] if isinstance(one, tuple) and len(one) == 1 else one for name, one in named.items()}
-    data = DataSection(path=path.name, **named)
+    data = DataSection(path=path.name, **columns.named)
     return data, _added(data.load(path.parent), _kind(options), seed or 0, None, _insertion(options, data))
 
 
-def _kind(options: dict[str, Any]) -> CanaryKind:
+def _kind(options: _Options) -> CanaryKind:
     from miaudit.config.canaries import INSERTION, asked
 
-    return asked(**{name: one for name, one in options.items() if name not in INSERTION})
+    return asked(**{name: one for name, one in vars(options).items() if name not in INSERTION})
 
 
-def _insertion(options: dict[str, Any], data: DataSection) -> Insertion:
-    """How canaries stand in the training; beside data with units each canary is a unit, if nothing else is asked."""
+def _insertion(options: _Options, data: DataSection) -> Insertion:
+    """Return how canaries stand in the training; by default, if the data have units, each canary is a unit."""
     from miaudit.config.canaries import insertion
 
-    per_unit = options["per_unit"]
-    if per_unit is None and data.unit is not None and options["kind"] != "held-out":
+    per_unit = options.per_unit
+    if per_unit is None and data.unit is not None and options.kind != "held-out":
         per_unit = 1
-    return insertion(options["times"], per_unit)
+    return insertion(options.times, per_unit)
 
 
 def _added(records: Records, kind: CanaryKind, seed: int, reference: Any, how: Insertion) -> Records:
@@ -253,54 +311,100 @@ def _added(records: Records, kind: CanaryKind, seed: int, reference: Any, how: I
 _IN_PLACE = ("changed-fact", "held-out")
 
 
-def _write(records: Records, data: DataSection, base: Path, out: Path, *, alone: bool) -> None:
+def _write(records: Records, data: DataSection, base: Path, target: _Target) -> None:
     """Write the file, and say what stands in it and how a configuration names it."""
     import numpy as np
 
-    from miaudit.collect.records import EVERY, every_other, write_lines
+    from miaudit.collect.records import write_lines
     from miaudit.io import tables
 
-    listed = {"x": data.x, "y": data.y, "text": data.text}
-    names = {key: [one] if isinstance(one, str) else list(one or ()) for key, one in listed.items()}
-    single: dict[str, Any] = {"group": data.group if "group" in records.fields else None, "ids": data.ids}
-    if "unit" in records.fields:
-        single["unit"] = data.unit or UNIT
-    if records.times is not None:
-        single["times"] = data.times or TIMES
-    others = every_other(
-        base / data.path, [*names["y"], *names["text"], *single.values(), data.unit, data.times, data.member]
-    )
-    x = others if data.x == EVERY else names["x"] or names["text"]
-    columns = records.columns(x, names["y"], canary=COLUMN, **single)
-    wanted = [*x, *names["y"], *(one for one in single.values() if one), COLUMN]
-    twice = next((name for name in wanted if wanted.count(name) > 1), None)
+    names = _Names.of(records, data)
+    columns = _columns(records, data, names, base)
+    canary = columns.pop(COLUMN) if target.alone else columns[COLUMN]
+    if target.alone:
+        columns = {name: values[canary] for name, values in columns.items()}
+    _check_width(columns, target)
+    if target.suffix == _LINES:
+        write_lines(target.path, columns)
+    else:
+        tables.write_columns(target.path, {name: np.ascontiguousarray(values) for name, values in columns.items()})
+    count = int(np.count_nonzero(canary))
+    counted = f"{count:,} canaries"
+    if "unit" in names.single:
+        units = columns[names.single["unit"]][slice(None) if target.alone else canary]
+        counted += f" of {len(np.unique(units)):,} units"
+    if target.alone:
+        say(f"{target.path}: {counted} ({records.made})")
+        say(f"In the configuration: canaries: {{file: {target.path.name}}}")
+        return
+    counted = f"{len(canary) - count:,} records, and {counted}"
+    say(f"{target.path}: {counted} ({records.made}), which have 1 in the column {COLUMN}")
+    _say_section(records, names, target)
+    _say_left_out(base / data.path, columns)
+
+
+@dataclass(frozen=True)
+class _Names:
+    """Names of columns, as the section data of a configuration has them: several to a key, or a single one."""
+
+    listed: dict[str, Any]
+    single: dict[str, Any]
+
+    @classmethod
+    def of(cls, records: Records, data: DataSection) -> _Names:
+        """Return the names of the data; a column that is new with the canaries gets one of ours."""
+        single: dict[str, Any] = {"group": data.group if "group" in records.fields else None, "ids": data.ids}
+        if "unit" in records.fields:
+            single["unit"] = data.unit or UNIT
+        if records.times is not None:
+            single["times"] = data.times or TIMES
+        return cls({"x": data.x, "y": data.y, "text": data.text}, single)
+
+    def of_key(self, key: str) -> list[str]:
+        """Return all names of a key that may have several."""
+        names = self.listed[key]
+        return [names] if isinstance(names, str) else list(names or ())
+
+
+def _columns(records: Records, data: DataSection, names: _Names, base: Path) -> dict[str, Any]:
+    """Return the columns of the file, of which each has a name of its own."""
+    from miaudit.collect.records import EVERY, every_other
+
+    y, text = names.of_key("y"), names.of_key("text")
+    others = every_other(base / data.path, [*y, *text, *names.single.values(), data.unit, data.times, data.member])
+    x = others if data.x == EVERY else names.of_key("x") or text
+    columns = records.columns(x, y, canary=COLUMN, **names.single)
+    requested = [*x, *y, *(one for one in names.single.values() if one), COLUMN]
+    twice = next((name for name in requested if requested.count(name) > 1), None)
     if twice is not None:
         raise InputError("data", f"no column {twice}, which says something of the canaries", "one", "rename it")
-    canary = columns.pop(COLUMN) if alone else columns[COLUMN]
-    columns = {name: values[canary] for name, values in columns.items()} if alone else columns
-    wide = next((name for name, one in columns.items() if one.ndim > (1 if out.suffix.lower() == ".csv" else 2)), None)
-    if wide is not None and out.suffix.lower() not in (".npz", _LINES):
-        received = f"{out.name}, which cannot hold {wide} of shape {columns[wide].shape}"
+    return columns
+
+
+def _check_width(columns: dict[str, Any], target: _Target) -> None:
+    """Refuse a format that cannot hold arrays of so many dimensions."""
+    most = 1 if target.suffix == ".csv" else 2
+    wide = next((name for name, one in columns.items() if one.ndim > most), None)
+    if wide is not None and target.suffix not in (".npz", _LINES):
+        received = f"{target.path.name}, which cannot hold {wide} of shape {columns[wide].shape}"
         raise InputError("--out", "a file .npz", received, "write --out with_canaries.npz")
-    if out.suffix.lower() == _LINES:
-        write_lines(out, columns)
-    else:
-        tables.write_columns(out, {name: np.ascontiguousarray(values) for name, values in columns.items()})
-    total, count = len(canary), int(np.count_nonzero(canary))
-    counted = f"{count:,} canaries"
-    if "unit" in single:
-        counted += f" of {len(np.unique(columns[single['unit']][slice(None) if alone else canary])):,} units"
-    if alone:
-        say(f"{out}: {counted} ({records.made})\nIn the configuration: canaries: {{file: {out.name}}}")
-        return
-    say(f"{out}: {total - count:,} records, and {counted} ({records.made}), which have 1 in the column {COLUMN}")
-    written = {"path": out.name, **{key: one for key, one in listed.items() if one}, **single, COLUMN: COLUMN}
-    shown = ", ".join(f"{key}: {_yaml(one)}" for key, one in written.items() if one)
+
+
+def _say_section(records: Records, names: _Names, target: _Target) -> None:
+    """Say how a configuration names the file."""
+    keys = {"path": target.path.name, **names.listed, **names.single, COLUMN: COLUMN}
+    section = ", ".join(f"{key}: {_yaml(one)}" for key, one in keys.items() if one)
     natural = "\ncanaries: {kind: held-out}" if records.natural else ""
-    say(f"In the configuration: data: {{{shown}}}{natural}")
-    if "times" in single:
-        say(f"Row numbers that a script gets name a record as often as its {single['times']} says: train on each")
-    left = sorted(set(every_other(base / data.path, [])) - set(columns))
+    say(f"In the configuration: data: {{{section}}}{natural}")
+    if "times" in names.single:
+        say(f"Row numbers that a script gets name a record as often as its {names.single['times']} says: train on each")
+
+
+def _say_left_out(path: Path, columns: dict[str, Any]) -> None:
+    """Say which columns of the data the file does not have."""
+    from miaudit.collect.records import every_other
+
+    left = sorted(set(every_other(path, [])) - set(columns))
     if left:
         say(f"Left out, since nobody knows what a canary has there: {', '.join(left[:8])}{', ...' if left[8:] else ''}")
 

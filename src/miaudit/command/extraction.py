@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -13,6 +14,47 @@ from miaudit.command.options import Json, Out, Overwrite, given
 from miaudit.command.results import check_free, deliver, repeat
 from miaudit.command.terminal import progress
 from miaudit.errors import InputError
+
+if TYPE_CHECKING:
+    from miaudit.auditing.extraction import ExtractionPlan
+    from miaudit.collect.asked_passages import Asking, PassageAnswers
+    from miaudit.findings.extraction import ExtractionFindings
+    from miaudit.io.token_records import TokenRecords
+
+_File = Annotated[
+    Path,
+    typer.Argument(
+        help="Token log-probabilities (.jsonl, .parquet): a text on each line, with id, member and logprobs. "
+        "Members were trained on; the others are controls.",
+        show_default=False,
+    ),
+]
+_Prefix = Annotated[int, typer.Option(min=0, help="Tokens of a text that an attacker has.")]
+_Suffix = Annotated[int, typer.Option(min=1, help="Tokens that must follow word for word.")]
+_Queries = Annotated[int, typer.Option(min=1, help="Continuations that an attacker draws.")]
+_Chance = Annotated[float, typer.Option(help="Probability with which a passage has to come out in so many queries.")]
+_Near = Annotated[
+    float, typer.Option(help="Share of the tokens that an answer of a model may have edited to be nearly the text.")
+]
+_Design = Annotated[
+    Literal["multi-run", "one-run", "zero-run"] | None,
+    typer.Option(
+        help="How it was decided which texts were trained on: by coins (one-run, multi-run) or not (zero-run). By "
+        "coins the verdict rests on nothing else; without a design there is none.",
+        show_default=False,
+    ),
+]
+_Confidence = Annotated[float, typer.Option(help="Of members, controls and their difference together.")]
+_Limit = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="The limit extraction=VALUE: by which share of the texts members may exceed controls. By default any "
+        "excess that is shown is a concern, and less than 0.05 is within the limits.",
+        metavar="NAME=VALUE",
+        show_default=False,
+    ),
+]
+_Named = Annotated[bool, typer.Option("--names", help="Name the texts that come out, by their ids, and their units.")]
 
 _PANEL = "A model that is asked"
 _of_model = partial(typer.Option, rich_help_panel=_PANEL)
@@ -48,44 +90,16 @@ _Seed = Annotated[int, _of_model("--seed", min=0, help="Of the draws.")]
 
 def extraction(
     context: typer.Context,
-    file: Annotated[
-        Path,
-        typer.Argument(
-            help="Token log-probabilities (.jsonl, .parquet): a text on each line, with id, member and logprobs. "
-            "Members were trained on; the others are controls.",
-            show_default=False,
-        ),
-    ],
-    prefix: Annotated[int, typer.Option(min=0, help="Tokens of a text that an attacker has.")] = 50,
-    suffix: Annotated[int, typer.Option(min=1, help="Tokens that must follow word for word.")] = 50,
-    queries: Annotated[int, typer.Option(min=1, help="Continuations that an attacker draws.")] = 100,
-    chance: Annotated[
-        float, typer.Option(help="Probability with which a passage has to come out in so many queries.")
-    ] = 0.5,
-    near: Annotated[
-        float, typer.Option(help="Share of the tokens that an answer of a model may have edited to be nearly the text.")
-    ] = 0.1,
-    design: Annotated[
-        Literal["multi-run", "one-run", "zero-run"] | None,
-        typer.Option(
-            help="How it was decided which texts were trained on: by coins (one-run, multi-run) or not (zero-run). By "
-            "coins the verdict rests on nothing else; without a design there is none.",
-            show_default=False,
-        ),
-    ] = None,
-    confidence: Annotated[float, typer.Option(help="Of members, controls and their difference together.")] = 0.95,
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="The limit extraction=VALUE: by which share of the texts members may exceed controls. By default any "
-            "excess that is shown is a concern, and less than 0.05 is within the limits.",
-            metavar="NAME=VALUE",
-            show_default=False,
-        ),
-    ] = None,
-    names: Annotated[
-        bool, typer.Option("--names", help="Name the texts that come out, by their ids, and their units.")
-    ] = False,
+    file: _File,
+    prefix: _Prefix = 50,
+    suffix: _Suffix = 50,
+    queries: _Queries = 100,
+    chance: _Chance = 0.5,
+    near: _Near = 0.1,
+    design: _Design = None,
+    confidence: _Confidence = 0.95,
+    limit: _Limit = None,
+    names: _Named = False,
     model: _Model = None,
     base: _Base = None,
     samples: _Samples = 20,
@@ -107,30 +121,75 @@ def extraction(
     limit.
     """
     from miaudit.auditing.extraction import ExtractionPlan
-    from miaudit.collect.asked_passages import Asking, ask_passages
-    from miaudit.collect.extraction import audit_extraction
+    from miaudit.collect.asked_passages import Asking
     from miaudit.findings.policy import checked
-    from miaudit.io import token_files
     from miaudit.report import extraction_page
 
     check_free(out, overwrite=overwrite)
-    _check_asked(context, model)
+    _check_model_options(context, model)
     plan = ExtractionPlan(prefix, suffix, queries, chance, near, confidence, None if not limit else checked(limit))
     asking = Asking(samples, temperature, top_k, passages, batch, seed)
-    with progress("passes", meanwhile="reading and counting") as telling:
-        held, answers = token_files.read(file), None
-        if model is not None:
-            window: dict[str, Any] = {"prefix": prefix, "suffix": suffix, "device": device, "store": store}
-            answers = ask_passages(held, model, base=base, asking=asking, progress=telling, **window)
-        counted: dict[str, Any] = {"answers": answers, "design": design or "", "names": names}
-        findings = replace(audit_extraction(held, plan, **counted, repeat=repeat()), source=file.name)
+    asked_model = None if model is None else _AskedModel(model, base, asking, device, store)
+    findings = _audited(file, plan, asked_model, design=design or "", names=names)
     deliver(findings, lambda: extraction_page.text(findings), out, overwrite=overwrite, json=json)
 
 
-def _check_asked(context: typer.Context, model: Path | None) -> None:
+@dataclass(frozen=True)
+class _AskedModel:
+    """A model that is asked to go on from the beginning of passages, and how.
+
+    Attributes
+    ----------
+    folder : of the model
+    base : folder of the model that it adapts, or None where it is no adapter
+    asking : how it is asked
+    device : auto, cpu, cuda or cuda:N
+    store : folder that keeps how far each answer was, or None
+    """
+
+    folder: Path
+    base: Path | None
+    asking: Asking
+    device: str
+    store: Path | None
+
+    def answers(
+        self, records: TokenRecords, plan: ExtractionPlan, progress: Callable[[int, int], None] | None
+    ) -> PassageAnswers:
+        """Ask it about the passages of a plan."""
+        from miaudit.collect.asked_passages import ask_passages
+
+        return ask_passages(
+            records,
+            self.folder,
+            base=self.base,
+            asking=self.asking,
+            prefix=plan.prefix,
+            suffix=plan.suffix,
+            device=self.device,
+            store=self.store,
+            progress=progress,
+        )
+
+
+def _audited(
+    file: Path, plan: ExtractionPlan, model: _AskedModel | None, *, design: str, names: bool
+) -> ExtractionFindings:
+    """Read the file, ask the model if there is one, and count what comes out."""
+    from miaudit.collect.extraction import audit_extraction
+    from miaudit.io import token_files
+
+    with progress("passes", meanwhile="reading and counting") as advance:
+        records = token_files.read(file)
+        answers = None if model is None else model.answers(records, plan, advance)
+        findings = audit_extraction(records, plan, answers=answers, design=design, names=names, repeat=repeat())
+    return replace(findings, source=file.name)
+
+
+def _check_model_options(context: typer.Context, model: Path | None) -> None:
     """Refuse options of a model where there is none."""
     if model is None:
-        sentence = given(context)
+        typed = given(context)
         for parameter in context.command.params:
-            if getattr(parameter, "rich_help_panel", None) == _PANEL and parameter.name in sentence:
+            if getattr(parameter, "rich_help_panel", None) == _PANEL and parameter.name in typed:
                 raise InputError(parameter.opts[0], "--model beside it", "none", "name the folder of the model")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterator
+from dataclasses import asdict, dataclass
+from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self
 
 import typer
 
@@ -18,7 +20,10 @@ from miaudit.errors import InputError
 from miaudit.metrics.definition import amount, percent, written
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from miaudit.auditing.outlook import Outlook, Wish
+    from miaudit.auditing.plan import Plan
 
 _DESIGNS = {"one-run": "one run", "multi-run": "one model for each record"}
 
@@ -72,67 +77,65 @@ def plan(
     for name in ("half_width", "auc", *_LEARNED):
         if name in options_given:
             raise typer.BadParameter(f"{flag(name)} goes with covariates: a FILE, or files of both classes")
-    _of_numbers(options_given, members, nonmembers, tpr, threshold_for_concern, power, seed, json=json)
+    question = _Question.of(members, nonmembers, tpr, threshold_for_concern, power)
+    answer, claim = _answered(question, options_given, seed)
+    say(dumps(answer, indent=1) if json else _text(answer, question, claim))
 
 
 # -- zero-run ----------------------------------------------------------------------------------------------------------
 
 
-def _zero_run(file: Path | None, given: dict[str, Any], asked: dict[str, Any], seed: int, *, json: bool) -> NoReturn:
-    """Tell the outlook of an audit by covariates, and exit as that audit would with nothing to find."""
-    import json as encoder
-    from dataclasses import asdict
-
+def _zero_run(file: Path | None, options: dict[str, Any], wishes: dict[str, Any], seed: int, *, json: bool) -> NoReturn:
+    """Say what an audit by covariates would see, and exit as that audit would without leakage."""
     import numpy as np
 
     from miaudit.auditing import outlook
     from miaudit.collect import known_before, outputs
 
-    beside, where = (
+    unused, why = (
         (_OF_TABLE, "without a FILE; give files of both classes")
         if file is None
-        else (
-            _OF_SIDES,
-            "beside a FILE; name its columns",
-        )
+        else (_OF_SIDES, "beside a FILE; name its columns")
     )
-    for name in beside:
-        if name in given:
-            raise typer.BadParameter(f"{flag(name)} would not be used {where}")
-    known = {name: value for name, value in given.items() if name in (*_LEARNED, "fpr_targets", "confidence")}
-    audited = keys.validated(keys.content(known), Options).plan()
+    for name in unused:
+        if name in options:
+            raise typer.BadParameter(f"{flag(name)} would not be used {why}")
+    of_plan = {name: value for name, value in options.items() if name in (*_LEARNED, "fpr_targets", "confidence")}
+    audited = keys.validated(keys.content(of_plan), Options).plan()
     assumed = ""
     if file is None:
-        sides = (
-            {kind: given[f"{side}_{kind}"] for kind in ("covariates", "texts", "units") if f"{side}_{kind}" in given}
-            for side in ("member", "nonmember")
-        )
-        evidence = outputs.unscored(None, members=next(sides), nonmembers=next(sides))
+        members, nonmembers = _side("member", options), _side("nonmember", options)
+        evidence = outputs.unscored(None, members=members, nonmembers=nonmembers)
     else:
-        columns, assumed = _columns(file, given, audited.categories)
+        columns, assumed = _columns(file, options, audited.categories)
         evidence = outputs.unscored(file, **columns, categories=audited.categories)
         for doubt in known_before.doubts(file, columns.get("covariates")):
             complain(doubt)
     with progress("", meanwhile="propensity, overlap, what would be seen"):
-        forecast = outlook.of(evidence, audited, **asked, rng=np.random.default_rng(seed))
+        forecast = outlook.of(evidence, audited, **wishes, rng=np.random.default_rng(seed))
     if assumed:
         complain(assumed)
-    say(encoder.dumps(asdict(forecast), indent=1) if json else "\n".join(_outlook_text(forecast)))
+    say(dumps(asdict(forecast), indent=1) if json else "\n".join(_outlook_text(forecast)))
     raise typer.Exit(0 if forecast.answered else 4)
 
 
-def _columns(file: Path, given: dict[str, Any], categories: Collection[str]) -> tuple[dict[str, Any], str]:
-    """Columns of a table, membership assumed where its name tells it, and what was assumed; refusals with the cure."""
+def _side(side: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the files of one class by what they hold."""
+    return {kind: options[f"{side}_{kind}"] for kind in ("covariates", "texts", "units") if f"{side}_{kind}" in options}
+
+
+def _columns(file: Path, options: dict[str, Any], categories: Collection[str]) -> tuple[dict[str, Any], str]:
+    """Return columns of a table by what they hold, and in words what is assumed of membership from their names."""
     from miaudit.config import assumed
     from miaudit.io import roles, tables
 
-    named = {name: given[name] for name in _OF_TABLE if name in given}
+    named = {name: options[name] for name in _OF_TABLE if name in options}
     columns: dict[str, Any] = keys.content(named).get("evaluation", {})
     names = tables.column_names(file) if file.suffix.lower() in roles.TABLES else []
     saved = bool(roles.saved("covariate", names))
-    if names and not ({"covariates", "text"} & given.keys() or saved):
-        beside = "" if {"member"} & {*given, *names} else ", and --member NAME where no name tells it"
-        allowed = f"names of columns (--covariates NAMES), or a text (--text NAME){beside}"
+    if names and not ({"covariates", "text"} & options.keys() or saved):
+        and_member = "" if {"member"} & {*options, *names} else ", and --member NAME where no name tells it"
+        allowed = f"names of columns (--covariates NAMES), or a text (--text NAME){and_member}"
         raise InputError("covariates", allowed, "none", "add it")
     covariates = columns.get("covariates", ())
     chosen = [covariates] if isinstance(covariates, str) else list(covariates)
@@ -140,41 +143,41 @@ def _columns(file: Path, given: dict[str, Any], categories: Collection[str]) -> 
     if chosen and beyond:
         hint = f"add {'it' if len(beyond) == 1 else 'them'}: --covariates {shlex.quote(','.join([*chosen, *beyond]))}"
         raise InputError("categories", f"names of covariates ({', '.join(chosen)})", ", ".join(beyond), hint)
-    if "member" in given or not names or (saved and "member" in names):
+    if "member" in options or not names or (saved and "member" in names):
         return columns, ""
-    made, found_columns = assumed.assume(file, {"score": ""})
-    made.check(file, found_columns)
-    return {**columns, "member": made.options["member"]}, made.sentence
+    assumption, roles_of_columns = assumed.assume(file, {"score": ""})
+    assumption.check(file, roles_of_columns)
+    return {**columns, "member": assumption.options["member"]}, assumption.sentence
 
 
-def _outlook_text(found: Outlook) -> Iterator[str]:
-    count = f"{found.members:,} members and {found.nonmembers:,} non-members"
-    become = "answered" if found.answered else "refused"
+def _outlook_text(outlook: Outlook) -> Iterator[str]:
+    count = f"{outlook.members:,} members and {outlook.nonmembers:,} non-members"
+    become = "answered" if outlook.answered else "refused"
     yield f"A zero-run audit of {count} would be {become}, as far as covariates decide."
-    yield from (f"  {reason}" for reason in found.reasons)
-    if found.overlap is not None:
-        blind, heaviest = found.overlap.blind_auc, found.overlap.largest_weight
+    yield from (f"  {reason}" for reason in outlook.reasons)
+    if outlook.overlap is not None:
+        blind, heaviest = outlook.overlap.blind_auc, outlook.overlap.largest_weight
         yield (
             f"  The covariates alone tell members from non-members by an AUC of {blind:.3f}; weighted, the non-members "
-            f"count for {found.overlap.effective_sample_size:,.0f} independent ones, the heaviest for {heaviest:.1%}."
+            f"count for {outlook.overlap.effective_sample_size:,.0f} independent ones, the heaviest for {heaviest:.1%}."
         )
-        yield from (f"  {warning}" for warning in found.overlap.warnings)
-    if found.half_width is not None and found.smallest_auc is not None:
+        yield from (f"  {warning}" for warning in outlook.overlap.warnings)
+    if outlook.half_width is not None and outlook.smallest_auc is not None:
         yield (
-            f"Without leakage ({percent(found.confidence)} intervals), from a score that has nothing to do with the "
+            f"Without leakage ({percent(outlook.confidence)} intervals), from a score that has nothing to do with the "
             "covariates to one that follows them as far as one can:"
         )
-        yield f"  AUC: within {found.half_width[0]:.3f} to {found.half_width[1]:.3f} of 0.5"
-        low, high = (amount("auc", value, "up") for value in found.smallest_auc)
-        yield f"  AUC: {low} to {high} or more would be told from 0.5 in {found.power:.0%} of audits"
-        for level in found.levels:
+        yield f"  AUC: within {outlook.half_width[0]:.3f} to {outlook.half_width[1]:.3f} of 0.5"
+        low, high = (amount("auc", value, "up") for value in outlook.smallest_auc)
+        yield f"  AUC: {low} to {high} or more would be told from 0.5 in {outlook.power:.0%} of audits"
+        for level in outlook.levels:
             limits = f"{percent(level.low, 'down')} to {percent(level.high, 'up')}"
             shown = limits if level.resolvable else f"no lower limit, and {percent(level.high, 'up')} or less"
             yield f"  TPR at an FPR of {percent(level.fpr)}: {shown}, for a score of the first kind"
-    yield from (f"To {_WISHED[wish.wanted]} {wish.value:g}: {_records(wish)}" for wish in found.wishes)
-    if not found.answered:
-        yield "What would help, each by itself:" if found.remedies else "Nothing that was tried would help."
-        yield from (f"  {remedy.text}" for remedy in found.remedies)
+    yield from (f"To {_WISHED[wish.wanted]} {wish.value:g}: {_records(wish)}" for wish in outlook.wishes)
+    if not outlook.answered:
+        yield "What would help, each by itself:" if outlook.remedies else "Nothing that was tried would help."
+        yield from (f"  {remedy.text}" for remedy in outlook.remedies)
 
 
 _WISHED = {"half_width": "know the AUC within", "auc": "tell from 0.5 an AUC of"}
@@ -195,77 +198,117 @@ def _records(wish: Wish) -> str:
 # -- numbers of records ------------------------------------------------------------------------------------------------
 
 
-def _of_numbers(
-    written: dict[str, Any],
-    members: int | None,
-    nonmembers: int | None,
-    tpr: float | None,
-    threshold: float | None,
-    power: float,
-    seed: int,
-    *,
-    json: bool,
-) -> None:
-    import json as encoder
-    from dataclasses import asdict
+@dataclass(frozen=True)
+class _Counts:
+    """Members and non-members, or units of them, that can be audited."""
 
+    members: int
+    nonmembers: int
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A question about numbers of records.
+
+    Attributes
+    ----------
+    counts : what they can show; None if they are to be found
+    tpr : to be detected, or None
+    threshold : TPR from which it is to be distinguished, or None for chance
+    power : share of such audits that should succeed
+    """
+
+    counts: _Counts | None
+    tpr: float | None
+    threshold: float | None
+    power: float
+
+    @classmethod
+    def of(
+        cls, members: int | None, nonmembers: int | None, tpr: float | None, threshold: float | None, power: float
+    ) -> Self:
+        """Return the question that the options ask, or refuse to answer half of one."""
+        if (members is None) != (nonmembers is None) or (members is None and tpr is None):
+            raise typer.BadParameter("give --members and --nonmembers, or a --tpr to detect, or all three")
+        counts = None if members is None or nonmembers is None else _Counts(members, nonmembers)
+        return cls(counts, tpr, threshold, power)
+
+
+def _answered(question: _Question, options: dict[str, Any], seed: int) -> tuple[dict[str, Any], object]:
+    """Return the answer in plain values, and the claim that it is about; ``options`` are those of the command line."""
     import numpy as np
 
+    of_plan = {name: value for name, value in options.items() if name in ("fpr_targets", "confidence", *_OF_NUMBERS)}
+    audited = keys.validated(keys.content(of_plan), Options).plan()
+    claim = None if audited.bounds is None else audited.bounds.claim
+    if claim is not None and question.counts is None:
+        raise typer.BadParameter("a claim is refuted by records: give --members and --nonmembers too")
+    smallest = min(audited.fpr_targets)
+    if question.tpr is not None and not smallest < question.tpr < 1:
+        raise InputError(
+            "--tpr", f"a number above the smallest FPR ({smallest:g}) and below 1", str(question.tpr), "change it"
+        )
+    answer: dict[str, Any] = {"confidence": audited.confidence, "power": question.power}
+    rng = np.random.default_rng(seed)
+    if question.counts is not None:
+        delta = options.get("delta", taken("delta")[1])
+        answer |= _within_reach(question.counts, question, audited, delta, rng)
+    if question.tpr is not None:
+        answer["needed"] = _needed(question.tpr, question, audited, rng)
+    return answer, claim
+
+
+def _within_reach(
+    counts: _Counts, question: _Question, audited: Plan, delta: float, rng: np.random.Generator
+) -> dict[str, Any]:
+    """Return what so many records can show: TPRs, an AUC, bounds of several runs and of one, and of a claim."""
     from miaudit.auditing import power as power_of
     from miaudit.auditing import power_of_runs
 
-    if (members is None) != (nonmembers is None) or (members is None and tpr is None):
-        raise typer.BadParameter("give --members and --nonmembers, or a --tpr to detect, or all three")
-    options = {name: value for name, value in written.items() if name in ("fpr_targets", "confidence", *_OF_NUMBERS)}
-    planned = keys.validated(keys.content(options), Options).plan()
-    confidence, delta = planned.confidence, written.get("delta", taken("delta")[1])
-    claim = None if planned.bounds is None else planned.bounds.claim
-    if claim is not None and members is None:
-        raise typer.BadParameter("a claim is refuted by records: give --members and --nonmembers too")
-    targets = planned.fpr_targets
-    if tpr is not None and not min(targets) < tpr < 1:
-        raise InputError(
-            "--tpr", f"a number above the smallest FPR ({min(targets):g}) and below 1", str(tpr), "change it"
-        )
-    answer: dict[str, Any] = {"confidence": confidence, "power": power}
-    rng = np.random.default_rng(seed)
-    if members is not None and nonmembers is not None:
-        wanted: dict[str, Any] = {"confidence": confidence, "power": power, "threshold": threshold}
-        answer["targets"] = [
-            asdict(power_of.at_fpr(t, members=members, nonmembers=nonmembers, rng=rng, **wanted)) for t in targets
-        ]
-        answer["smallest_auc"] = power_of.smallest_auc(members, nonmembers, confidence, power)
-        sizes: dict[str, Any] = {"members": members, "nonmembers": nonmembers, "confidence": confidence}
-        designs: tuple[power_of.BoundedDesign, ...] = ("one-run", "multi-run")
-        guesses = None if planned.bounds is None else planned.bounds.guesses
-        canaries = 2 * min(members, nonmembers)
-        runs = power_of_runs.reach(canaries, confidence=confidence, guesses=guesses, rng=rng)
-        answer["several_runs"] = list(map(asdict, runs))
-        sizes["guesses"] = guesses
-        answer["bounds"] = [asdict(power_of.reach(design, delta=delta, **sizes)) for design in designs]
-        if claim is not None:
-            answer["claim"] = [asdict(power_of.refutation(claim, design, **sizes)) for design in designs]
-    if tpr is not None:
-        answer["needed"] = [
-            {
-                "fpr": t,
-                "tpr": tpr,
-                "records_per_class": power_of.records_needed(
-                    t, tpr, confidence=confidence, power=power, threshold=threshold, rng=rng
-                ),
-            }
-            for t in targets
-            if t < tpr
-        ]
-    say(encoder.dumps(answer, indent=1) if json else _text(answer, members, nonmembers, claim))
+    confidence, guesses = audited.confidence, None if audited.bounds is None else audited.bounds.guesses
+    sizes: dict[str, Any] = {**asdict(counts), "confidence": confidence}
+    targets = [
+        power_of.at_fpr(fpr, power=question.power, threshold=question.threshold, rng=rng, **sizes)
+        for fpr in audited.fpr_targets
+    ]
+    canaries = 2 * min(counts.members, counts.nonmembers)
+    runs = power_of_runs.reach(canaries, confidence=confidence, guesses=guesses, rng=rng)
+    sizes["guesses"] = guesses
+    designs: tuple[power_of.BoundedDesign, ...] = ("one-run", "multi-run")
+    answer: dict[str, Any] = {
+        "targets": [asdict(one) for one in targets],
+        "smallest_auc": power_of.smallest_auc(counts.members, counts.nonmembers, confidence, question.power),
+        "several_runs": [asdict(one) for one in runs],
+        "bounds": [asdict(power_of.reach(design, delta=delta, **sizes)) for design in designs],
+    }
+    claim = None if audited.bounds is None else audited.bounds.claim
+    if claim is not None:
+        answer["claim"] = [asdict(power_of.refutation(claim, design, **sizes)) for design in designs]
+    return answer
 
 
-def _text(answer: dict[str, Any], members: int | None, nonmembers: int | None, claim: object) -> str:
+def _needed(tpr: float, question: _Question, audited: Plan, rng: np.random.Generator) -> list[dict[str, Any]]:
+    """Return how many records of each class a TPR needs at each FPR below it."""
+    from miaudit.auditing import power as power_of
+
+    return [
+        {
+            "fpr": fpr,
+            "tpr": tpr,
+            "records_per_class": power_of.records_needed(
+                fpr, tpr, confidence=audited.confidence, power=question.power, threshold=question.threshold, rng=rng
+            ),
+        }
+        for fpr in audited.fpr_targets
+        if fpr < tpr
+    ]
+
+
+def _text(answer: dict[str, Any], question: _Question, claim: object) -> str:
     lines = []
-    if "targets" in answer:
-        lines.append(
-            f"With {members:,} members and {nonmembers:,} non-members ({percent(answer['confidence'])} intervals):"
-        )
+    if question.counts is not None:
+        counted = f"{question.counts.members:,} members and {question.counts.nonmembers:,} non-members"
+        lines.append(f"With {counted} ({percent(answer['confidence'])} intervals):")
         for t in answer["targets"]:
             if t["smallest_tpr"] is None:
                 lines.append(
@@ -286,7 +329,7 @@ def _text(answer: dict[str, Any], members: int | None, nonmembers: int | None, c
         lines += _runs_text(answer)
     if claim is not None:
         lines.append(f"Claim: {claim}.")
-        lines += [f"  {_refutation_text(items)}" for items in answer["claim"]]
+        lines += [f"  {_refutation_text(refutation)}" for refutation in answer["claim"]]
     for wish in answer.get("needed", ()):
         lines.append(
             f"To detect a TPR of {percent(wish['tpr'])} at an FPR of {percent(wish['fpr'])}: "
@@ -325,12 +368,12 @@ def _runs_text(answer: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def _refutation_text(found: dict[str, Any]) -> str:
-    design, name = _DESIGNS[found["design"]], found["parameter"]
-    if not found["refutable"]:
-        most = written(found["reachable"], ".2f", "up")
+def _refutation_text(refutation: dict[str, Any]) -> str:
+    design, name = _DESIGNS[refutation["design"]], refutation["parameter"]
+    if not refutation["refutable"]:
+        most = written(refutation["reachable"], ".2f", "up")
         return f"{design}: not refutable by so many records, which show at most {name} {most}"
     return (
-        f"{design}: refutable, by about {found['correct']:,} of {found['guesses']:,} guesses right "
-        f"({found['accuracy']:.1%}), as the best attack on a true mu of {found['true_mu']:.2f} would have"
+        f"{design}: refutable, by about {refutation['correct']:,} of {refutation['guesses']:,} guesses right "
+        f"({refutation['accuracy']:.1%}), as the best attack on a true mu of {refutation['true_mu']:.2f} would have"
     )

@@ -28,7 +28,7 @@ from miaudit.errors import InputError
 
 if TYPE_CHECKING:
     from miaudit.collect.outputs import Collected
-    from miaudit.config.audit import AnyConfig, CampaignConfig
+    from miaudit.config.audit import AnyConfig, AuditConfig, CampaignConfig
 
 
 def run(
@@ -54,8 +54,6 @@ def run(
     import numpy as np
 
     from miaudit.config import audit as configuration
-    from miaudit.config.sealed_coins import coins_of
-    from miaudit.findings.sealed_coins import check_agreed
 
     right_command.check(config, "run")
     settings = configuration.read(config, limit or ())
@@ -70,20 +68,30 @@ def run(
         audit_table(settings, config.parent, target, settings.seed, overwrite=overwrite, json=json)
     check_free(target, overwrite=overwrite)
     wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite, coins=bool(settings.coins))
-    if (coins := coins_of(settings.coins, config.parent)) is not None:  # before the training, not after it
-        plan = settings.plan()
-        check_agreed(None if coins.answer is None else coins.answer.plan, plan.policy, plan.confidence)
-        if wish is not None:
-            coins.check_revealable()
+    _check_coins(settings, config, revealed=wish is not None)
     # Memberships that are kept, and models, must follow from no seed that anybody sees, or guesses.
     hidden = wish is not None and wish.hides_members and isinstance(settings, configuration.CampaignConfig)
     drawing = np.random.default_rng() if hidden else rng
     collected = _collected(settings, config, drawing, goes_on=not hidden)
-    collected, model = settings.with_sample(collected, config.parent), settings.model
-    findings = computed(collected, settings.plan(), rng, settings.seed, model=model, bundle=wish)
+    collected = settings.with_sample(collected, config.parent)
+    findings = computed(collected, settings.plan(), rng, settings.seed, model=settings.model, bundle=wish)
     findings = replace(findings, about=settings.stated)
     question_text = "" if findings.design else question(typed=False)
     deliver(findings, lambda: f"{summary(findings)}{question_text}", target, overwrite=overwrite, json=json)
+
+
+def _check_coins(settings: AuditConfig | CampaignConfig, config: Path, *, revealed: bool) -> None:
+    """Refuse sealed coins that do not fit the plan, or that a bundle could not reveal, before any training."""
+    from miaudit.config.sealed_coins import coins_of
+    from miaudit.findings.sealed_coins import check_agreed
+
+    coins = coins_of(settings.coins, config.parent)
+    if coins is None:
+        return
+    plan = settings.plan()
+    check_agreed(None if coins.answer is None else coins.answer.plan, plan.policy, plan.confidence)
+    if revealed:
+        coins.check_revealable()
 
 
 def collect(
@@ -149,7 +157,7 @@ def _tokens(settings: AnyConfig, config: Path, out: Path, *, overwrite: bool) ->
 
 
 def _collected(settings: AnyConfig, config: Path, rng: Any, *, goes_on: bool = True) -> Collected:
-    """Evidence of what a configuration describes; code that it names is said before it runs.
+    """Return the evidence of what a configuration describes; code that it names is announced before it runs.
 
     ``goes_on``: whether the same command would train the same models again.
     """
@@ -179,7 +187,7 @@ def _note_unit(settings: CampaignConfig, config: Path) -> None:
 
 
 def _forecast(settings: AnyConfig, config: Path, rng: Any) -> str:
-    """Fits, time and disk of a configuration, and which code it would run."""
+    """Say which fits, time and disk a configuration takes, and which code it would run."""
     from miaudit.collect import run_campaign
     from miaudit.config.audit import CampaignConfig
 

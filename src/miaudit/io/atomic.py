@@ -354,18 +354,18 @@ def _exchanged(workshop: Path, out: Path, owned: Sequence[str]) -> bool:
     return True
 
 
-def _carry(out: Path, made: Path, owned: Sequence[str]) -> None:
+def _carry(out: Path, new: Path, owned: Sequence[str]) -> None:
     """Link everything else in a folder into the new one, with owner and permissions."""
     for name in _others(out, owned):
         if (out / name).is_dir() and not (out / name).is_symlink():
             raise IsADirectoryError(name)  # somebody may be at work in it
-        (made / name).parent.mkdir(exist_ok=True)
-        os.link(out / name, made / name, follow_symlinks=False)
-    shutil.copystat(out, made)
-    os.utime(made)
-    was, now = out.stat(), made.stat()
+        (new / name).parent.mkdir(exist_ok=True)
+        os.link(out / name, new / name, follow_symlinks=False)
+    shutil.copystat(out, new)
+    os.utime(new)
+    was, now = out.stat(), new.stat()
     if (was.st_uid, was.st_gid) != (now.st_uid, now.st_gid):
-        os.chown(made, was.st_uid, was.st_gid)
+        os.chown(new, was.st_uid, was.st_gid)
 
 
 def _others(folder: Path, owned: Sequence[str]) -> list[str]:

@@ -111,24 +111,24 @@ def _merged(texts: Iterable[str]) -> bool:
     return len({float(number) for number in exact}) < len(exact)
 
 
-def missing(column: pl.Series, made: pl.Series) -> tuple[int, int, str]:
+def missing(column: pl.Series, values: pl.Series) -> tuple[int, int, str]:
     """Return how many cells are missing that were not empty, the first row of these, and its text.
 
     Parameters
     ----------
-    column, made : texts, and what :func:`typed` made of them
+    column, values : texts, and the column that :func:`typed` returned for them
     """
-    rows = (made.is_null() & column.is_not_null()).arg_true()
+    rows = (values.is_null() & column.is_not_null()).arg_true()
     marks = [int(row) for row in rows if column[int(row)].strip()]
     return (len(marks), marks[0], str(column[marks[0]]).strip()) if marks else (0, 0, "")
 
 
-def refuse_missing(column: pl.Series, made: pl.Series) -> None:
+def refuse_missing(column: pl.Series, values: pl.Series) -> None:
     """Refuse a column in which marks stand for missing values, with their number, the first row and the mark."""
-    count, row, mark = missing(column, made)
+    count, row, mark = missing(column, values)
     if count:
         received = f"{count + column.null_count():,} missing ({mark}), the first in row {row}"
-        every = made.null_count() == len(made)
+        every = values.null_count() == len(values)
         step = "it says nothing: leave it out" if every else "fill them, or leave these records out"
         raise InputError(column.name, "a value in every row", received, step)
 

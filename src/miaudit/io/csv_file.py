@@ -295,9 +295,9 @@ class _Bytes:
         empty = (lengths == 0) | ((lengths == 1) & (last == _RETURN))
         starts = self.offset + np.concatenate([[0], ends[:-1] + 1])
         starts[0] = self._began if self._length else self.offset
-        filled = np.flatnonzero(~empty)
-        if len(filled):
-            first = np.flatnonzero(empty & (np.arange(len(empty)) < filled[-1]))
+        full = np.flatnonzero(~empty)
+        if len(full):
+            first = np.flatnonzero(empty & (np.arange(len(empty)) < full[-1]))
             if self._empty is not None or len(first):
                 raise _LineError(self._empty if self._empty is not None else int(starts[first[0]]), *_empty(self.width))
         if empty.any() and self._empty is None:
@@ -305,10 +305,10 @@ class _Bytes:
             if self.width == 1:
                 raise _LineError(at, *_empty(1))
             self._empty = at
-        uneven = filled[commas[filled] != self.width - 1]
+        uneven = full[commas[full] != self.width - 1]
         if len(uneven):
             raise _LineError(int(starts[uneven[0]]), *_uneven(int(commas[uneven[0]]) + 1, self.width))
-        self.rows += len(filled)
+        self.rows += len(full)
         self._commas = len(marks) - 1 - int(breaks[-1])
         self._began = self.offset + int(ends[-1]) + 1
         self._length = len(data) - 1 - int(ends[-1])
@@ -382,9 +382,9 @@ _QUOTES = 'write "" for a quotation mark inside quotation marks, or save the tab
 _ENCODING = ("a byte that is no UTF-8, as of latin-1 or Windows-1252", "save it as UTF-8")
 
 
-def _uneven(found: int, width: int) -> tuple[str, str]:
-    cells_ = f"{found} cell{'s' * (found != 1)}, where the first row has {width}"
-    if found > width:
+def _uneven(cell_count: int, width: int) -> tuple[str, str]:
+    cells_ = f"{cell_count} cell{'s' * (cell_count != 1)}, where the first row has {width}"
+    if cell_count > width:
         return cells_, "put quotation marks around cells with commas, and write 0.5 for 0,5"
     return cells_, "complete that row, or delete it"
 

@@ -49,12 +49,12 @@ def days(values: NDArray[Any], name: str) -> NDArray[Any]:
     array([1. , nan, 2.5])
     """
     if values.dtype.kind == "U" and values.ndim == 1:
-        filled = values != ""
-        if not filled.any() or not all(map(_DATE.fullmatch, values[filled].tolist())):
+        present = values != ""
+        if not present.any() or not all(map(_DATE.fullmatch, values[present].tolist())):
             return values
         plain = np.full(len(values), np.datetime64("NaT", "ms"), "datetime64[ms]")
         try:
-            plain[filled] = np.char.rstrip(values[filled], "Z").astype("datetime64[ms]")
+            plain[present] = np.char.rstrip(values[present], "Z").astype("datetime64[ms]")
         except ValueError as error:
             raise InputError(name, "dates of the calendar, like 2024-02-29", str(error), "mend that row") from error
         values = plain
@@ -86,7 +86,7 @@ def completed(columns: Mapping[str, NDArray[np.float64]]) -> tuple[list[NDArray[
     >>> completed({"age": np.array([30.0, np.nan, 50.0])})
     ([array([30., 40., 50.]), array([0., 1., 0.])], ['age', 'age missing'])
     """
-    filled, gaps = dict(columns), {}
+    without_gaps, gaps = dict(columns), {}
     for name, values in columns.items():
         absent = np.isnan(values)
         if not absent.any():
@@ -95,9 +95,9 @@ def completed(columns: Mapping[str, NDArray[np.float64]]) -> tuple[list[NDArray[
             raise InputError(name, "a number in some rows", "none", "it says nothing: leave it out")
         if f"{name} {MISSING}" in columns:
             raise InputError(name, "no column of the name of its gaps", f"{name} {MISSING}", "rename that one")
-        filled[name] = np.where(absent, np.median(values[~absent]), values)
+        without_gaps[name] = np.where(absent, np.median(values[~absent]), values)
         gaps[f"{name} {MISSING}"] = absent.astype(np.float64)
-    return [*filled.values(), *gaps.values()], [*filled, *gaps]
+    return [*without_gaps.values(), *gaps.values()], [*without_gaps, *gaps]
 
 
 def joined(
@@ -105,8 +105,8 @@ def joined(
 ) -> tuple[NDArray[Any] | None, tuple[str, ...] | None]:
     """Join columns of covariates, each (n,) or (n, k), into one array without gaps and its names.
 
-    Text is a category or a date; what is missing of a number is filled, and one more column says where. Columns of an
-    array (n, k) are ``numbered``.
+    Text is a category or a date. A missing number is replaced by the median, and one more column says where. Columns of
+    an array (n, k) are ``numbered``.
 
     Raises
     ------
@@ -134,9 +134,9 @@ def joined(
         if twice := parts.keys() & by_name.keys():
             raise InputError("covariates", "columns of different names", f"{min(twice)} twice", "name it once")
         parts |= by_name
-    filled, names = completed(parts)
+    complete, names = completed(parts)
     default = [str(i) for i in range(len(names))]
-    return np.column_stack(filled), None if names == default else tuple(names)
+    return np.column_stack(complete), None if names == default else tuple(names)
 
 
 def finite(values: ArrayLike, name: str, ndim: int, *, gaps: bool = False) -> NDArray[np.float64]:

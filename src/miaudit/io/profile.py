@@ -158,7 +158,7 @@ def profile(frame: pl.DataFrame, rare: int = RARE) -> tuple[ColumnProfile, ...]:
     >>> (age.low, age.high, age.decimals), smoker.categories, key.kind
     ((0.0, 100.0, 0), ('no', 'yes'), 'identifier')
     """
-    return tuple(_looked_at(column, rare) for column in frame)
+    return tuple(_profile_of(column, rare) for column in frame)
 
 
 def outward(low: float, high: float) -> tuple[float, float]:
@@ -189,31 +189,36 @@ def _typed(column: pl.Series) -> pl.Series:
     return typed.cast(pl.Float64) if typed.dtype.is_integer() else typed
 
 
-def _looked_at(column: pl.Series, rare: int) -> ColumnProfile:
+def _profile_of(column: pl.Series, rare: int) -> ColumnProfile:
+    name = column.name
+    if column.dtype.is_float():
+        column = column.fill_nan(None)
+    by_values = _of_values(name, column.drop_nulls(), rare)
+    if not name.strip():
+        guess = ColumnProfile(name, "unusable", "it has no name")
+    elif _named_secret(name) and not (by_values.kind == "binary" and not by_values.categories):
+        guess = ColumnProfile(name, "secret", "its name is that of a secret, or of what names or locates a person")
+    else:
+        guess = by_values
+    return replace(guess, missing=column.null_count() > 0)
+
+
+def _of_values(name: str, present: pl.Series, rare: int) -> ColumnProfile:
+    """What the values of a column look like, none of them missing."""
     import polars as pl
 
-    kind, name, missing = column.dtype, column.name, column.null_count() > 0
-    if kind.is_float():
-        missing = missing or bool(column.is_nan().any())
-        column = column.fill_nan(None)
-    present = column.drop_nulls()
+    kind = present.dtype
     if present.is_empty():
-        found = ColumnProfile(name, "empty", "no row has a value")
-    elif kind.is_temporal():
-        found = ColumnProfile(name, "date", _DAYS)
-    elif kind == pl.Boolean:
-        found = ColumnProfile(name, "binary")
-    elif kind.is_numeric():
-        found = _of_numbers(name, present.cast(pl.Float64).to_numpy(), rare, single=kind == pl.Float32)
-    elif kind in (pl.String, pl.Categorical, pl.Enum):
-        found = _of_texts(name, present.cast(pl.String), rare)
-    else:
-        found = ColumnProfile(name, "unusable", f"its values are of type {kind.base_type()}")
-    if not name.strip():
-        found = ColumnProfile(name, "unusable", "it has no name")
-    elif _named_secret(name) and not (found.kind == "binary" and not found.categories):
-        found = ColumnProfile(name, "secret", "its name is that of a secret, or of what names or locates a person")
-    return replace(found, missing=missing)
+        return ColumnProfile(name, "empty", "no row has a value")
+    if kind.is_temporal():
+        return ColumnProfile(name, "date", _DAYS)
+    if kind == pl.Boolean:
+        return ColumnProfile(name, "binary")
+    if kind.is_numeric():
+        return _of_numbers(name, present.cast(pl.Float64).to_numpy(), rare, single=kind == pl.Float32)
+    if kind in (pl.String, pl.Categorical, pl.Enum):
+        return _of_texts(name, present.cast(pl.String), rare)
+    return ColumnProfile(name, "unusable", f"its values are of type {kind.base_type()}")
 
 
 def _named_secret(name: str) -> bool:

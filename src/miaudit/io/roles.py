@@ -154,9 +154,9 @@ def look(path: str | Path, argument: str = "file") -> tuple[list[Seen], list[str
     path = Path(path)
     if path.suffix.lower() in ARRAYS:
         heads = array_heads(path, NUMBERS, argument)
-        kept = [Seen(name, rows, None if v is None else v[:ROWS]) for name, (rows, v) in heads.items()]
-        complete = all(one.values is not None and len(one.values) == one.rows for one in kept)
-        return [one for one in kept if not looks_secret(one.name)], list(heads), complete
+        arrays = [Seen(name, rows, None if v is None else v[:ROWS]) for name, (rows, v) in heads.items()]
+        complete = all(one.values is not None and len(one.values) == one.rows for one in arrays)
+        return [one for one in arrays if not looks_secret(one.name)], list(heads), complete
     frame, rows = head(path, argument, ROWS + 1, counted=False)
     seen = [Seen(c.name, None, _plain(c)) for c in frame.head(ROWS) if not looks_secret(c.name)]
     return seen, frame.columns, rows <= ROWS
@@ -190,41 +190,68 @@ def find(path: str | Path, argument: str = "file") -> Roles:
         raise InputError(
             argument, "columns whose names may be shown", received, "rename those that an audit is to read"
         )
-    by_name, families = {one.name: one for one in seen}, _families(seen)
-    taken = {name for family in families for name in family}
+    by_name = {one.name: one for one in seen}
     members, refused = _members(seen, complete)
-    doubts = list(refused.values())
-    signals = [signal for family in families if (signal := _of_family([by_name[name] for name in family])) is not None]
-    signals += [s for one in seen if one.name not in members and one.name not in taken and (s := signal_of(one))]
-    signals = [replace(one, why=one.why + _as_far(by_name[one.columns[0]], complete)) for one in signals]
-    members = {name: why + _as_far(by_name[name], complete) for name, why in members.items()}
-    doubts += [one for signal in signals for one in _unusable(signal, by_name)]
-    used = {*members, *(name for signal in signals for name in signal.columns)}
-    rest = [one for one in seen if one.name not in used]
-    labels = tuple(one.name for one in rest if _is_label(one))
-    units = tuple(one.name for one in rest if one.name not in labels and _is_unit(one))
-    named = tuple(one.name for one in rest if one.name in _NAMED or _REFERENCE & set(words(one.name)))
-    known = {*named, *refused}
-    roles = {*known, *labels, *units}
-    other = [one for one in rest if one.name not in roles and one.values is not None]
-    texts = [doubt for one in rest if (doubt := _as_text(one))]
-    doubts += texts + ([secret] if (secret := left_out(names)) else [])
-    doubts += [f"of other columns the first {_MOST} were looked at"] if len(other) > _MOST else []
+    signals = _signals(seen, members, complete)
+    rest = _Rest.of(seen, {*members, *(name for signal in signals for name in signal.columns)})
+    texts = list(filter(None, map(_as_text, rest.columns)))
+    unnamed = rest.without({*refused, *rest.named})
+    other = [one for one in unnamed if one.name not in (*rest.labels, *rest.units) and one.values is not None]
+    secret = left_out(names)
+    doubts = (
+        *refused.values(),
+        *(doubt for signal in signals for doubt in _unusable(signal, by_name)),
+        *texts,
+        *([secret] if secret else []),
+        *([f"of other columns the first {_MOST} were looked at"] if len(other) > _MOST else []),
+    )
     return Roles(
         signals=tuple(signals),
-        members=members,
+        members={name: why + _as_far(by_name[name], complete) for name, why in members.items()},
         refused=tuple(refused),
-        binary=tuple(one.name for one in rest if one.name not in known and two_values(one.values)),
+        binary=tuple(one.name for one in unnamed if two_values(one.values)),
         numbers=tuple(one.name for one in other if _is_real(one) and not texts),
-        units=units,
-        labels=labels,
-        **_described(other, labels),
-        named=named,
-        doubts=tuple(doubts),
+        units=rest.units,
+        labels=rest.labels,
+        **_described(other, rest.labels),
+        named=rest.named,
+        doubts=doubts,
         columns=len(names),
         complete=complete,
         lengths={one.name: one.rows for one in seen if one.rows is not None},
     )
+
+
+def _signals(seen: Sequence[Seen], members: Mapping[str, str], complete: bool) -> list[Signal]:
+    """Return columns that may be outputs or scores: families of columns, then single ones that are no membership."""
+    by_name, families = {one.name: one for one in seen}, _families(seen)
+    single = [one for one in seen if one.name not in {*members, *(name for family in families for name in family)}]
+    candidates = [*(_of_family([by_name[name] for name in family]) for family in families), *map(signal_of, single)]
+    return [
+        replace(one, why=one.why + _as_far(by_name[one.columns[0]], complete)) for one in candidates if one is not None
+    ]
+
+
+class _Rest(NamedTuple):
+    """The columns that are neither a signal nor membership, with the names of labels, of units and of known columns."""
+
+    columns: tuple[Seen, ...]
+    labels: tuple[str, ...]
+    units: tuple[str, ...]
+    named: tuple[str, ...]
+
+    @classmethod
+    def of(cls, seen: Sequence[Seen], used: set[str]) -> _Rest:
+        """Sort the columns that are not used yet."""
+        columns = tuple(one for one in seen if one.name not in used)
+        labels = tuple(one.name for one in columns if _is_label(one))
+        units = tuple(one.name for one in columns if one.name not in labels and _is_unit(one))
+        named = tuple(one.name for one in columns if one.name in _NAMED or _REFERENCE & set(words(one.name)))
+        return cls(columns, labels, units, named)
+
+    def without(self, names: set[str]) -> list[Seen]:
+        """Return the columns that have other names."""
+        return [one for one in self.columns if one.name not in names]
 
 
 def saved(field: Literal["score", "covariate"], names: Sequence[str]) -> list[str]:
@@ -339,8 +366,8 @@ def _members(seen: Sequence[Seen], complete: bool) -> tuple[dict[str, str], dict
 
 def _as_far(one: Seen, complete: bool) -> str:
     """Say of what the values of a column speak for it, unless all were looked at."""
-    looked = 0 if one.values is None else len(one.values)
-    return "" if complete or looked == one.rows else f", in the first {looked:,} rows"
+    rows = 0 if one.values is None else len(one.values)
+    return "" if complete or rows == one.rows else f", in the first {rows:,} rows"
 
 
 def _membership(values: NDArray[Any]) -> str:

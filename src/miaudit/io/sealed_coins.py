@@ -161,8 +161,8 @@ class Answer(_Published):
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Self:
         """Make it of plain values."""
-        found = _fields(content, cls.KIND, [one.name for one in fields(cls)])
-        return cls(**{**found, "plan": AgreedPlan.of(found["plan"])})
+        values = _fields(content, cls.KIND, [one.name for one in fields(cls)])
+        return cls(**{**values, "plan": AgreedPlan.of(values["plan"])})
 
     def _plain(self) -> dict[str, Any]:
         return {**super()._plain(), "plan": self.plan.plain()}
@@ -324,12 +324,12 @@ class Coins:
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Self:
         """Make coins of the plain values of a reveal, which may not fit: see :meth:`misfits`."""
-        fields = _fields(content, "reveal", ("commitment", "answer", "seed", "scores", "signature"))
-        listed, signed = fields["scores"], fields["signature"]
-        if not isinstance(listed, list) or not isinstance(signed, str) or len(signed) > 4 * signature.BYTES:
+        values = _fields(content, "reveal", ("commitment", "answer", "seed", "scores", "signature"))
+        scores, signed = values["scores"], values["signature"]
+        if not isinstance(scores, list) or not isinstance(signed, str) or len(signed) > 4 * signature.BYTES:
             raise InputError("reveal", "a list of scores and a signature", "something else", "ask the drawer for it")
-        answer = None if fields["answer"] is None else Answer.of(fields["answer"])
-        return cls(Commitment.of(fields["commitment"]), answer, fields["seed"], tuple(listed), signed)
+        answer = None if values["answer"] is None else Answer.of(values["answer"])
+        return cls(Commitment.of(values["commitment"]), answer, values["seed"], tuple(scores), signed)
 
     def plain(self) -> dict[str, Any]:
         """Return the plain values of the reveal."""
@@ -476,8 +476,8 @@ def published(text: str) -> str:
 
 def kind_of(path: str | Path) -> str:
     """Return what a file says it is: commitment, answer, secret or reveal; empty for anything else."""
-    said = _read(path, "file").get("kind")
-    return next((kind for kind in ("commitment", "answer", "secret", "reveal") if said == _head(kind)["kind"]), "")
+    stated = _read(path, "file").get("kind")
+    return next((kind for kind in ("commitment", "answer", "secret", "reveal") if stated == _head(kind)["kind"]), "")
 
 
 def checked_digest(value: Any, name: str, allowed: str = "a SHA-256 (64 digits from 0 to f)") -> str:

@@ -66,7 +66,7 @@ class ServerAnswers:
         refuse : raises the error
         """
         fields = {name: value for name, value in content.items() if name not in (_PROMPT, _OWN_IDS, _CHOICES)}
-        answer = _asked(content, refuse)
+        answer = _answer_of(content, refuse)
         if answer is not None:
             if isinstance(content.get("logprobs"), list) or {"tokens", "top1"} & set(content):
                 refuse("keys", "logprobs, or a server's answer", "both", "leave one of them out")
@@ -134,7 +134,7 @@ class ServerAnswers:
                     refuse("tokens", "answers of one tokenizer", received, "write a file for each model")
 
 
-def _asked(content: Mapping[str, Any], refuse: Refuse) -> _Answer | None:
+def _answer_of(content: Mapping[str, Any], refuse: Refuse) -> _Answer | None:
     """Return the answer of a line, which is the whole response, a choice of it, or its field alone."""
     held: Mapping[str, Any] = content
     if isinstance(content.get(_CHOICES), list):

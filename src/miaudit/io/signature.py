@@ -253,8 +253,8 @@ class _Hashes:
         return self(_address(0, tree, _ROOTS, leaf), b"".join(roots))
 
     def _climbed(self, node: bytes, index: int, path: Sequence[bytes], address: bytes) -> bytes:
-        for height, beside in enumerate(path, start=1):
-            pair = (beside, node) if index % 2 else (node, beside)
+        for height, sibling in enumerate(path, start=1):
+            pair = (sibling, node) if index % 2 else (node, sibling)
             index //= 2
             node = self.node(address, height, index, *pair)
         return node

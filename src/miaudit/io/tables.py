@@ -183,11 +183,11 @@ def read_columns(
     frame = _frame(path, argument, wanted)
     if path.suffix.lower() == ".csv":
         text = set(as_text)
-        made = [column if column.name in text else cells.typed(column) for column in frame]
-        for column, values in zip(frame, made, strict=True):
+        typed_columns = [column if column.name in text else cells.typed(column) for column in frame]
+        for column, values in zip(frame, typed_columns, strict=True):
             if column.name not in gaps:
                 cells.refuse_missing(column, values)
-        frame = frame.with_columns(made)
+        frame = frame.with_columns(typed_columns)
     return {name: _dated(to_numpy(frame[name], gaps=name in gaps), name, gaps) for name in wanted}
 
 
@@ -510,10 +510,10 @@ def _with_gaps(column: pl.Series) -> pl.Series:
         return column.cast(pl.String).fill_null("")
     if column.dtype != pl.Boolean and not column.dtype.is_integer():
         return column
-    filled, known = column.cast(pl.Float64), column.drop_nulls()
+    numbers, known = column.cast(pl.Float64), column.drop_nulls()
     if column.dtype.is_integer():
-        numeric.refuse_rounding(known.to_numpy(), filled.drop_nulls().to_numpy(), column.name)
-    return filled
+        numeric.refuse_rounding(known.to_numpy(), numbers.drop_nulls().to_numpy(), column.name)
+    return numbers
 
 
 def _dated(values: NDArray[Any], name: str, gaps: Collection[str]) -> NDArray[Any]:

@@ -157,11 +157,11 @@ class _Columns:
             self.wrong(name, starts, problem)
         return values, starts
 
-    def wrong(self, name: str, starts: NDArray[np.int64], found: Wrong) -> None:
+    def wrong(self, name: str, starts: NDArray[np.int64], problem: Wrong) -> None:
         """Refuse a number by its row and its position there."""
-        row = int(np.searchsorted(starts, found.position, side="right")) - 1
-        place = found.position - int(starts[row])
-        self.at(row).refuse(name, found.allowed, f"{found.received} at position {place}", found.next_step)
+        row = int(np.searchsorted(starts, problem.position, side="right")) - 1
+        place = problem.position - int(starts[row])
+        self.at(row).refuse(name, problem.allowed, f"{problem.received} at position {place}", problem.next_step)
 
 
 def write_parquet(path: str | Path, records: TokenRecords) -> None:
@@ -178,14 +178,14 @@ def write_parquet(path: str | Path, records: TokenRecords) -> None:
         values = getattr(records, f"{field}_log_p")
         if values is not None:
             columns[name] = _lists(values, getattr(records, f"{field}_offsets"))
-    columns |= _beside(records)
+    columns |= _optional(records)
     frame = pl.DataFrame(columns)
     tables.write_atomically(tables.require_suffix(path, "path", SUFFIXES), frame.write_parquet)
 
 
-def _beside(records: TokenRecords) -> Mapping[str, Any]:
-    given = {name: getattr(records, name) for name in ("times", "same_tokens", *LABELS)}
-    return {name: list(values) if name in LABELS else values for name, values in given.items() if values is not None}
+def _optional(records: TokenRecords) -> Mapping[str, Any]:
+    columns = {name: getattr(records, name) for name in ("times", "same_tokens", *LABELS)}
+    return {name: list(values) if name in LABELS else values for name, values in columns.items() if values is not None}
 
 
 def _lists(values: NDArray[Any], offsets: NDArray[np.int64]) -> pl.Series:

@@ -284,9 +284,9 @@ def _lines(handle: BinaryIO, name: str, most: int) -> Iterator[tuple[int, bytes]
 
 
 def _object(line: bytes, at: Place) -> dict[str, Any]:
-    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        content = dict(items)
-        if len(content) < len(items):
+    def pairs(entries: list[tuple[str, Any]]) -> dict[str, Any]:
+        content = dict(entries)
+        if len(content) < len(entries):
             at.refuse("keys", "each key once", "one of them twice", "remove one")
         return content
 
@@ -440,17 +440,17 @@ def assembled(
     ``numbers`` are how often each text was trained on, and whether a reference model has the same tokens.
     """
     times, same = numbers
-    beside: dict[str, Any] = {**labels, **{field: flat.get(name) for name, field in EACH.items()}}
+    optional: dict[str, Any] = {**labels, **{field: flat.get(name) for name, field in EACH.items()}}
     for field, kind in (("top1", np.bool_), ("tokens", np.int64)):
-        beside[field] = None if beside[field] is None else beside[field].astype(kind)
+        optional[field] = None if optional[field] is None else optional[field].astype(kind)
     for name, field in OWN.items():
-        beside |= {f"{field}_log_p": flat.get(name), f"{field}_offsets": starts.get(name)}
+        optional |= {f"{field}_log_p": flat.get(name), f"{field}_offsets": starts.get(name)}
     return TokenRecords(
         ids=ids,
         member=member,
         log_p=flat["logprobs"],
         offsets=starts["logprobs"],
-        **beside,
+        **optional,
         times=None if times is None else np.array(times, dtype=np.int64),
         same_tokens=None if same is None else np.array(same),
         notes=(*notes, *declared_kind.check_tokens(flat["logprobs"], len(ids))),

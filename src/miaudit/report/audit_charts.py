@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.audit import foremost, named
 from miaudit.findings.verdict import LEVEL_NAMES
 from miaudit.metrics import definition
-from miaudit.metrics.definition import amount, at_least, at_most, between, chance, label, percent
-from miaudit.report import overlap_charts, several_runs_charts, vulnerability_charts
+from miaudit.metrics.definition import amount, between, chance, label, percent
+from miaudit.report import bound_charts, overlap_charts, several_runs_charts, vulnerability_charts
 from miaudit.report.drawing import (
     BLUE,
-    DARK_ORANGE,
     GREY,
     INK,
     RED,
@@ -37,16 +36,15 @@ _HEIGHT = 400
 _MOST_CURVES = 8
 _HARDLY_RESOLVED = 0.1  # FPR from which less than a decade of a logarithmic axis is left
 _CROWDED = 0.9  # share of both classes in one bin, beside which nothing else can be seen
-_LINE = 64  # height of the line of bounds, between two rows of names above it and two below
 _LIMIT = "limit of the claim"
-_Mark = tuple[float, str, str, list[int], int]  # of a bound: value, name, colour, dash and row
 
 _OTHERS = ("#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7a6a00", "#6b7683")
 _LEVEL_SHADES = ("#f3f5f7", "#e6eaee", "#d8dee4", "#c9d1d9")
 
 NAMES = (
     *("verdict", "shift", "overlap", "calibration", "balance"),
-    *("roc-log", "roc-linear", "distribution", "bounds"),
+    *("roc-log", "roc-linear", "distribution"),
+    *bound_charts.NAMES,
     *vulnerability_charts.NAMES,
     *several_runs_charts.NAMES,
 )
@@ -81,7 +79,7 @@ def charts(findings: Findings) -> dict[str, alt.LayerChart]:
         by_name["roc-linear"] = _roc_linear(findings)
     if (shape := findings.scores[0].distribution) and "distribution" not in without:
         by_name["distribution"] = _distribution(findings, shape)
-    by_name |= {} if "bounds" in without else _bounds(findings)
+    by_name |= {} if "bounds" in without else bound_charts.charts(findings)
     if findings.groups and "groups" not in without:
         by_name |= vulnerability_charts.groups(findings)
     if findings.vulnerability:
@@ -115,32 +113,6 @@ def left_out(findings: Findings) -> dict[str, str]:
 
 
 # -- in words ----------------------------------------------------------------------------------------------------------
-
-
-def parameter_name(parameter: str, delta: float) -> str:
-    """Name a privacy parameter for a reader.
-
-    Examples
-    --------
-    >>> parameter_name("epsilon", 1e-5), parameter_name("epsilon", 0.0), parameter_name("mu", 0.0)
-    ('ε at δ = 1e-5', 'ε at δ = 0', 'μ')
-    """
-    if parameter == "epsilon":
-        return f"ε at δ = {delta:.3g}".replace("e-0", "e-")
-    return {"mu": "μ"}.get(parameter, parameter)
-
-
-def size(value: float | None) -> str:
-    """Write a lower bound with three digits, rounded down; zero is nothing shown, never no leakage.
-
-    Examples
-    --------
-    >>> size(1.23456), size(0.0), size(None)
-    ('1.23', 'nothing shown (0)', '–')
-    """
-    if value is None:
-        return "–"
-    return "nothing shown (0)" if value == 0 else at_least(value)
 
 
 def nonmembers(findings: Findings) -> str:
@@ -295,34 +267,36 @@ def _curves(findings: Findings, x: dict[str, Any], y: dict[str, Any], floor: flo
     """Band, chance line and the curve of each score, drawn where it is resolved and every rate >= ``floor``."""
     import altair as alt
 
-    shown = _shown_scores(findings)
-    names = _names(findings)
+    shown, names = _shown_scores(findings), _names(findings)
     rows = [row for score in reversed(shown) for row in _points(score, names[score.score], floor)]
-    head = names[shown[0].score]
-    colours = alt.Scale(domain=[names[s.score] for s in shown], range=[BLUE, *_OTHERS][: len(shown)])
-    legend = alt.Legend(orient="bottom", title=None, symbolStrokeWidth=3)
-    best = [row for row in rows if row["score"] == head]
-    others = [row for row in rows if row["score"] != head]
-    horizontal, vertical = alt.X("fpr:Q", **x), alt.Y("tpr:Q", **y)
-    colour = alt.Color("score:N", scale=colours, sort=None, legend=legend if len(shown) > 1 else None)
+    best = [row for row in rows if row["score"] == names[shown[0].score]]
+    others = [row for row in rows if row["score"] != names[shown[0].score]]
+    across, up = alt.X("fpr:Q", **x), alt.Y("tpr:Q", **y)
+    colour = _colour_of_scores([names[score.score] for score in shown])
     diagonal = over([{"fpr": floor, "tpr": floor}, {"fpr": 1, "tpr": 1}])
     band = over(best).mark_area(color=BLUE, opacity=0.17, clip=True)
     layers = [
-        band.encode(x=horizontal, y=alt.Y("low:Q", **y), y2="high:Q"),
-        diagonal.mark_line(color=GREY, strokeDash=[5, 4], strokeWidth=1.4).encode(x=horizontal, y=vertical),
+        band.encode(x=across, y=alt.Y("low:Q", **y), y2="high:Q"),
+        diagonal.mark_line(color=GREY, strokeDash=[5, 4], strokeWidth=1.4).encode(x=across, y=up),
     ]
     if others:
         thin = over(others).mark_line(strokeWidth=1.6, opacity=0.75, clip=True)
-        layers.append(thin.encode(x=horizontal, y=vertical, color=colour))
-    strong = over(best)
-    layers.append(strong.mark_line(strokeWidth=2.8, clip=True).encode(x=horizontal, y=vertical, color=colour))
-    touch = strong.mark_circle(size=140, opacity=0, clip=True)
-    layers.append(
-        touch.encode(
-            x=horizontal, y=vertical, tooltip=tips(score="Score", at="FPR", **{"is": "TPR"}, limits="Interval")
-        )
-    )
+        layers.append(thin.encode(x=across, y=up, color=colour))
+    strong = over(best).mark_line(strokeWidth=2.8, clip=True)
+    layers.append(strong.encode(x=across, y=up, color=colour))
+    touch = over(best).mark_circle(size=140, opacity=0, clip=True)
+    tooltip = tips(score="Score", at="FPR", **{"is": "TPR"}, limits="Interval")
+    layers.append(touch.encode(x=across, y=up, tooltip=tooltip))
     return layers
+
+
+def _colour_of_scores(names: Sequence[str]) -> alt.Color:
+    """A colour for each score, the headline first, with a legend where there are several."""
+    import altair as alt
+
+    scale = alt.Scale(domain=list(names), range=[BLUE, *_OTHERS][: len(names)])
+    legend = alt.Legend(orient="bottom", title=None, symbolStrokeWidth=3) if len(names) > 1 else None
+    return alt.Color("score:N", scale=scale, sort=None, legend=legend)
 
 
 def _claimed(findings: Findings, x: dict[str, Any], y: dict[str, Any]) -> list[alt.Chart]:
@@ -420,127 +394,6 @@ def _distribution(findings: Findings, shape: Histogram) -> alt.LayerChart:
     )
     layers = histogram(shape, name, "Score")
     return finished(layers, title, [sentence], f"Histogram of {name} for members and for non-members. {title}.", 300)
-
-
-def _bounds(findings: Findings) -> dict[str, alt.LayerChart]:
-    """The bounds of the claim's parameter, or of the first bound where nothing is claimed, on a line from zero.
-
-    Nothing is drawn where there is no number, or where a refuted propensity makes the bounds void.
-    """
-    claim, bounds, upper, claimed = findings.claim, findings.bounds, None, None
-    if findings.is_void:
-        return {}
-    if claim and (claim.lower is not None or claim.upper is not None):
-        sure = {bound.confidence for bound in bounds}
-        confidence = sure.pop() if len(sure) == 1 else None
-        name, lower, reachable = parameter_name(claim.parameter, claim.delta), claim.lower, claim.reachable
-        upper, claimed = claim.upper, claim.value
-    elif bounds:
-        first = bounds[0]
-        name, lower, reachable = parameter_name(first.parameter, first.delta), first.value, first.reachable
-        confidence = first.confidence
-    else:
-        return {}
-    marks = _bound_marks(lower, confidence, reachable, upper, claimed)
-    title = _bounds_title(name, lower, confidence, upper, claimed)
-    alternative = f"A line from zero with marks: {'; '.join(mark for _, mark, *_ in marks)}."
-    layers, sentence = _bound_layers(name, lower, upper, marks), _bounds_in_words(lower, upper, reachable)
-    return {"bounds": finished(layers, title, sentence, f"{title}. {alternative}", 2 * _LINE)}
-
-
-def _bound_marks(
-    lower: float | None,
-    confidence: float | None,
-    reachable: float | None,
-    upper: float | None,
-    claimed: float | None,
-) -> list[_Mark]:
-    """What stands on the line, where it is known: the claim and the upper bound above, what the runs show below."""
-    at = "" if confidence is None else f" ({percent(confidence)})"
-    shown = size(lower) if lower == 0 else f"≥ {size(lower)}"
-    candidates: tuple[tuple[float | None, str, str, list[int], int], ...] = (
-        (claimed, f"claim ≤ {at_most(claimed or 0)}", RED, [6, 3], 10),
-        (upper, f"upper bound ≤ {at_most(upper or 0)}", DARK_ORANGE, [1, 0], 34),
-        (lower, f"lower bound{at} {shown}", BLUE, [1, 0], 94),
-        (reachable, f"most it could show {at_most(reachable or 0)}", GREY, [2, 3], 116),
-    )
-    return [(value, *rest) for value, *rest in candidates if value is not None]  # type: ignore[misc]
-
-
-def _bound_layers(name: str, lower: float | None, upper: float | None, marks: Sequence[_Mark]) -> list[alt.Chart]:
-    """The stretch that neither the runs nor the theorem rule out is drawn strong."""
-    import altair as alt
-
-    top = 1.1 * max(value for value, *_ in marks) or 1.0
-    x = scaled(name, [0, top], zero=True, format="~g", grid=False, tickCount=6, labelFlush=False)
-    line = over([{"from": 0, "to": top}]).mark_rule(color=GREY, strokeWidth=1.2)
-    layers = [line.encode(x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(_LINE))]
-    if lower is not None and upper is not None and lower < upper:
-        between = over([{"from": lower, "to": upper, "text": f"{at_least(lower)} to {at_most(upper)}"}])
-        strong = between.mark_rule(color=BLUE, strokeWidth=9, opacity=0.3)
-        tip = tips(text="Possible")[0]
-        layers.append(strong.encode(x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(_LINE), tooltip=tip))
-    layers += [_bound_rule(value, colour, dash, row, x) for value, _, colour, dash, row in marks]
-    return layers + [
-        layer for value, mark, colour, _, row in marks for layer in _bound_name(value, mark, colour, row, x)
-    ]
-
-
-def _bounds_title(
-    name: str, lower: float | None, confidence: float | None, upper: float | None, claimed: float | None
-) -> str:
-    sure = "" if confidence is None else f" with {percent(confidence)} confidence"
-    sentences = [
-        f"The runs show nothing about {name}{sure}"
-        if lower == 0
-        else f"The runs show {name} to be at least {at_least(lower)}{sure}"
-        if lower is not None
-        else "",
-        f"a theorem says at most {at_most(upper)}" if upper is not None else "",
-        f"claimed is at most {at_most(claimed)}" if claimed is not None else "",
-    ]
-    text = "; ".join(part for part in sentences if part)
-    return text[:1].upper() + text[1:] if lower is not None else f"{name}: {text}"
-
-
-def _bound_rule(value: float, colour: str, dash: list[int], row: int, x: dict[str, Any]) -> alt.Chart:
-    """A stroke from the name of a mark across the line."""
-    import altair as alt
-
-    first, last = (row, _LINE + 9) if row < _LINE else (_LINE - 9, row)
-    rule: alt.Chart = (
-        over([{"at": value}])
-        .mark_rule(color=colour, strokeDash=dash, strokeWidth=2.2)
-        .encode(x=alt.X("at:Q", **x), y=alt.value(first), y2=alt.value(last))
-    )
-    return rule
-
-
-def _bound_name(value: float, name: str, colour: str, row: int, x: dict[str, Any]) -> list[alt.Chart]:
-    """The name of a mark in a row of its own, leaning towards the middle; its halo keeps other strokes from it."""
-    import altair as alt
-
-    leans = value > x["scale"].domain[1] / 2
-    side: Literal["left", "right"] = "right" if leans else "left"
-    ink = INK if colour == GREY else colour
-    base = over([{"at": value, "text": name}])
-    look: dict[str, Any] = {"align": side, "dx": -6 if leans else 6, "baseline": "middle", "fontSize": 12}
-    words = [
-        base.mark_text(color="white", stroke="white", strokeWidth=5, fontWeight=600, **look),
-        base.mark_text(color=ink, fontWeight=600, **look),
-    ]
-    return [text.encode(x=alt.X("at:Q", **x), y=alt.value(row), text="text:N") for text in words]
-
-
-def _bounds_in_words(lower: float | None, upper: float | None, reachable: float | None) -> list[str]:
-    sentences = []
-    if upper is not None and lower is not None and lower < upper:
-        sentences.append("Strong stretch: what neither the runs nor the theorem rule out.")
-    if reachable is not None:
-        sentences.append("Dotted: what an attack without any error could have shown with so much evidence.")
-    if lower == 0:
-        sentences.append("A lower bound of 0 shows nothing; that is no sign of privacy.")
-    return sentences
 
 
 # -- which numbers are drawn, and what is said of them -----------------------------------------------------------------

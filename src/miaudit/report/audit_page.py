@@ -113,8 +113,8 @@ def _claim_leads(findings: Findings) -> bool:
     return claim_is_refuted(findings) and findings.verdict.status != "flagged"
 
 
-def _verdict(findings: Findings, said: str) -> dict[str, Any]:
-    """The box on the whole audit: a refuted claim leads, and what the metric said follows."""
+def _verdict(findings: Findings, lead: str) -> dict[str, Any]:
+    """The box on the whole audit: a refuted claim leads, and what the metric says follows."""
     verdict, claim = findings.verdict, findings.claim
     status, word = verdict.status, verdict.word
     question = f"{NOT_DECLARED} {DECLARE} "
@@ -143,7 +143,7 @@ def _verdict(findings: Findings, said: str) -> dict[str, Any]:
         "limits": limits,
         "stricter": _stricter(findings) if limits else "",
         "word": word,
-        "lead": said,
+        "lead": lead,
         "explained": explained,
         "text": "" if limits else text[:1].upper() + text[1:],
         "in_units_of_score": bool(findings.metrics) and in_units_of_score(verdict.metric),
@@ -435,8 +435,8 @@ def _cell(findings: Findings, metrics: Iterable[Metric], name: str) -> dict[str,
         return {"text": of_name[0].reading if of_name else "–", "raw": ""}
     raw = next((metric for metric in of_name if metric.estimator == "raw"), None)
     corrected = next((metric for metric in of_name if metric.estimator != "raw"), None)
-    beside = "" if raw is None or raw.value is None else f"raw, not causal: {amount(name, raw.value)}"
-    return {"text": corrected.reading if corrected else "–", "raw": beside}
+    uncorrected = "" if raw is None or raw.value is None else f"raw, not causal: {amount(name, raw.value)}"
+    return {"text": corrected.reading if corrected else "–", "raw": uncorrected}
 
 
 def _vulnerability(findings: Findings) -> dict[str, Any] | None:

@@ -169,7 +169,7 @@ def _differences(findings: Comparison) -> dict[str, alt.LayerChart]:
     title = f"{findings.after} less {findings.before}, with intervals"
     sentences = ["Right of the dashed line: more leakage."]
     return {
-        "differences": intervals(rows, axis="difference", against=0.0, title=title, said=sentences),
+        "differences": intervals(rows, axis="difference", against=0.0, title=title, sentences=sentences),
     }
 
 
@@ -182,7 +182,7 @@ def _course(findings: History) -> dict[str, alt.LayerChart]:
     primary = findings.primary
     title = f"{label(primary)} over {len(shown)} audits, oldest first"
     sentences = ["Dashed: an attack that knows nothing. A row without a point has an upper limit only."]
-    return {"history": intervals(rows, axis=label(primary), against=chance(primary), title=title, said=sentences)}
+    return {"history": intervals(rows, axis=label(primary), against=chance(primary), title=title, sentences=sentences)}
 
 
 def _limits(row: Change | Audited) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def _limits(row: Change | Audited) -> dict[str, Any]:
 
 
 def intervals(
-    rows: Sequence[Mapping[str, Any]], *, axis: str, against: float | None, title: str, said: Sequence[str]
+    rows: Sequence[Mapping[str, Any]], *, axis: str, against: float | None, title: str, sentences: Sequence[str]
 ) -> alt.LayerChart:
     """Draw an interval with its point in each row.
 
@@ -200,7 +200,7 @@ def intervals(
         without a value shows its upper limit only
     axis : title of the horizontal axis
     against : where a dashed line stands, such as no difference or chance
-    title, said : what is seen, and what is said under it
+    title, sentences : what is seen, and the words under it
     """
     import altair as alt
 
@@ -220,4 +220,4 @@ def intervals(
     point = base.transform_filter("datum.value != null").mark_point(color=INK, filled=True, size=70, opacity=1)
     layers.append(point.encode(y=y, x=alt.X("value:Q", **x), tooltip=tip))
     text = "; ".join(f"{row['name']}: {row['text']}" for row in shown)
-    return finished(layers, title, said, f"{title}. Intervals by row: {text}.", max(90, _ROW * len(shown)))
+    return finished(layers, title, sentences, f"{title}. Intervals by row: {text}.", max(90, _ROW * len(shown)))

@@ -32,27 +32,15 @@ def tradeoff(findings: DisclosureFindings) -> alt.LayerChart:
     across = scaled(useful, _span([row[k] for row in rows for k in ("left", "right")]), format="~%", tickCount=6)
     ends = [*(row[k] for row in rows for k in ("low", "high")), 0.5]
     up = scaled("AUC of the attack; lower is more private", _span(ends), format=".2f", tickCount=6)
-    names, colours, shapes = _legend(rows)
-    legend = alt.Legend(orient="top", title=None, columns=3)
-    colour = alt.Color("what:N", scale=alt.Scale(domain=names, range=colours), legend=legend)
-    shape = alt.Shape("what:N", scale=alt.Scale(domain=names, range=shapes), legend=legend)
-    x, y = alt.X("accuracy:Q", **across), alt.Y("auc:Q", **up)
-    base = over(rows)
     chance = over([{"at": 0.5}]).mark_rule(color=GREY, strokeDash=[4, 3])
     front = over(sorted((row for row in rows if row["front"]), key=lambda row: float(row["accuracy"])))
-    number: dict[str, Any] = {"dx": 8, "dy": -8, "align": "left", "fontSize": 12, "fontWeight": 600}
-    beside = _numbers(rows, across["scale"].domain, up["scale"].domain)
-    bars, points = base.mark_rule(opacity=0.4), base.mark_point(filled=True, size=80, opacity=1)
     layers = [
         chance.encode(y=alt.Y("at:Q", **up)),
-        front.mark_line(color=GREY, strokeWidth=5, opacity=0.3).encode(x=x, y=y),
-        bars.encode(x=alt.X("left:Q", **across), x2="right:Q", y=y, color=colour),
-        bars.encode(x=x, y=alt.Y("low:Q", **up), y2="high:Q", color=colour),
-        points.encode(x=x, y=y, color=colour, shape=shape, tooltip=tips(name="Option", words="Figures")),
-        over(beside)
-        .mark_text(color="white", stroke="white", strokeWidth=4, **number)
-        .encode(x=x, y=y, text="number:N"),
-        over(beside).mark_text(color=INK, **number).encode(x=x, y=y, text="number:N"),
+        front.mark_line(color=GREY, strokeWidth=5, opacity=0.3).encode(
+            x=alt.X("accuracy:Q", **across), y=alt.Y("auc:Q", **up)
+        ),
+        *_points_with_limits(rows, across, up),
+        *_numbers(_labels(rows, across["scale"].domain, up["scale"].domain), across, up),
     ]
     title = "What each release gives away and is good for"
     sentences = [
@@ -63,13 +51,43 @@ def tradeoff(findings: DisclosureFindings) -> alt.LayerChart:
     return finished(layers, title, sentences, f"{title}. {described}.", 340)
 
 
+def _points_with_limits(
+    rows: Sequence[Mapping[str, Any]], across: Mapping[str, Any], up: Mapping[str, Any]
+) -> list[alt.Chart]:
+    """The point of each option, in the colour and shape of its kind, with limits both ways."""
+    import altair as alt
+
+    names, colours, shapes = _legend(rows)
+    legend = alt.Legend(orient="top", title=None, columns=3)
+    colour = alt.Color("what:N", scale=alt.Scale(domain=names, range=colours), legend=legend)
+    shape = alt.Shape("what:N", scale=alt.Scale(domain=names, range=shapes), legend=legend)
+    x, y = alt.X("accuracy:Q", **across), alt.Y("auc:Q", **up)
+    bars = over(rows).mark_rule(opacity=0.4)
+    points = over(rows).mark_point(filled=True, size=80, opacity=1)
+    return [
+        bars.encode(x=alt.X("left:Q", **across), x2="right:Q", y=y, color=colour),
+        bars.encode(x=x, y=alt.Y("low:Q", **up), y2="high:Q", color=colour),
+        points.encode(x=x, y=y, color=colour, shape=shape, tooltip=tips(name="Option", words="Figures")),
+    ]
+
+
+def _numbers(labels: Sequence[Mapping[str, Any]], across: Mapping[str, Any], up: Mapping[str, Any]) -> list[alt.Chart]:
+    """The number of each option above its point, with a halo."""
+    import altair as alt
+
+    look: dict[str, Any] = {"dx": 8, "dy": -8, "align": "left", "fontSize": 12, "fontWeight": 600}
+    base = over(labels).encode(x=alt.X("accuracy:Q", **across), y=alt.Y("auc:Q", **up), text="number:N")
+    return [
+        base.mark_text(color="white", stroke="white", strokeWidth=4, **look),
+        base.mark_text(color=INK, **look),
+    ]
+
+
 def reductions(findings: DisclosureFindings) -> alt.LayerChart:
     """What each option takes off the AUC of the outputs as they are, with limits that hold for all together."""
     import altair as alt
 
-    options = [(i, one) for i, one in enumerate(findings.options) if one.reduction is not None]
-    called = distinct([f"{i} {one.words}" for i, one in options], 42)
-    rows = [_bar(called[f"{i} {one.words}"], one.reduction, one.effect) for i, one in options if one.reduction]
+    rows = _bars(findings)
     ends = [value for row in rows for value in (row["low"], row["high"])]
     domain = [min(0.0, *ends) - 1, max(0.0, *ends) + 1]
     x = scaled("Points off the attack's AUC (right: more private)", domain, format="~f", tickCount=7)
@@ -93,12 +111,19 @@ def reductions(findings: DisclosureFindings) -> alt.LayerChart:
     return finished(layers, title, sentences, f"{title}. {described}.", _ROW * len(rows) + 20)
 
 
+def _bars(findings: DisclosureFindings) -> list[dict[str, Any]]:
+    """Return a row for each option that is compared with the outputs as they are, under its number and its words."""
+    words = {f"{i} {one.words}": one for i, one in enumerate(findings.options) if one.reduction is not None}
+    names = distinct(list(words), 42)
+    return [_bar(names[text], one.reduction, one.effect) for text, one in words.items() if one.reduction]
+
+
 def _title(findings: DisclosureFindings) -> str:
-    beside = [one for one in findings.options if one.reduction is not None]
-    helping = sum(one.effect == "helps" for one in beside)
+    measures = [one for one in findings.options if one.reduction is not None]
+    helping = sum(one.effect == "helps" for one in measures)
     if not helping:
         return "No measure is shown to make the attack weaker"
-    return f"{helping} of {len(beside)} measures {'is' if helping == 1 else 'are'} shown to make the attack weaker"
+    return f"{helping} of {len(measures)} measures {'is' if helping == 1 else 'are'} shown to make the attack weaker"
 
 
 def _point(number: int, one: Compared) -> dict[str, Any]:
@@ -120,7 +145,7 @@ def _point(number: int, one: Compared) -> dict[str, Any]:
     }
 
 
-def _numbers(rows: Sequence[Mapping[str, Any]], across: list[float], up: list[float]) -> list[dict[str, Any]]:
+def _labels(rows: Sequence[Mapping[str, Any]], across: list[float], up: list[float]) -> list[dict[str, Any]]:
     """Numbers beside the points; points too near to each other share one text."""
     texts: list[dict[str, Any]] = []
     for row in rows:

@@ -6,7 +6,7 @@ All take plain values as ``disclosure.prediction.Comparison.to_dict`` gives them
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from miaudit.metrics.definition import percent, written
 from miaudit.report.drawing import BLUE, GREY, INK, ORANGE, finished, over, scaled, tips, upright
@@ -19,6 +19,22 @@ NAMES = {
     "true-label": "True-label confidence",
     "decision-set": "Decision set",
 }
+
+
+class _Advantage(NamedTuple):
+    """A kind of mean advantage: its name, its key in a comparison, and how it is drawn."""
+
+    name: str
+    key: str
+    colour: str
+    shape: str
+
+
+_ADVANTAGES = (
+    _Advantage("predicted", "mean_predicted", ORANGE, "diamond"),
+    _Advantage("predicted, attack fitted to others", "mean_transferred", GREY, "square"),
+    _Advantage("measured", "mean_measured", BLUE, "circle"),
+)
 _SLIGHT = 0.02  # an advantage below this is not worth a word on its direction
 _MOST_BARS = 150  # points with a bar of their own
 _ROW = 44
@@ -114,17 +130,12 @@ def steps(comparisons: Sequence[Mapping[str, Any]]) -> alt.LayerChart:
     """Mean advantage under each disclosure: predicted, with the price of few models taken off, and measured."""
     import altair as alt
 
-    kinds = (
-        ("predicted", "mean_predicted", ORANGE, "diamond"),
-        ("predicted, attack fitted to others", "mean_transferred", GREY, "square"),
-        ("measured", "mean_measured", BLUE, "circle"),
-    )
     order = [_row_name(one) for one in comparisons]
     rows = [
-        {"row": _row_name(one), "kind": kind, **one[key], "text": f"{kind} {_limits(one[key])}"}
+        {"row": _row_name(one), "kind": kind.name, **one[kind.key], "text": f"{kind.name} {_limits(one[kind.key])}"}
         for one in comparisons
-        for kind, key, _, _ in kinds
-        if one[key] is not None
+        for kind in _ADVANTAGES
+        if one[kind.key] is not None
     ]
     highest = max(0.1, 1.08 * max(row["high"] for row in rows))
     domain = [min(0.0, *(row["low"] for row in rows)), highest]
@@ -132,27 +143,43 @@ def steps(comparisons: Sequence[Mapping[str, Any]]) -> alt.LayerChart:
     y = alt.Y(
         "row:N", sort=order, title=None, axis=alt.Axis(labelLimit=220, labelFontSize=12, ticks=False, labelPadding=8)
     )
-    names, colours, shapes = [kind for kind, *_ in kinds], [c for *_, c, _ in kinds], [s for *_, s in kinds]
+    title, under = _furthest_off(comparisons), _steps_in_words(comparisons)
+    layers = [upright(0.0, x, INK, width=1), *_marks_with_limits(rows, x, y)]
+    return finished(layers, title, under, f"Marks with limits. {title}.", _ROW * len(order) + 30)
+
+
+def _marks_with_limits(rows: Sequence[Mapping[str, Any]], x: Mapping[str, Any], y: alt.Y) -> list[alt.Chart]:
+    """Bars from limit to limit, and a mark of each kind on them."""
+    import altair as alt
+
+    names = [kind.name for kind in _ADVANTAGES]
     legend = alt.Legend(orient="top", title=None, labelLimit=320)
-    colour = alt.Color("kind:N", scale=alt.Scale(domain=names, range=colours), legend=legend)
-    shape = alt.Shape("kind:N", scale=alt.Scale(domain=names, range=shapes), legend=legend)
-    base = over(rows)
-    bars = base.mark_rule(strokeWidth=2, opacity=0.7).encode(x=alt.X("low:Q", **x), x2="high:Q", y=y, color=colour)
-    marks = base.mark_point(filled=True, size=90, opacity=1).encode(
-        x=alt.X("value:Q", **x), y=y, color=colour, shape=shape, tooltip=tips(text="Advantage")
-    )
-    zero = upright(0.0, x, INK, width=1)
+    colours = alt.Scale(domain=names, range=[kind.colour for kind in _ADVANTAGES])
+    shapes = alt.Scale(domain=names, range=[kind.shape for kind in _ADVANTAGES])
+    colour, shape = alt.Color("kind:N", scale=colours, legend=legend), alt.Shape("kind:N", scale=shapes, legend=legend)
+    bars = over(rows).mark_rule(strokeWidth=2, opacity=0.7)
+    marks = over(rows).mark_point(filled=True, size=90, opacity=1)
+    return [
+        bars.encode(x=alt.X("low:Q", **x), x2="high:Q", y=y, color=colour),
+        marks.encode(x=alt.X("value:Q", **x), y=y, color=colour, shape=shape, tooltip=tips(text="Advantage")),
+    ]
+
+
+def _furthest_off(comparisons: Sequence[Mapping[str, Any]]) -> str:
     worst = max(comparisons, key=lambda one: abs(one["mean_error"]["value"]))
     error = worst["mean_error"]["value"]
-    sentence = f"{abs(error):.2f} too {'high' if error > 0 else 'low'}"
-    title = f"The prediction is furthest off for the {NAMES[worst['disclosure']].lower()}: {sentence} on average"
-    under = ["Advantage: AUC − 1/2 of the likelihood-ratio attack, averaged over the records."]
+    distance = f"{abs(error):.2f} too {'high' if error > 0 else 'low'}"
+    return f"The prediction is furthest off for the {NAMES[worst['disclosure']].lower()}: {distance} on average"
+
+
+def _steps_in_words(comparisons: Sequence[Mapping[str, Any]]) -> list[str]:
+    sentences = ["Advantage: AUC − 1/2 of the likelihood-ratio attack, averaged over the records."]
     if any(one["mean_transferred"] is not None for one in comparisons):
-        under.append(
+        sentences.append(
             "From orange to grey: the price of few models, whose laws look further apart than they are. From grey to "
             "blue: what the law gets wrong about the model."
         )
-    return finished([zero, bars, marks], title, under, f"Marks with limits. {title}.", _ROW * len(order) + 30)
+    return sentences
 
 
 def _row_name(comparison: Mapping[str, Any]) -> str:

@@ -221,8 +221,8 @@ def _tried(one: Compared) -> str:
     if not one.tried:
         return ""
     (_, chosen), *others = sorted(one.tried.items(), key=lambda item: -item[1])[:3]
-    beside = ", ".join(f"{name} {value:.3f}" for name, value in others)
-    return f"on shadow models {chosen:.3f}; {beside}" if beside else f"on shadow models {chosen:.3f}"
+    weaker = ", ".join(f"{name} {value:.3f}" for name, value in others)
+    return f"on shadow models {chosen:.3f}; {weaker}" if weaker else f"on shadow models {chosen:.3f}"
 
 
 def _unresolved(metric: Limits) -> dict[str, str]:

@@ -95,15 +95,15 @@ def coloured(field: str, colours: Mapping[str, str], **legend: Any) -> alt.Color
 
 
 def finished(
-    layers: Sequence[alt.Chart], title: str, said: Sequence[str], description: str, height: int
+    layers: Sequence[alt.Chart], title: str, sentences: Sequence[str], description: str, height: int
 ) -> alt.LayerChart:
-    """Put layers into one chart with its title, what is said under it, and its text alternative.
+    """Put layers into one chart with its title, sentences under it, and its text alternative.
 
     ``height`` is in pixels. Title and words are wrapped so that they fit the width of a picture.
     """
     import altair as alt
 
-    lines = [line for text in said for line in textwrap.wrap(text, 100)]
+    lines = [line for text in sentences for line in textwrap.wrap(text, 100)]
     heading = alt.TitleParams(text=textwrap.wrap(title, 72), subtitle=lines or alt.Undefined)
     chart = alt.LayerChart(layer=list(layers))
     chart.title, chart.description, chart.width, chart.height = heading, description, WIDTH, height
@@ -235,7 +235,7 @@ def svg(spec: Mapping[str, Any]) -> str:
     DrawingError
         If the renderer dies for want of addresses, here as below.
     """
-    picture = _asked("svg", json.dumps(spec)).decode()
+    picture = _result_of("svg", json.dumps(spec)).decode()
     # The renderer numbers its clipping paths through the life of the process.
     numbers = {name: f"clip{i}" for i, name in enumerate(re.findall(r'<clipPath id="(clip\d+)"', picture))}
     picture = re.sub(r'(<clipPath id="|clip-path="url\(#)(clip\d+)', lambda m: m[1] + numbers.get(m[2], m[2]), picture)
@@ -249,13 +249,13 @@ def svg(spec: Mapping[str, Any]) -> str:
 
 def png(spec: Mapping[str, Any], scale: float = _SCALE) -> bytes:
     """Render a Vega-Lite specification as PNG bytes, offline; ``scale`` pixels for each unit of its size."""
-    return _asked("png", json.dumps(spec), scale)
+    return _result_of("png", json.dumps(spec), scale)
 
 
 @cache
 def program() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script that can stand inside a page."""
-    text = _asked("program").decode().replace("\r", "")
+    text = _result_of("program").decode().replace("\r", "")
     if "</script" in text.lower() or "<!--" in text:
         raise RuntimeError("the charts' program cannot stand inside a page: it holds the end of a script")
     return text
@@ -282,10 +282,10 @@ def serve() -> None:
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for line in sys.stdin:
-        print(base64.b64encode(_drawn(*json.loads(line))).decode(), flush=True)  # noqa: T201 - to the process that asks
+        print(base64.b64encode(_draw(*json.loads(line))).decode(), flush=True)  # noqa: T201 - to the process that asks
 
 
-def _asked(what: str, *of: Any) -> bytes:
+def _result_of(what: str, *of: Any) -> bytes:
     return _ahead(what, *of).result()
 
 
@@ -298,13 +298,13 @@ def _ahead(what: str, *of: Any) -> Future[bytes]:
 @lru_cache(maxsize=64)
 def _answer(process: int, apart: bool, what: str, *of: Any) -> Future[bytes]:
     if apart:
-        return _renderer(process).asked(what, *of)
+        return _renderer(process).submitted(what, *of)
     answer: Future[bytes] = Future()
-    answer.set_result(_drawn(what, *of))
+    answer.set_result(_draw(what, *of))
     return answer
 
 
-def _drawn(what: str, *of: Any) -> bytes:
+def _draw(what: str, *of: Any) -> bytes:
     import vl_convert
 
     match what:
@@ -337,7 +337,7 @@ class _Renderer:
         threading.Thread(target=self._work, daemon=True).start()
         atexit.register(self._end)
 
-    def asked(self, *request: Any) -> Future[bytes]:
+    def submitted(self, *request: Any) -> Future[bytes]:
         answer: Future[bytes] = Future()
         self._waiting.put((answer, request))
         return answer
@@ -346,11 +346,11 @@ class _Renderer:
         while True:
             answer, request = self._waiting.get()
             try:
-                answer.set_result(self._drawn(*request))
+                answer.set_result(self._draw(*request))
             except BaseException as error:
                 answer.set_exception(error)
 
-    def _drawn(self, *request: Any) -> bytes:
+    def _draw(self, *request: Any) -> bytes:
         pipe, output = self._process.stdin, self._process.stdout
         assert pipe is not None and output is not None  # noqa: S101 - pipes, as above
         try:
@@ -363,7 +363,7 @@ class _Renderer:
             return base64.b64decode(answer)
         limit = _limit()
         if limit is None:
-            return _drawn(*request)
+            return _draw(*request)
         raise DrawingError(
             f"figures cannot be drawn within {limit / 2**30:.3g} GiB of addresses (ulimit -v); "
             "draw them where there is no such limit: miaudit report findings.json --overwrite"

@@ -162,6 +162,6 @@ def _several(count: int, noun: str) -> str:
 
 
 def _described(groups: Sequence[Group], edges: Sequence[Sequence[str]]) -> str:
-    listed = "; ".join(" causes ".join(edge) for edge in edges[:12])
+    shown = "; ".join(" causes ".join(edge) for edge in edges[:12])
     more = f"; and {len(edges) - 12} more" if len(edges) > 12 else ""
-    return f"Causal graph of {len(groups)} groups. Edges: {listed or 'none'}{more}."
+    return f"Causal graph of {len(groups)} groups. Edges: {shown or 'none'}{more}."

@@ -195,4 +195,6 @@ def _trend(course: Sequence[Dated]) -> alt.LayerChart:
     ]
     title = f"{last.subject}: {label(last.metric)} in {len(course):,} audits, oldest first"
     sentences = [f"Score: {last.score}. Dashed: an attack that knows nothing. A row without a point is an upper limit."]
-    return intervals(rows, axis=label(last.metric), against=chance(last.metric), title=one_line(title), said=sentences)
+    return intervals(
+        rows, axis=label(last.metric), against=chance(last.metric), title=one_line(title), sentences=sentences
+    )

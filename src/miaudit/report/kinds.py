@@ -179,13 +179,13 @@ def _recover(out: Path) -> None:
         raise _unwritable(out, error) from error
 
 
-def check_place(folder: Path, asked: str, hint: str) -> None:
+def check_place(folder: Path, option: str, hint: str) -> None:
     """Refuse a folder in which, or in whose nearest parent that exists, nothing can be written.
 
     Parameters
     ----------
     folder : where files are to go
-    asked : the option and its value, for the message
+    option : the option and its value, for the message
     hint : what to do instead
 
     Raises
@@ -195,9 +195,9 @@ def check_place(folder: Path, asked: str, hint: str) -> None:
     """
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists() or path.is_symlink())
     if not nearest.is_dir():
-        raise OutputError(one_line(f"{asked}: {nearest} is a file, not a folder; {hint}"))
+        raise OutputError(one_line(f"{option}: {nearest} is a file, not a folder; {hint}"))
     if not os.access(nearest, os.W_OK | os.X_OK):
-        raise OutputError(one_line(f"{asked}: {nearest} cannot be written; {hint}"))
+        raise OutputError(one_line(f"{option}: {nearest} cannot be written; {hint}"))
 
 
 def _check(out: Path, names: Sequence[str], overwrite: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -55,59 +56,86 @@ def points(difference: float, rounding: Rounding = "nearest") -> str:
     return written(exact, form, rounding).replace("-", "−", 1)
 
 
-def shift(found: Memorisation) -> alt.LayerChart:
+@dataclass(frozen=True)
+class _Part:
+    """A part of the bar from chance to the raw AUC: from where to where, and the rows of pixels that it fills."""
+
+    name: str
+    start: float
+    end: float
+    size: float
+    colour: str
+    top: int
+    bottom: int
+
+
+def _leads_back(auc: Memorisation) -> bool:
+    """Whether memorisation and shift point in opposite directions."""
+    return (auc.causal - 0.5) * (auc.raw - auc.causal) < 0
+
+
+def shift(auc: Memorisation) -> alt.LayerChart:
     """One bar from chance by memorisation and then by shift to the raw AUC."""
+    low, high = min(0.5, auc.causal, auc.raw), max(0.5, auc.causal, auc.raw)
+    room = max(0.06 * (high - low), 0.004)
+    domain = [max(0.0, low - room), min(1.0, high + room)]
+    x = scaled("AUC", domain, zero=False, format="~g", grid=False, tickCount=6, labelFlush=False)
+    parts = _shift_parts(auc)
+    layers = [*(_shift_bar(part, x) for part in parts), *_shift_words(parts), *_shift_rules(auc, x)]
+    sums = ", ".join(f"{part.name} {points(part.size)} points" for part in parts)
+    title = f"Raw AUC {amount('auc', auc.raw)} = chance 0.5, {sums}"
+    sentence = "The raw AUC (thin line at its end) is what an attack seems to achieve; only memorisation is leakage."
+    if _leads_back(auc):
+        sentence += " One part leads back, so each has its own row."
+    return finished(layers, title, [sentence], f"Stacked bar. {title}. Corrected AUC {amount('auc', auc.causal)}.", 104)
+
+
+def _shift_parts(auc: Memorisation) -> tuple[_Part, _Part]:
+    """Parts that point the same way share one row; a part that leads back gets a row of its own below the other."""
+    back = _leads_back(auc)
+    middle = 46 if back else 64
+    return (
+        _Part("memorisation", 0.5, auc.causal, auc.memorisation, BLUE, 28, middle),
+        _Part("shift", auc.causal, auc.raw, auc.shift, ORANGE, middle if back else 28, 64),
+    )
+
+
+def _shift_bar(part: _Part, x: dict[str, Any]) -> alt.Chart:
     import altair as alt
 
-    causal, raw = found.causal, found.raw
-    ends = (min(0.5, causal, raw), max(0.5, causal, raw))
-    room = max(0.06 * (ends[1] - ends[0]), 0.004)
-    domain = [max(0.0, ends[0] - room), min(1.0, ends[1] + room)]
-    x = scaled("AUC", domain, zero=False, format="~g", grid=False, tickCount=6, labelFlush=False)
-    # Parts that point the same way stand in one row; a part that leads back gets a row of its own below the other.
-    back = (causal - 0.5) * (raw - causal) < 0
-    middle = 46 if back else 64
-    parts = (
-        ("memorisation", 0.5, causal, found.memorisation, BLUE, (28, middle)),
-        ("shift", causal, raw, found.shift, ORANGE, (middle, 64) if back else (28, 64)),
+    row = {"from": part.start, "to": part.end, "part": part.name, "points": points(part.size)}
+    bar: alt.Chart = over([row]).mark_rect(color=part.colour, opacity=0.85)
+    return bar.encode(
+        x=alt.X("from:Q", **x),
+        x2="to:Q",
+        y=alt.value(part.top),
+        y2=alt.value(part.bottom),
+        tooltip=tips(part="Part", points="AUC points"),
     )
-    layers: list[alt.Chart] = []
-    for kind, start, end, size, colour, (top, bottom) in parts:
-        bar = over([{"from": start, "to": end, "part": kind, "points": points(size)}])
-        places = {"x": alt.X("from:Q", **x), "x2": "to:Q", "y": alt.value(top), "y2": alt.value(bottom)}
-        drawn = bar.mark_rect(color=colour, opacity=0.85).encode(**places)
-        layers.append(drawn.encode(tooltip=tips(part="Part", points="AUC points")))
-    layers += [*_shift_words(parts), *_shift_rules(found, x)]
-    sums = ", ".join(f"{kind} {points(size)} points" for kind, _, _, size, _, _ in parts)
-    title = f"Raw AUC {amount('auc', raw)} = chance 0.5, {sums}"
-    sentence = "The raw AUC (thin line at its end) is what an attack seems to achieve; only memorisation is leakage."
-    if back:
-        sentence += " One part leads back, so each has its own row."
-    return finished(layers, title, [sentence], f"Stacked bar. {title}. Corrected AUC {amount('auc', causal)}.", 104)
 
 
-def _shift_words(parts: Iterable[tuple[str, float, float, float, str, tuple[int, int]]]) -> list[alt.Chart]:
+def _shift_words(parts: Iterable[_Part]) -> list[alt.Chart]:
     """The name of each part at a fixed place, so that no width of the chart lets them meet."""
     import altair as alt
 
     inks = {"memorisation": ("left", 0, 16, BLUE), "shift": ("right", "width", 80, DARK_ORANGE)}
     layers = []
-    for kind, start, end, size, _, _ in parts:
-        side, at, row, ink = inks[kind]
-        text = f"{kind} {points(size)} points: {amount('auc', start)} to {amount('auc', end)}"
+    for part in parts:
+        side, at, row, ink = inks[part.name]
+        text = f"{part.name} {points(part.size)} points: {amount('auc', part.start)} to {amount('auc', part.end)}"
         words = over([{"text": text}]).mark_text(align=side, baseline="middle", fontSize=12, fontWeight=600, color=ink)  # type: ignore[arg-type]
         layers.append(words.encode(x=alt.value(at), y=alt.value(row), text="text:N"))
     return layers
 
 
-def _shift_rules(found: Memorisation, x: dict[str, Any]) -> list[alt.Chart]:
+def _shift_rules(auc: Memorisation, x: dict[str, Any]) -> list[alt.Chart]:
     import altair as alt
 
     left, right = x["scale"].domain
     lines = (
         (0.5, GREY, [2, 3], 24, 104),
-        (found.causal, INK, [1, 0], 26, 66),
-        (found.raw, INK, [1, 0], 26, 66),
+        (auc.causal, INK, [1, 0], 26, 66),
+        (auc.raw, INK, [1, 0], 26, 66),
     )
     rules = [
         over([{"at": at}])
@@ -127,37 +155,37 @@ def _shift_rules(found: Memorisation, x: dict[str, Any]) -> list[alt.Chart]:
     return [*rules, words.encode(x=alt.X("at:Q", **x), y=alt.value(97))]
 
 
-def comparability(found: Overlap) -> dict[str, alt.LayerChart]:
+def comparability(overlap: Overlap) -> dict[str, alt.LayerChart]:
     """How comparable members and non-members are: shown whether the audit was answered or refused."""
-    by_name = {"overlap": _overlap(found)}
-    if found.calibration:
-        by_name["calibration"] = _calibration(found)
-    if found.features:
-        by_name["balance"] = _balance(found)
+    by_name = {"overlap": _overlap(overlap)}
+    if overlap.calibration:
+        by_name["calibration"] = _calibration(overlap)
+    if overlap.features:
+        by_name["balance"] = _balance(overlap)
     return by_name
 
 
-def _overlap(found: Overlap) -> alt.LayerChart:
+def _overlap(overlap: Overlap) -> alt.LayerChart:
     """Shares of members and non-members over the log-odds of membership that their covariates give them."""
-    layers = histogram(found.log_odds, "Log-odds of membership, from the covariates alone", "Log-odds")
-    limits = between("auc", found.blind_low, found.blind_high)
+    layers = histogram(overlap.log_odds, "Log-odds of membership, from the covariates alone", "Log-odds")
+    limits = between("auc", overlap.blind_low, overlap.blind_high)
     title = (
         f"Without the model, the covariates tell members from non-members with an AUC of "
-        f"{amount('auc', found.blind_auc)} ({limits})"
+        f"{amount('auc', overlap.blind_auc)} ({limits})"
     )
     sentence = (
         "Before weighting. Where only members stand, nobody can be compared with them: "
-        f"{percent(found.without_match)} of members have no match. The first and the last bin hold the tails."
+        f"{percent(overlap.without_match)} of members have no match. The first and the last bin hold the tails."
     )
     alternative = f"Histogram of the log-odds of membership for members and for non-members. {title}. {sentence}"
     return finished(layers, title, [sentence], alternative, 260)
 
 
-def _calibration(found: Overlap) -> alt.LayerChart:
+def _calibration(overlap: Overlap) -> alt.LayerChart:
     """The propensity against the share of members that was observed, with the diagonal."""
     import altair as alt
 
-    bins = found.calibration
+    bins = overlap.calibration
     x, y = share("Predicted: the propensity"), share("Observed share of members")
     rows = [
         {**vars(one), "p": percent(one.predicted), "o": percent(one.observed), "n": f"{one.count:,}"} for one in bins
@@ -180,12 +208,12 @@ def _calibration(found: Overlap) -> alt.LayerChart:
     return finished(layers, title, [sentence], alternative, 260)
 
 
-def _balance(found: Overlap) -> alt.LayerChart:
+def _balance(overlap: Overlap) -> alt.LayerChart:
     """A love plot: how far each covariate and its square differ before and after weighting, the worst first."""
     import altair as alt
 
-    limit = found.feature_limit
-    features = sorted(found.features, key=lambda f: (-abs(f.after), -abs(f.before)))
+    limit = overlap.feature_limit
+    features = sorted(overlap.features, key=lambda f: (-abs(f.after), -abs(f.before)))
     shown = features[:_MOST_FEATURES]
     names = distinct([feature.name for feature in shown], _LONGEST_NAME)
     x = scaled("Absolute standardised difference", zero=True, format="~g", tickCount=6)
@@ -214,9 +242,9 @@ def _balance(found: Overlap) -> alt.LayerChart:
             tooltip=tips(feature="Covariate", when="Weighting", text="Difference"),
         ),
     ]
-    title, sentence = _balance_in_words(features, limit, stacked=", a stack (" in found.propensity)
-    listed = "; ".join(f"{names[f.name]}: {abs(f.before):.2g} before, {abs(f.after):.2g} after" for f in shown)
-    return finished(layers, title, sentence, f"{title}. {listed}.", max(90, 19 * len(shown) + 10))
+    title, sentence = _balance_in_words(features, limit, stacked=", a stack (" in overlap.propensity)
+    values = "; ".join(f"{names[f.name]}: {abs(f.before):.2g} before, {abs(f.after):.2g} after" for f in shown)
+    return finished(layers, title, sentence, f"{title}. {values}.", max(90, 19 * len(shown) + 10))
 
 
 def _balance_in_words(features: Sequence[Difference], limit: float, *, stacked: bool) -> tuple[str, list[str]]:

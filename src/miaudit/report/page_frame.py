@@ -101,9 +101,9 @@ def labelled(rows: str, names: Sequence[str]) -> Any:
     """
     import markupsafe
 
-    def row(found: re.Match[str]) -> str:
+    def row(match: re.Match[str]) -> str:
         columns = (markupsafe.escape(" ".join(name.split())) for name in names)
-        return re.sub(r"<t[dh]\b", lambda cell: f'{cell[0]} data-label="{next(columns, "")}"', found[0])
+        return re.sub(r"<t[dh]\b", lambda cell: f'{cell[0]} data-label="{next(columns, "")}"', match[0])
 
     rows = re.sub(r"<tr\b.*?</tr>", row, rows, flags=re.DOTALL).replace(">–</td>", " data-none>–</td>")
     return markupsafe.Markup(rows)  # noqa: S704 - was escaped before

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.plain_words import privacy_parameter
 from miaudit.metrics.definition import amount, at_most, percent
-from miaudit.report.audit_charts import parameter_name, size
+from miaudit.report.bound_charts import parameter_name, size
 
 if TYPE_CHECKING:
     from miaudit.findings.audit import Challenge, ClaimVerdict, Findings, LowerBound, SeveralRuns
@@ -31,12 +31,12 @@ def explained(findings: Findings) -> dict[str, str]:
 
 
 def section(findings: Findings, known: str = "") -> dict[str, Any] | None:
-    """What is said of privacy parameters: the propensity's challenge, the claim, the bounds, or why there are none.
+    """What the page says of privacy parameters: the challenge, the claim, the bounds, or why there are none.
 
     ``known`` is a parameter that the page explained before.
     """
-    challenge, claim, found = findings.challenge, findings.claim, findings.bounds
-    if not (challenge or claim or found or findings.no_bound):
+    challenge, claim, bounds = findings.challenge, findings.claim, findings.bounds
+    if not (challenge or claim or bounds or findings.no_bound):
         return None
     stacked = findings.overlap is not None and "a stack (" in findings.overlap.propensity
     tested = "Line beside the stack" if stacked else "Propensity"
@@ -45,19 +45,19 @@ def section(findings: Findings, known: str = "") -> dict[str, Any] | None:
         "challenge": _challenge(challenge) if challenge else None,
         "claim": _claim(claim) if claim else None,
         "explained": [text for name, text in explained(findings).items() if name != known],
-        "rows": [_bound_row(bound) for bound in found],
+        "rows": [_bound_row(bound) for bound in bounds],
         "none": findings.no_bound,
-        "assumptions": list(dict.fromkeys(text for bound in found for text in bound.assumptions)),
+        "assumptions": list(dict.fromkeys(text for bound in bounds for text in bound.assumptions)),
         "runs": None if findings.several_runs is None else _runs(findings.several_runs),
     }
 
 
-def _runs(found: SeveralRuns) -> dict[str, Any]:
+def _runs(several: SeveralRuns) -> dict[str, Any]:
     """What several runs show, and a row for each: its AUC, its bound by itself, and of all runs so far."""
-    empty = [None] * found.runs
-    pairs = zip(found.auc, found.alone or empty, found.by_number or empty, strict=True)
+    empty = [None] * several.runs
+    pairs = zip(several.auc, several.alone or empty, several.by_number or empty, strict=True)
     rows = [(f"{k}", amount("auc", auc), size(one), size(all_)) for k, (auc, one, all_) in enumerate(pairs, start=1)]
-    return {"text": found.text, "rows": rows}
+    return {"text": several.text, "rows": rows}
 
 
 def _challenge(challenge: Challenge) -> dict[str, str]:

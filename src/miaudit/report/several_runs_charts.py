@@ -16,43 +16,45 @@ NAMES = ("runs",)
 _HEIGHT = 300
 
 
-def charts(found: SeveralRuns, claim: ClaimVerdict | None, confidence: float) -> dict[str, alt.LayerChart]:
+def charts(several: SeveralRuns, claim: ClaimVerdict | None, confidence: float) -> dict[str, alt.LayerChart]:
     """Draw lower bounds on mu by the number of runs; nothing for one run, or where only their last is known."""
     import altair as alt
 
-    if len(found.by_number) < 2:
+    if len(several.by_number) < 2:
         return {}
     rows = [
         {"run": k, "together": together, "alone": alone, "said": at_least(together), "one": at_least(alone)}
-        for k, (together, alone) in enumerate(zip(found.by_number, found.alone, strict=True), start=1)
+        for k, (together, alone) in enumerate(zip(several.by_number, several.alone, strict=True), start=1)
     ]
     x = alt.X("run:O", axis=alt.Axis(title="Number of runs", labelAngle=0))
     y = scaled("Lower bound on μ", zero=True, format="~g", tickCount=6)
     base = over(rows).encode(x=x)
     shown = tips(run="Runs", said="Together", one="This run by itself")
-    layers = [*_levels(found, claim, y)]
+    layers = [*_levels(several, claim, y)]
     layers.append(base.mark_point(filled=True, size=50, color=GREY, opacity=1).encode(y=alt.Y("alone:Q", **y)))
     layers.append(base.mark_line(color=BLUE, strokeWidth=2).encode(y=alt.Y("together:Q", **y)))
     points = base.mark_point(filled=True, size=90, color=BLUE, opacity=1)
     layers.append(points.encode(y=alt.Y("together:Q", **y), tooltip=shown))
-    title = f"{found.runs} runs together show a mu of at least {at_least(found.by_number[-1])} ({percent(confidence)})"
+    title = (
+        f"{several.runs} runs together show a mu of at least {at_least(several.by_number[-1])} ({percent(confidence)})"
+    )
     sentences = ["Blue: the first run, the first two, and so on. Grey: each run by itself."]
-    if found.audited < found.runs:
+    if several.audited < several.runs:
         sentences.append("From three runs on, run 1 chooses the number of guesses and is not audited.")
-    if found.ceiling is not None and claim is not None:
-        top = at_most(found.ceiling)
+    if several.ceiling is not None and claim is not None:
+        top = at_most(several.ceiling)
         proven = f"a proven limit of the mean that one run can show of it, {top}"
         sentences.append(f"Red: the claim, {claim.value:g}. Orange dashes: {proven}.")
     values = ", ".join(f"{row['run']}: {row['said']}" for row in rows)
     return {"runs": finished(layers, title, sentences, f"{title}. By the number of runs: {values}.", _HEIGHT)}
 
 
-def _levels(found: SeveralRuns, claim: ClaimVerdict | None, y: dict[str, Any]) -> list[alt.Chart]:
+def _levels(several: SeveralRuns, claim: ClaimVerdict | None, y: dict[str, Any]) -> list[alt.Chart]:
     import altair as alt
 
-    if found.ceiling is None or claim is None:
+    if several.ceiling is None or claim is None:
         return []
-    lines = [(found.ceiling, DARK_ORANGE, [6, 3]), (claim.value, RED, [1, 0])]
+    lines = [(several.ceiling, DARK_ORANGE, [6, 3]), (claim.value, RED, [1, 0])]
     return [
         over([{"at": at}]).mark_rule(color=colour, strokeDash=dash, strokeWidth=1.5).encode(y=alt.Y("at:Q", **y))
         for at, colour, dash in lines

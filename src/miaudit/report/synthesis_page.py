@@ -27,7 +27,7 @@ def charts(findings: SynthesisFindings) -> dict[str, alt.LayerChart]:
     if findings.guarantee:
         by_name["limit"] = _limit(findings.guarantee)
     if findings.useful and findings.useful.kept:
-        by_name["kept"] = _kept(findings.useful)
+        by_name["kept"] = _shares_kept(findings.useful)
     if findings.fidelity:
         by_name |= fidelity_charts.charts(findings.fidelity)
     return by_name
@@ -135,28 +135,28 @@ def _cards(findings: SynthesisFindings) -> list[tuple[str, str, str]]:
     return cards
 
 
-def _guarantee(found: Guarantee | None, neighbours: str | None) -> list[tuple[str, str]]:
-    if not found:
+def _guarantee(guarantee: Guarantee | None, neighbours: str | None) -> list[tuple[str, str]]:
+    if not guarantee:
         return []
-    epsilon, delta = rounded_up(found.epsilon, 6), rounded_up(found.delta, 4)
+    epsilon, delta = rounded_up(guarantee.epsilon, 6), rounded_up(guarantee.delta, 4)
     changed = "added or removed" if neighbours is None else "replaced by another"
     rows = [
         ("claim", f"ε = {epsilon} at δ = {delta}, one record {changed}"),
-        ("mechanism", found.mechanism),
-        ("proved", f"ε = {at_most(found.proved, 5)}, by {found.accountant}"),
-        ("noise multiplier", f"{found.noise:.4g}"),
+        ("mechanism", guarantee.mechanism),
+        ("proved", f"ε = {at_most(guarantee.proved, 5)}, by {guarantee.accountant}"),
+        ("noise multiplier", f"{guarantee.noise:.4g}"),
     ]
-    rows += [] if found.clip is None else [("clipping norm", f"{found.clip:g}")]
-    return [*rows, ("nominal records", f"{found.records:,}")]
+    rows += [] if guarantee.clip is None else [("clipping norm", f"{guarantee.clip:g}")]
+    return [*rows, ("nominal records", f"{guarantee.records:,}")]
 
 
-def _kept(found: Usefulness) -> alt.LayerChart:
+def _shares_kept(usefulness: Usefulness) -> alt.LayerChart:
     """How much the release keeps of each thing that real records show."""
     import altair as alt
 
     rows = [
         {"of": one.of, "share": max(0.0, min(one.share, 1.0)), "kept": one.shown, "measure": one.measure}
-        for one in found.kept
+        for one in usefulness.kept
     ]
     axis = alt.Axis(format="~%", values=[0, 0.5, 0.8, 1])
     x = alt.X("share:Q", title="Kept of what real records show", scale=alt.Scale(domain=[0, 1]), axis=axis)
@@ -168,12 +168,12 @@ def _kept(found: Usefulness) -> alt.LayerChart:
         over(rows).mark_text(align="left", dx=6, color=INK, fontSize=12).encode(x=x, y=y, text="kept:N"),
     ]
     sentences = ["1 is as much as real records keep, 0 what columns without any dependence keep.", "Useful from 80%."]
-    at = ", ".join(f"{one.shown} of {one.of}" for one in found.kept)
+    at = ", ".join(f"{one.shown} of {one.of}" for one in usefulness.kept)
     return finished(layers, "What the release keeps", sentences, f"Shares kept: {at}.", 60 + 34 * len(rows))
 
 
-def _useful(found: Usefulness | None) -> dict[str, Any] | None:
-    if found is None:
+def _useful(usefulness: Usefulness | None) -> dict[str, Any] | None:
+    if usefulness is None:
         return None
     rows = [
         {
@@ -185,23 +185,25 @@ def _useful(found: Usefulness | None) -> dict[str, Any] | None:
             "measure": one.measure,
             "values": [f"{value:.3f}" for value in (one.real, one.synthetic, one.nothing)],
         }
-        for one in found.kept
+        for one in usefulness.kept
     ]
-    tone = {"useful": "clear", "partly": "inconclusive", "not": "flagged", "unjudged": "inconclusive"}[found.status]
-    return {"text": found.text, "tone": tone, "on": found.on, "records": found.records, "rows": rows}
+    tone = {"useful": "clear", "partly": "inconclusive", "not": "flagged", "unjudged": "inconclusive"}[
+        usefulness.status
+    ]
+    return {"text": usefulness.text, "tone": tone, "on": usefulness.on, "records": usefulness.records, "rows": rows}
 
 
-def _spent(found: Spent | None) -> dict[str, Any] | None:
-    if not found:
+def _spent(spent: Spent | None) -> dict[str, Any] | None:
+    if not spent:
         return None
-    if found.epsilon is None or found.delta is None:
+    if spent.epsilon is None or spent.delta is None:
         total = "A release without differential privacy is among them: of all together nothing can be claimed."
     else:
-        total = f"All together: ε = {rounded_up(found.epsilon, 4)} at δ = {rounded_up(found.delta)}."
-        if found.budget is not None:
-            left = found.budget - found.epsilon
-            total += f" The budget is {found.budget:g}, of which {at_least(left, 4)} is left."
-    return {"table": found.table, "releases": found.releases, "total": total}
+        total = f"All together: ε = {rounded_up(spent.epsilon, 4)} at δ = {rounded_up(spent.delta)}."
+        if spent.budget is not None:
+            left = spent.budget - spent.epsilon
+            total += f" The budget is {spent.budget:g}, of which {at_least(left, 4)} is left."
+    return {"table": spent.table, "releases": spent.releases, "total": total}
 
 
 def _kinds(columns: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.audit import LowerBound, Metric, ScoreFindings, foremost
@@ -229,36 +230,43 @@ def _rates(findings: TableFindings) -> alt.LayerChart:
 
     shown = [row for row in findings.attacks if row.difference is not None]
     names = distinct([row.name for row in shown], _LONGEST)
-    rows, guesses = [], []
-    for row in shown:
-        for kind, rate in (("members", row.members), ("control records", row.control)):
-            rows.append({"attack": names[row.name], "of": kind, "rate": rate.value, "text": _rate(rate)})
-        if row.by_chance is not None:
-            guess = row.by_chance
-            guesses.append({"attack": names[row.name], "rate": guess, "text": percent(guess)})
-    x = scaled("Share of the trials in which the attack was right", [0, 1], format="~%", tickCount=6)
+    rows = [
+        {"attack": names[row.name], "of": kind, "rate": rate.value, "text": _rate(rate)}
+        for row in shown
+        for kind, rate in (("members", row.members), ("control records", row.control))
+    ]
+    guesses = [
+        {"attack": names[row.name], "rate": row.by_chance, "text": percent(row.by_chance)}
+        for row in shown
+        if row.by_chance is not None
+    ]
+    x = alt.X("rate:Q", **scaled("Share of the trials in which the attack was right", [0, 1], format="~%", tickCount=6))
     y = in_rows("attack", 185, sort=[names[row.name] for row in shown], title="Attack")
-    shapes = alt.Scale(domain=["members", "control records"], range=["circle", "diamond"])
-    legend = alt.Legend(orient="top", title=None)
-    points = over(rows).mark_point(filled=True, size=80, opacity=0.85)
-    tooltips = [alt.Tooltip("attack:N"), *tips(of="Of", text="Right")]
-    layers = []
-    if guesses:
-        ticks = over(guesses).mark_tick(thickness=2.5, size=17, color=GREY)
-        of_guess = [alt.Tooltip("attack:N"), *tips(text="A guess")]
-        layers.append(ticks.encode(x=alt.X("rate:Q", **x), y=y, tooltip=of_guess))
-    layers.append(
-        points.encode(
-            x=alt.X("rate:Q", **x),
-            y=y,
-            color=coloured("of", {"members": BLUE, "control records": ORANGE}),
-            shape=alt.Shape("of:N", scale=shapes, legend=legend),
-            tooltip=tooltips,
-        )
-    )
+    layers = [] if not guesses else [_guess_ticks(guesses).encode(x=x, y=y)]
+    layers.append(_rate_points(rows).encode(x=x, y=y))
     title = "What is right about both is knowledge of the population; only the gap is a leak"
     sentences = ["Grey ticks: a guess that looks at no record. An attack left of its tick has shown nothing."]
     alternative = "; ".join(
         f"{row.name}: members {_rate(row.members)}, control records {_rate(row.control)}" for row in shown
     )
     return finished(layers, title, sentences, f"{title}. {alternative}.", max(90, 24 * len(shown) + 10))
+
+
+def _guess_ticks(guesses: Sequence[Mapping[str, Any]]) -> alt.Chart:
+    import altair as alt
+
+    ticks: alt.Chart = over(guesses).mark_tick(thickness=2.5, size=17, color=GREY)
+    return ticks.encode(tooltip=[alt.Tooltip("attack:N"), *tips(text="A guess")])
+
+
+def _rate_points(rows: Sequence[Mapping[str, Any]]) -> alt.Chart:
+    """A point in the colour and shape of its class for each rate."""
+    import altair as alt
+
+    shapes = alt.Scale(domain=["members", "control records"], range=["circle", "diamond"])
+    points: alt.Chart = over(rows).mark_point(filled=True, size=80, opacity=0.85)
+    return points.encode(
+        color=coloured("of", {"members": BLUE, "control records": ORANGE}),
+        shape=alt.Shape("of:N", scale=shapes, legend=alt.Legend(orient="top", title=None)),
+        tooltip=[alt.Tooltip("attack:N"), *tips(of="Of", text="Right")],
+    )

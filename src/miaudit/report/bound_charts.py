@@ -1,0 +1,200 @@
+"""The chart of privacy bounds: what runs and theorems say of one parameter, on a line from zero."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from miaudit.metrics.definition import at_least, at_most, percent
+from miaudit.report.drawing import BLUE, DARK_ORANGE, GREY, INK, RED, finished, over, scaled, tips
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from miaudit.findings.audit import Findings
+
+NAMES = ("bounds",)
+_LINE = 64  # height of the line, between two rows of names above it and two below
+
+
+def charts(findings: Findings) -> dict[str, alt.LayerChart]:
+    """Draw the bounds of the claim's parameter, or of the first bound where nothing is claimed, on a line from zero.
+
+    Nothing is drawn where there is no number, or where a refuted propensity makes the bounds void.
+    """
+    known = None if findings.is_void else _Known.of(findings)
+    if known is None:
+        return {}
+    marks = _marks(known)
+    title = _title(known)
+    alternative = f"A line from zero with marks: {'; '.join(mark.name for mark in marks)}."
+    return {"bounds": finished(_layers(known, marks), title, _in_words(known), f"{title}. {alternative}", 2 * _LINE)}
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of one privacy parameter.
+
+    Attributes
+    ----------
+    name : of the parameter, for a reader
+    lower, confidence : what the runs show, and at which confidence; None where bounds differ in it
+    reachable : the most that an attack without error could show
+    upper : of a theorem
+    claimed : at most
+    """
+
+    name: str
+    lower: float | None
+    confidence: float | None
+    reachable: float | None
+    upper: float | None = None
+    claimed: float | None = None
+
+    @classmethod
+    def of(cls, findings: Findings) -> _Known | None:
+        """Return what findings hold of the claim's parameter, or of the first bound; None where there is no number."""
+        claim, bounds = findings.claim, findings.bounds
+        if claim and (claim.lower is not None or claim.upper is not None):
+            levels = {bound.confidence for bound in bounds}
+            confidence = levels.pop() if len(levels) == 1 else None
+            name = parameter_name(claim.parameter, claim.delta)
+            return cls(name, claim.lower, confidence, claim.reachable, claim.upper, claim.value)
+        if bounds:
+            first = bounds[0]
+            return cls(parameter_name(first.parameter, first.delta), first.value, first.confidence, first.reachable)
+        return None
+
+    @property
+    def gap(self) -> tuple[float, float] | None:
+        """What neither the runs nor the theorem rule out, where both are there and apart."""
+        if self.lower is None or self.upper is None or self.lower >= self.upper:
+            return None
+        return self.lower, self.upper
+
+
+class _Mark(NamedTuple):
+    """A mark on the line, with its name in a row of its own."""
+
+    value: float
+    name: str
+    colour: str
+    dash: list[int]
+    row: int
+
+
+def _marks(known: _Known) -> list[_Mark]:
+    """Return what stands on the line: the claim and the upper bound above, what the runs show below."""
+    at = "" if known.confidence is None else f" ({percent(known.confidence)})"
+    shown = size(known.lower) if known.lower == 0 else f"≥ {size(known.lower)}"
+    candidates = (
+        (known.claimed, f"claim ≤ {at_most(known.claimed or 0)}", RED, [6, 3], 10),
+        (known.upper, f"upper bound ≤ {at_most(known.upper or 0)}", DARK_ORANGE, [1, 0], 34),
+        (known.lower, f"lower bound{at} {shown}", BLUE, [1, 0], 94),
+        (known.reachable, f"most it could show {at_most(known.reachable or 0)}", GREY, [2, 3], 116),
+    )
+    return [_Mark(value, name, colour, dash, row) for value, name, colour, dash, row in candidates if value is not None]
+
+
+def _layers(known: _Known, marks: Sequence[_Mark]) -> list[alt.Chart]:
+    """The stretch that neither the runs nor the theorem rule out is drawn strong."""
+    import altair as alt
+
+    top = 1.1 * max(mark.value for mark in marks) or 1.0
+    x = scaled(known.name, [0, top], zero=True, format="~g", grid=False, tickCount=6, labelFlush=False)
+    line = over([{"from": 0, "to": top}]).mark_rule(color=GREY, strokeWidth=1.2)
+    layers = [line.encode(x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(_LINE))]
+    if known.gap is not None:
+        low, high = known.gap
+        stretch = over([{"from": low, "to": high, "text": f"{at_least(low)} to {at_most(high)}"}])
+        strong = stretch.mark_rule(color=BLUE, strokeWidth=9, opacity=0.3)
+        tip = tips(text="Possible")[0]
+        layers.append(strong.encode(x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(_LINE), tooltip=tip))
+    layers += [_rule(mark, x) for mark in marks]
+    return layers + [layer for mark in marks for layer in _name(mark, x)]
+
+
+def _rule(mark: _Mark, x: dict[str, Any]) -> alt.Chart:
+    """A stroke from the name of a mark across the line."""
+    import altair as alt
+
+    first, last = (mark.row, _LINE + 9) if mark.row < _LINE else (_LINE - 9, mark.row)
+    rule: alt.Chart = (
+        over([{"at": mark.value}])
+        .mark_rule(color=mark.colour, strokeDash=mark.dash, strokeWidth=2.2)
+        .encode(x=alt.X("at:Q", **x), y=alt.value(first), y2=alt.value(last))
+    )
+    return rule
+
+
+def _name(mark: _Mark, x: dict[str, Any]) -> list[alt.Chart]:
+    """The name of a mark in a row of its own, leaning towards the middle; its halo keeps other strokes from it."""
+    import altair as alt
+
+    leans = mark.value > x["scale"].domain[1] / 2
+    side: Literal["left", "right"] = "right" if leans else "left"
+    ink = INK if mark.colour == GREY else mark.colour
+    base = over([{"at": mark.value, "text": mark.name}])
+    look: dict[str, Any] = {"align": side, "dx": -6 if leans else 6, "baseline": "middle", "fontSize": 12}
+    words = [
+        base.mark_text(color="white", stroke="white", strokeWidth=5, fontWeight=600, **look),
+        base.mark_text(color=ink, fontWeight=600, **look),
+    ]
+    return [text.encode(x=alt.X("at:Q", **x), y=alt.value(mark.row), text="text:N") for text in words]
+
+
+# -- in words ----------------------------------------------------------------------------------------------------------
+
+
+def parameter_name(parameter: str, delta: float) -> str:
+    """Name a privacy parameter for a reader.
+
+    Examples
+    --------
+    >>> parameter_name("epsilon", 1e-5), parameter_name("epsilon", 0.0), parameter_name("mu", 0.0)
+    ('ε at δ = 1e-5', 'ε at δ = 0', 'μ')
+    """
+    if parameter == "epsilon":
+        return f"ε at δ = {delta:.3g}".replace("e-0", "e-")
+    return {"mu": "μ"}.get(parameter, parameter)
+
+
+def size(value: float | None) -> str:
+    """Write a lower bound with three digits, rounded down; zero is nothing shown, never no leakage.
+
+    Examples
+    --------
+    >>> size(1.23456), size(0.0), size(None)
+    ('1.23', 'nothing shown (0)', '–')
+    """
+    if value is None:
+        return "–"
+    return "nothing shown (0)" if value == 0 else at_least(value)
+
+
+def _title(known: _Known) -> str:
+    name, lower = known.name, known.lower
+    sure = "" if known.confidence is None else f" with {percent(known.confidence)} confidence"
+    sentences = [
+        f"The runs show nothing about {name}{sure}"
+        if lower == 0
+        else f"The runs show {name} to be at least {at_least(lower)}{sure}"
+        if lower is not None
+        else "",
+        f"a theorem says at most {at_most(known.upper)}" if known.upper is not None else "",
+        f"claimed is at most {at_most(known.claimed)}" if known.claimed is not None else "",
+    ]
+    text = "; ".join(part for part in sentences if part)
+    return text[:1].upper() + text[1:] if lower is not None else f"{name}: {text}"
+
+
+def _in_words(known: _Known) -> list[str]:
+    sentences = []
+    if known.gap is not None:
+        sentences.append("Strong stretch: what neither the runs nor the theorem rule out.")
+    if known.reachable is not None:
+        sentences.append("Dotted: what an attack without any error could have shown with so much evidence.")
+    if known.lower == 0:
+        sentences.append("A lower bound of 0 shows nothing; that is no sign of privacy.")
+    return sentences
