@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from miaudit.arrays import FloatArray, IndexArray, IntArray
-from miaudit.errors import InputError, is_whole
+from miaudit.errors import InputError
+from miaudit.errors.checks import is_whole
 from miaudit.io import tables
 from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import Column, Schema, Table

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
+from miaudit.errors.options import check_choice
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -76,7 +78,7 @@ def assert_private(
     __tracebackhide__ = True
     import miaudit as ma
 
-    ma.errors.check_choice("on_no_answer", on_no_answer, ("fail", "skip"))
+    check_choice("on_no_answer", on_no_answer, ("fail", "skip"))
     chosen = {"threshold": threshold, "fpr": fpr, "metric": metric, "limits": limits, "design": design, "plan": plan}
     if isinstance(audited, str | Path):
         is_findings = Path(audited).is_dir() or Path(audited).suffix.lower() == ".json"

@@ -8,7 +8,7 @@ from miaudit import Evidence
 from miaudit.config.audit import OPTIONS, AuditConfig, TableConfig
 from miaudit.config.section import options_in
 from miaudit.config.unread import CIRCUMSTANCES, unread
-from miaudit.errors import Option
+from miaudit.errors.options import Option
 
 GIVEN = "evaluation.propensity"
 SAMPLE, MODEL, CLASSIFIER = (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from miaudit.errors import InputError, MiauditError, Offered
+from miaudit.errors import InputError, MiauditError
+from miaudit.errors.entry_points import Offered
 from miaudit.findings import kind, kinds
 from miaudit.findings.kind import FindingsRecord
 

@@ -189,7 +189,7 @@ def _hidden(extras: tuple[str, ...]) -> set[str]:
 
 
 def _missing(extras: tuple[str, ...]) -> bool:
-    from miaudit.errors import missing_modules
+    from miaudit.errors.extras import missing_modules
 
     return bool(missing_modules(extras))
 

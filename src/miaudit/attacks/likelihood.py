@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
-from miaudit.errors import InputError, Option, check_options
+from miaudit.errors import InputError
+from miaudit.errors.options import Option, check_options
 
 __all__ = ["GaussianLira", "GaussianStatistics", "cross_fitted", "log_ratio"]
 

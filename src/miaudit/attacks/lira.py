@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray
-from miaudit.errors import InputError, check_choice
+from miaudit.errors import InputError
+from miaudit.errors.options import check_choice
 
 __all__ = ["Health", "health", "offline", "online"]
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from miaudit.arrays import FloatArray
 from miaudit.attacks import disclosed, label_only, lira, quantile, rmia, shadow_classifier, signals, tokens
-from miaudit.errors import InputError, Offered, nearest
+from miaudit.errors import InputError, nearest
+from miaudit.errors.entry_points import Offered
 
 Statistic = Literal["logit_confidence", "log_probability"]
 Variance = Literal["record", "global"]

@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike
 
 from miaudit.arrays import BoolArray, FloatArray
 from miaudit.attacks import signals
-from miaudit.errors import InputError, check_choice
+from miaudit.errors import InputError
+from miaudit.errors.options import check_choice
 
 __all__ = ["ShadowClassifier", "score"]
 

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from miaudit.arrays import FloatArray, IndexArray
-from miaudit.errors import InputError, Offered
+from miaudit.errors import InputError
+from miaudit.errors.entry_points import Offered
 from miaudit.io import declared_kind
 from miaudit.io.labels import one_each
 

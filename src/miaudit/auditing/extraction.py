@@ -19,7 +19,8 @@ from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.auditing.near_texts import in_members
-from miaudit.errors import InputError, Option, check_options
+from miaudit.errors import InputError
+from miaudit.errors.options import Option, check_options
 from miaudit.evidence import Evidence
 from miaudit.findings.extraction import ExtractionVerdict, Queries, Rate, Repetition, Status, Told, Way
 from miaudit.findings.policy import EXTRACTION, OF_COMMANDS, checked

@@ -32,7 +32,8 @@ from miaudit.causal.challenge import Challenge
 from miaudit.causal.classifiers import CLASSIFIERS
 from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.dp.verdict import Claim, LowerBound
-from miaudit.errors import InputError, check_generator
+from miaudit.errors import InputError
+from miaudit.errors.checks import check_generator
 from miaudit.evidence import Evidence
 from miaudit.findings import verdict as verdict_rule
 from miaudit.findings.audit import (

@@ -17,7 +17,8 @@ from miaudit.dp.mechanism import Mechanism, check_mechanism, from_mapping
 from miaudit.dp.verdict import Claim, LowerBound
 from miaudit.dp.zero_run import Correction, bounds
 from miaudit.dp.zero_run.correction_options import correction_said
-from miaudit.errors import InputError, Option, check_options, nearest
+from miaudit.errors import InputError, nearest
+from miaudit.errors.options import Option, check_options
 from miaudit.evidence import Evidence
 from miaudit.findings.policy import PARAMETERS, Policy, checked
 from miaudit.metrics import classical, definition

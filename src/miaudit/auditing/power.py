@@ -18,7 +18,8 @@ from miaudit.dp.ranked_run import UNFAIR
 from miaudit.dp.selection import Option
 from miaudit.dp.tradeoff import Gaussian
 from miaudit.dp.verdict import Claim, LowerBound
-from miaudit.errors import InputError, check_delta
+from miaudit.errors import InputError
+from miaudit.errors.checks import check_delta
 from miaudit.metrics import classical
 
 __all__ = [

@@ -16,7 +16,8 @@ from miaudit.dp.ceiling import one_run_ceiling
 from miaudit.dp.earlier_runs import pessimistic
 from miaudit.dp.selection import Option, Pilot, Schedule, numbers_of
 from miaudit.dp.several_runs import SCHEDULE_UP_TO, Anytime, AtLeast
-from miaudit.errors import InputError, check_confidence
+from miaudit.errors import InputError
+from miaudit.errors.checks import check_confidence
 
 __all__ = ["SeveralRunsReach", "reach"]
 

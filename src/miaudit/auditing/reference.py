@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from miaudit.arrays import FloatArray
-from miaudit.errors import InputError, Option, nearest
+from miaudit.errors import InputError, nearest
+from miaudit.errors.options import Option
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Metric, ReferenceFindings
 from miaudit.metrics.definition import amount, between

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from miaudit.errors import InputError, is_whole
+from miaudit.errors import InputError
+from miaudit.errors.checks import is_whole
 
 Given = np.random.Generator | int | None
 

@@ -34,7 +34,8 @@ from miaudit.causal.estimators import (
 )
 from miaudit.causal.outcome import AnyLaw, law_of, one_step_further, share_above
 from miaudit.causal.propensity import Propensity
-from miaudit.errors import InputError, check_generator
+from miaudit.errors import InputError
+from miaudit.errors.checks import check_generator
 from miaudit.evidence import Evidence
 from miaudit.metrics import classical
 from miaudit.metrics.classical import Estimate, Sample

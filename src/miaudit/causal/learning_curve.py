@@ -12,7 +12,7 @@ from miaudit.arrays import BoolArray, FloatArray, Share
 from miaudit.causal import covariates, crossfit
 from miaudit.causal.covariates import Encoding, Part, Table
 from miaudit.causal.crossfit import FOLDS
-from miaudit.errors import check_generator
+from miaudit.errors.checks import check_generator
 from miaudit.evidence import Evidence
 from miaudit.metrics.roc import Roc
 

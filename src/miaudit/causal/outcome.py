@@ -20,7 +20,8 @@ from miaudit.causal import covariates as encodings
 from miaudit.causal import crossfit, stack
 from miaudit.causal.covariates import Categories, Numbers
 from miaudit.causal.estimators import Aipw, Comparison, Estimator, Hajek, PropensityLike, counterfactual_mean
-from miaudit.errors import InputError, check_generator
+from miaudit.errors import InputError
+from miaudit.errors.checks import check_generator
 from miaudit.evidence import Evidence
 
 __all__ = ["Law", "LocationScale", "Regression"]

@@ -19,7 +19,8 @@ from miaudit.causal.covariates import Categories, Custom, Encoding, Images, Part
 from miaudit.causal.crossfit import CLIP, FOLDS
 from miaudit.causal.learning_curve import LearningCurve, learning_curve
 from miaudit.causal.outcome import Law, LocationScale, Regression
-from miaudit.errors import InputError, check_generator, is_whole
+from miaudit.errors import InputError
+from miaudit.errors.checks import check_generator, is_whole
 from miaudit.evidence import Evidence
 from miaudit.metrics.trials import one_of_each
 

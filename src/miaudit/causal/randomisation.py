@@ -22,7 +22,8 @@ from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.causal import covariates
 from miaudit.causal.covariates import Encoding, Table
 from miaudit.causal.duplicates import Repeats, content_codes
-from miaudit.errors import InputError, check_generator
+from miaudit.errors import InputError
+from miaudit.errors.checks import check_generator
 from miaudit.evidence import Evidence
 from miaudit.metrics.classical import Estimate, Sample
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from miaudit.arrays import IntArray
 from miaudit.attacks.extraction import edit_distances
-from miaudit.errors import InputError, Option, check_options
+from miaudit.errors import InputError
+from miaudit.errors.options import Option, check_options
 from miaudit.io.token_records import TokenRecords
 from miaudit.jobs import executor, resumable
 from miaudit.jobs.resources import Resources

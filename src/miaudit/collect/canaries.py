@@ -18,7 +18,8 @@ from miaudit.arrays import IntArray
 from miaudit.collect import canary_makers, canary_texts
 from miaudit.collect.canary_table import behind, beside, described
 from miaudit.collect.records import Records
-from miaudit.errors import InputError, Option, check_options
+from miaudit.errors import InputError
+from miaudit.errors.options import Option, check_options
 from miaudit.io import frames
 from miaudit.models.protocol import Trainable
 

@@ -13,7 +13,8 @@ from miaudit.arrays import IntArray
 from miaudit.auditing.plan import Plan
 from miaudit.collect.model_audit import LABEL_ONLY, audit_model
 from miaudit.collect.outputs import Attack
-from miaudit.errors import InputError, check_choice
+from miaudit.errors import InputError
+from miaudit.errors.options import check_choice
 from miaudit.findings.audit import Findings
 from miaudit.io import frames
 from miaudit.metrics import definition

@@ -18,7 +18,9 @@ from miaudit.auditing.extraction import in_both
 from miaudit.auditing.plan import Headline
 from miaudit.collect import known_before
 from miaudit.collect.stability import Stability
-from miaudit.errors import InputError, Option, check_generator, nearest
+from miaudit.errors import InputError, nearest
+from miaudit.errors.checks import check_generator
+from miaudit.errors.options import Option
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Vulnerability
 from miaudit.io import cells, declared_kind, roles, sides, tables, token_files, token_records

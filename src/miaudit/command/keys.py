@@ -15,7 +15,8 @@ from pydantic import ValidationError
 from miaudit.command.options import INPUT, OUTPUT, PRIVACY, RATIO, RECORD, SYNTHETIC, VERDICT, ZERO_RUN, flag
 from miaudit.config import audit as configuration
 from miaudit.config.section import Refused, options_in, problems
-from miaudit.errors import MiauditError, without_none
+from miaudit.errors import MiauditError
+from miaudit.errors.options import without_none
 
 _SIDES = ("member", "nonmember")
 # Keys of a configuration file that are options too, by panel and section, in the order of the help.

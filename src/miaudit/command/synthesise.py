@@ -15,7 +15,8 @@ import typer
 from miaudit.command.options import Json, Overwrite
 from miaudit.command.results import check_free, deliver, repeat
 from miaudit.command.terminal import complain, progress, say
-from miaudit.errors import MiauditError, missing_modules, one_line, pip_line
+from miaudit.errors import MiauditError, one_line
+from miaudit.errors.extras import missing_modules, pip_line
 from miaudit.metrics.definition import at_most
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ import datetime
 from typing import Annotated, Any
 
 from miaudit.config.section import Keys
-from miaudit.errors import InputError, Option
+from miaudit.errors import InputError
+from miaudit.errors.options import Option
 from miaudit.findings.about import About
 
 _LONGEST = 200

@@ -37,7 +37,8 @@ from miaudit.config.section import (
 from miaudit.config.target import STABILITY, DataSection, ShadowSection, TargetSection
 from miaudit.config.unread import Source, unread
 from miaudit.dp.mechanism import Mechanism, from_mapping
-from miaudit.errors import InputError, Option, options_of
+from miaudit.errors import InputError
+from miaudit.errors.options import Option, options_of
 from miaudit.evidence import Design
 from miaudit.findings.about import About
 from miaudit.findings.policy import COPIES

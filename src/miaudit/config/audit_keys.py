@@ -10,7 +10,8 @@ from miaudit.auditing.reference import Reference
 from miaudit.collect.campaign import known
 from miaudit.collect.outputs import SignalKind, from_table
 from miaudit.config.section import Keys, keys_of, record_keys
-from miaudit.errors import InputError, Option, nearest
+from miaudit.errors import InputError, nearest
+from miaudit.errors.options import Option
 from miaudit.evidence import DESIGNS, Design
 from miaudit.io import sides
 from miaudit.synthesis.table_attacks.table_audit import TablePlan

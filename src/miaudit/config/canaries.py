@@ -14,7 +14,8 @@ from miaudit.collect.canaries import KINDS, CanaryKind, Insertion, Law
 from miaudit.collect.records import Records
 from miaudit.config.section import FilePath, Refused, Section
 from miaudit.config.target import DataSection
-from miaudit.errors import InputError, check_choice
+from miaudit.errors import InputError
+from miaudit.errors.options import check_choice
 from miaudit.models.protocol import can_be_trained, traits_of
 from miaudit.models.protocol import stands as stands_as_it_is
 

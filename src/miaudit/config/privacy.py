@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from miaudit.auditing.plan import Bounds
 from miaudit.config.section import Keys, keys_of
 from miaudit.dp.verdict import Claim
-from miaudit.errors import Option, options_of
+from miaudit.errors.options import Option, options_of
 
 Mapped = dict[str, Any]
 

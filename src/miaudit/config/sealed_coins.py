@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from miaudit.config.section import Keys
-from miaudit.errors import InputError, Option
+from miaudit.errors import InputError
+from miaudit.errors.options import Option
 from miaudit.io import sealed_coins
 from miaudit.io.sealed_coins import Answer, Coins, Secret
 

@@ -26,16 +26,9 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
-from miaudit.errors import (
-    ConfigError,
-    InputError,
-    Option,
-    missing_modules,
-    nearest,
-    options_of,
-    pip_line,
-    without_none,
-)
+from miaudit.errors import ConfigError, InputError, nearest
+from miaudit.errors.extras import missing_modules, pip_line
+from miaudit.errors.options import Option, options_of, without_none
 from miaudit.io.yaml_file import read_yaml
 
 Text = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -92,7 +85,8 @@ class Keys:
 
     Parameters
     ----------
-    kinds : the type of each key, an :class:`miaudit.errors.Option` and whatever else pydantic reads in its annotation
+    kinds : the type of each key, an :class:`miaudit.errors.options.Option` and whatever else pydantic reads in its
+        annotation
     required : keys that must be there
     make : what the mapping becomes, such as the record itself
     """
@@ -231,7 +225,7 @@ class File(Section):
         return missing(self, base)
 
     def extras(self) -> Iterator[str]:
-        """Name the extras of the installation that are needed, of :data:`miaudit.errors.EXTRAS`."""
+        """Name the extras of the installation that are needed, of :data:`miaudit.errors.extras.EXTRAS`."""
         return iter(())
 
 

@@ -23,7 +23,8 @@ from miaudit.config.section import (
     validated,
 )
 from miaudit.dp.verdict import Claim
-from miaudit.errors import ConfigError, InputError, Option
+from miaudit.errors import ConfigError, InputError
+from miaudit.errors.options import Option
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
 from miaudit.synthesis.generators.publication import LedgerPlan, Publication
 from miaudit.synthesis.generators.recipe import Config

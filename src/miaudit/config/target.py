@@ -25,7 +25,10 @@ from pydantic import (
 from miaudit.collect.campaign import Shadows
 from miaudit.collect.records import EVERY, Records, every_other
 from miaudit.config.section import FilePath, FolderPath, Keys, Refused, Section, Text, Word, keys_of
-from miaudit.errors import InputError, Offered, Option, missing_modules, one_line, pip_line
+from miaudit.errors import InputError, one_line
+from miaudit.errors.entry_points import Offered
+from miaudit.errors.extras import missing_modules, pip_line
+from miaudit.errors.options import Option
 from miaudit.io import roles, tables
 from miaudit.models.command import CommandLine, CommandOutputs, CommandTarget
 from miaudit.models.fine_tuned import FineTuned

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from miaudit.errors import Option
+from miaudit.errors.options import Option
 from miaudit.evidence import Evidence
 
 __all__ = ["CIRCUMSTANCES", "Audited", "Source", "unread"]

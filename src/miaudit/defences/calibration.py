@@ -10,7 +10,8 @@ from scipy import optimize, special
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray
 from miaudit.defences.outputs import Disclosed, Kind, Measure, checked
-from miaudit.errors import InputError, Option
+from miaudit.errors import InputError
+from miaudit.errors.options import Option
 
 __all__ = ["Isotonic", "Platt", "Temperature"]
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from miaudit.arrays import Float32Array, FloatArray, IndexArray
-from miaudit.errors import InputError, Option, check_options
+from miaudit.errors import InputError
+from miaudit.errors.options import Option, check_options
 from miaudit.models.outputs import checked_outputs
 from miaudit.models.protocol import Kind, Target, Trainable, can_be_trained
 from miaudit.models.targets import SklearnTarget

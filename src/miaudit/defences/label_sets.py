@@ -16,7 +16,8 @@ from scipy import optimize, special
 from miaudit.arrays import BoolArray, FloatArray, IndexArray
 from miaudit.defences.calibration import held_out
 from miaudit.defences.outputs import Disclosed, Kind, Measure, Randomness, checked
-from miaudit.errors import InputError, Option
+from miaudit.errors import InputError
+from miaudit.errors.options import Option
 
 __all__ = ["AdaptiveSet", "ConformalSet", "SetThreshold", "SizedSet"]
 

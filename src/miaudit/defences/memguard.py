@@ -17,7 +17,9 @@ from miaudit.arrays import FloatArray, IndexArray
 from miaudit.defences.calibration import held_out
 from miaudit.defences.noise import outputs_on_members
 from miaudit.defences.outputs import Disclosed, Kind, Measure, Randomness, checked
-from miaudit.errors import InputError, Option, pip_line
+from miaudit.errors import InputError
+from miaudit.errors.extras import pip_line
+from miaudit.errors.options import Option
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

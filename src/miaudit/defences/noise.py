@@ -11,7 +11,8 @@ from scipy import special
 from miaudit.arrays import FloatArray, IndexArray
 from miaudit.defences.calibration import held_out
 from miaudit.defences.outputs import Disclosed, Kind, Measure, Randomness, Stateless, checked
-from miaudit.errors import InputError, Option
+from miaudit.errors import InputError
+from miaudit.errors.options import Option
 
 __all__ = ["AdversarialNoise", "OutputNoise"]
 

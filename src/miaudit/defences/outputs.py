@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray
-from miaudit.errors import InputError, Option, check_options
+from miaudit.errors import InputError
+from miaudit.errors.options import Option, check_options
 
 __all__ = [
     "AsItIs",

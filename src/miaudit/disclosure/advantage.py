@@ -17,7 +17,9 @@ from miaudit.disclosure import tradeoff
 from miaudit.disclosure.decision_sets import chance_of_entry
 from miaudit.disclosure.dirichlet import World, marginal, parameters
 from miaudit.disclosure.tradeoff import DRAWS, TradeOff
-from miaudit.errors import InputError, check_choice, check_generator
+from miaudit.errors import InputError
+from miaudit.errors.checks import check_generator
+from miaudit.errors.options import check_choice
 
 Disclosure = Literal["confidence-vector", "true-label", "decision-set"]
 Method = Literal["exact", "simulation"]

@@ -28,7 +28,8 @@ from miaudit.disclosure.contraction import Contraction, contraction
 from miaudit.disclosure.decision_sets import Intractable
 from miaudit.disclosure.dirichlet import World, divergence, marginal
 from miaudit.disclosure.tradeoff import check_temperature, check_threshold, check_tnr
-from miaudit.errors import InputError, check_choice
+from miaudit.errors import InputError
+from miaudit.errors.options import check_choice
 
 Form = Literal["tight", "printed", "pinsker", "approximate", "region"]
 

@@ -21,7 +21,8 @@ from miaudit.disclosure import dirichlet, uncertainty
 from miaudit.disclosure.advantage import Disclosure, advantage_of
 from miaudit.disclosure.intervals import Interval, check_options
 from miaudit.disclosure.uncertainty import Form
-from miaudit.errors import InputError, check_choice, nearest
+from miaudit.errors import InputError, nearest
+from miaudit.errors.options import check_choice
 
 __all__ = ["Comparison", "attainable", "compare", "held_out_advantage", "spearman"]
 

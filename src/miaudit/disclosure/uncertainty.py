@@ -15,7 +15,8 @@ from scipy import special
 
 from miaudit.arrays import BoolArray, Float32Array, FloatArray, IndexArray, IntArray
 from miaudit.attacks import dirichlet_fit
-from miaudit.errors import InputError, check_choice
+from miaudit.errors import InputError
+from miaudit.errors.options import check_choice
 
 __all__ = ["Outputs", "Uncertainty", "estimate", "from_shadow"]
 

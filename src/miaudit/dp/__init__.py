@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from miaudit.errors import on_demand
+from miaudit.errors.on_demand import on_demand
 
 if TYPE_CHECKING:
     from miaudit.dp import (

@@ -32,7 +32,8 @@ from miaudit.dp.mechanism import (
 from miaudit.dp.privacy_profile import PrivacyProfile
 from miaudit.dp.tradeoff import LARGEST_MU, Gaussian, TradeOff, mu_of_pure
 from miaudit.dp.verdict import Parameter, UpperBound
-from miaudit.errors import InputError, check_delta
+from miaudit.errors import InputError
+from miaudit.errors.checks import check_delta
 
 __all__ = ["calibrate_noise", "dp_sgd", "from_mapping", "tradeoff", "upper_bound"]
 

@@ -11,7 +11,8 @@ import numpy as np
 from scipy import special
 
 from miaudit.arrays import FloatArray
-from miaudit.errors import InputError, check_confidence, is_number
+from miaudit.errors import InputError
+from miaudit.errors.checks import check_confidence, is_number
 
 __all__ = ["one_run_ceiling"]
 

@@ -36,7 +36,8 @@ from miaudit.dp.error_counts import (
 )
 from miaudit.dp.tradeoff import TradeOff
 from miaudit.dp.verdict import LowerBound
-from miaudit.errors import DesignError, InputError, check_confidence, check_delta, check_generator
+from miaudit.errors import DesignError, InputError
+from miaudit.errors.checks import check_confidence, check_delta, check_generator
 from miaudit.evidence import Evidence
 from miaudit.metrics.trials import one_of_each
 

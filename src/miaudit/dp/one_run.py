@@ -20,7 +20,8 @@ from miaudit.dp.ranked_run import RankedRun
 from miaudit.dp.selection import GUESSES_FIRST, CountBound, Option
 from miaudit.dp.tradeoff import Gaussian, TradeOff
 from miaudit.dp.verdict import LowerBound, Parameter
-from miaudit.errors import InputError, check_confidence, check_delta, finite, is_number
+from miaudit.errors import InputError
+from miaudit.errors.checks import check_confidence, check_delta, finite, is_number
 from miaudit.evidence import Evidence
 
 __all__ = ["Inverse", "audit", "epsilon_lower_bound", "lower_bound", "mu_lower_bound", "p_value"]

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from miaudit.arrays import FloatArray
-from miaudit.errors import InputError, check_delta
+from miaudit.errors import InputError
+from miaudit.errors.checks import check_delta
 
 
 def epsilon_of_point(*, tpr: float, fpr: float, delta: float = 0.0) -> float:

@@ -9,7 +9,8 @@ import numpy as np
 
 from miaudit.arrays import FloatArray
 from miaudit.dp.tradeoff import TradeOff, check_epsilon
-from miaudit.errors import InputError, check_delta
+from miaudit.errors import InputError
+from miaudit.errors.checks import check_delta
 
 __all__ = ["PrivacyProfile"]
 

@@ -20,7 +20,8 @@ from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.dp import schedule
 from miaudit.dp.ranking import Ranking, ends_in_turn
 from miaudit.dp.verdict import LowerBound
-from miaudit.errors import InputError, is_number, nearest
+from miaudit.errors import InputError, nearest
+from miaudit.errors.checks import is_number
 
 __all__ = ["PAPERS_SIX", "SWEEP", "TEN", "Bonferroni", "Exploratory", "Fixed", "Hedged", "Pilot", "Schedule"]
 

@@ -31,7 +31,8 @@ from miaudit.dp.selection import Option, Pilot, Schedule
 from miaudit.dp.selection import check as check_guesses
 from miaudit.dp.shared_noise import require_own_noise
 from miaudit.dp.verdict import LowerBound, Parameter
-from miaudit.errors import DesignError, InputError, check_confidence, is_number
+from miaudit.errors import DesignError, InputError
+from miaudit.errors.checks import check_confidence, is_number
 from miaudit.evidence import Evidence
 
 __all__ = ["Anytime", "AtLeast", "Counts", "audit", "epsilon_lower_bound", "level", "mu_lower_bound", "p_value"]

@@ -41,7 +41,8 @@ from miaudit.dp.schedule import gaussian_accuracy
 from miaudit.dp.selection import numbers_of
 from miaudit.dp.tradeoff import TradeOff
 from miaudit.dp.verdict import LowerBound, UpperBound
-from miaudit.errors import InputError, check_confidence
+from miaudit.errors import InputError
+from miaudit.errors.checks import check_confidence
 from miaudit.evidence import Evidence
 
 __all__ = [

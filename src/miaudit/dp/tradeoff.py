@@ -20,7 +20,8 @@ from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray
 from miaudit.dp.operating_point import check_prior, check_rate, check_rates, epsilon_of_point, mu_of_point
-from miaudit.errors import InputError, check_delta, finite
+from miaudit.errors import InputError
+from miaudit.errors.checks import check_delta, finite
 
 __all__ = [
     "Custom",

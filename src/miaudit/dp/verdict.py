@@ -15,7 +15,9 @@ from annotated_types import Interval, MinLen
 
 from miaudit.arrays import Count, Inside, NotNegative, Share, Text
 from miaudit.dp.tradeoff import EpsilonDelta, Gaussian, TradeOff, roc_limit
-from miaudit.errors import InputError, Option, check_delta
+from miaudit.errors import InputError
+from miaudit.errors.checks import check_delta
+from miaudit.errors.options import Option
 from miaudit.metrics.definition import at_least, at_most
 
 Parameter = Literal["epsilon", "mu"]

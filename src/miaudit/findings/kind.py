@@ -12,7 +12,9 @@ from pathlib import Path
 from textwrap import shorten, wrap
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_type_hints
 
-from miaudit.errors import InputError, MiauditError, Offered, OutputError, check_choice, nearest, one_line
+from miaudit.errors import InputError, MiauditError, OutputError, nearest, one_line
+from miaudit.errors.entry_points import Offered
+from miaudit.errors.options import check_choice
 from miaudit.io import atomic, frames
 from miaudit.metrics.definition import written
 

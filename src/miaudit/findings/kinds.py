@@ -8,7 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from miaudit.errors import InputError, Offered
+from miaudit.errors import InputError
+from miaudit.errors.entry_points import Offered
 from miaudit.findings.kind import FindingsRecord, parse
 
 __all__ = ["AUDIT", "KINDS", "Kind", "from_dict", "read"]

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from miaudit.errors import InputError, is_number, nearest
+from miaudit.errors import InputError, nearest
+from miaudit.errors.checks import is_number
 from miaudit.metrics import definition
 from miaudit.metrics.classical import SMALLEST_FPR
 from miaudit.metrics.definition import amount, at_least, at_most, percent

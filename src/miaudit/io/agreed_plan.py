@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-from miaudit.errors import InputError, is_number, is_whole
+from miaudit.errors import InputError
+from miaudit.errors.checks import is_number, is_whole
 
 __all__ = ["AgreedPlan"]
 

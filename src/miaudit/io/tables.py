@@ -24,7 +24,8 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit.errors import InputError, Offered, nearest
+from miaudit.errors import InputError, nearest
+from miaudit.errors.entry_points import Offered
 from miaudit.io import cells, content, csv_file, numeric
 from miaudit.io.atomic import write_atomically as write_atomically  # noqa: PLC0414 - its callers find it here
 from miaudit.io.secret_names import looks_secret

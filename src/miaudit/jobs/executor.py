@@ -34,7 +34,8 @@ from urllib.parse import urlsplit
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from miaudit.errors import InputError, MiauditError, nearest, one_line, pip_line
+from miaudit.errors import InputError, MiauditError, nearest, one_line
+from miaudit.errors.extras import pip_line
 from miaudit.jobs import resources, shipping
 from miaudit.jobs.resources import Resources
 

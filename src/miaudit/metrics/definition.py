@@ -18,7 +18,7 @@ from functools import partial
 from typing import Literal
 
 from miaudit.arrays import FloatArray
-from miaudit.errors import Offered
+from miaudit.errors.entry_points import Offered
 from miaudit.metrics.classical import Estimate, Sample, tpr_name
 
 Rounding = Literal["nearest", "down", "up"]

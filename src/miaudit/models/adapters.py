@@ -14,7 +14,8 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from miaudit.errors import InputError, one_line, pip_line
+from miaudit.errors import InputError, one_line
+from miaudit.errors.extras import pip_line
 from miaudit.io import plain_files
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"

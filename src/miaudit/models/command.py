@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import Float32Array, IndexArray, IntArray
-from miaudit.errors import InputError, MiauditError, check_choice, nearest, one_line
+from miaudit.errors import InputError, MiauditError, nearest, one_line
+from miaudit.errors.options import check_choice
 from miaudit.io import atomic, declared_kind, plain_files
 from miaudit.jobs import program
 from miaudit.jobs.resources import LIBRARIES, VARIABLE, dealt, visible

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import IndexArray
-from miaudit.errors import InputError, check_choice, one_line
+from miaudit.errors import InputError, one_line
+from miaudit.errors.options import check_choice
 from miaudit.io import declared_kind, frames, tables
 from miaudit.io.labels import one_each
 from miaudit.models.foreign import refuse_pickle, tensor_of

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miaudit.arrays import BoolArray, IndexArray
-from miaudit.errors import InputError, check_generator
+from miaudit.errors import InputError
+from miaudit.errors.checks import check_generator
 
 _BLOCK_BYTES = 1 << 26
 OUT, IN, NEITHER = 0, 1, -1  # of a model and a target: learned all but it, learned it too, is not about it

@@ -13,7 +13,9 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 
-from miaudit.errors import InputError, check_choice, is_whole
+from miaudit.errors import InputError
+from miaudit.errors.checks import is_whole
+from miaudit.errors.options import check_choice
 from miaudit.models import adapters, offline
 from miaudit.models.adapters import read_object, why
 from miaudit.models.devices import device_of

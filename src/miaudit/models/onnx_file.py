@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import Float32Array
-from miaudit.errors import InputError, check_choice, nearest, one_line, pip_line
+from miaudit.errors import InputError, nearest, one_line
+from miaudit.errors.extras import pip_line
+from miaudit.errors.options import check_choice
 from miaudit.io import frames, tables
 from miaudit.models.foreign import refuse_pickle
 from miaudit.models.outputs import adds_up, check_label_columns, checked_outputs, label_count, logits_of

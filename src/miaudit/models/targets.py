@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from miaudit.arrays import Float32Array, FloatArray, IndexArray
 from miaudit.attacks import multi_label
 from miaudit.attacks.signals import PROBABILITY_FLOOR
-from miaudit.errors import InputError, check_choice, one_line
+from miaudit.errors import InputError, one_line
+from miaudit.errors.options import check_choice
 from miaudit.io import frames, tables
 from miaudit.jobs.resumable import digest
 from miaudit.models.outputs import check_kind, check_label_columns, checked_outputs, class_count, label_count, logits_of

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import BoolArray, Float32Array, IndexArray
-from miaudit.errors import InputError, MiauditError, check_choice
+from miaudit.errors import InputError, MiauditError
+from miaudit.errors.options import check_choice
 from miaudit.jobs.resumable import digest
 from miaudit.metrics.definition import at_most
 from miaudit.models.outputs import checked_outputs, label_count, logits_of

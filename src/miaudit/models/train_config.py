@@ -7,7 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from miaudit.errors import InputError, Option, check_options
+from miaudit.errors import InputError
+from miaudit.errors.options import Option, check_options
 
 DEVICES = re.compile(r"auto|cpu|cuda(:\d{1,3})?")
 _USUAL_RATE = {"sgd": 0.1, "adam": 0.001}

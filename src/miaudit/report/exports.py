@@ -10,7 +10,8 @@ from typing import Any
 
 import yaml
 
-from miaudit.errors import InputError, OutputError, one_line, pip_line
+from miaudit.errors import InputError, OutputError, one_line
+from miaudit.errors.extras import pip_line
 from miaudit.findings.audit import Findings, LowerBound, Metric, foremost
 from miaudit.findings.disclosure import DisclosureFindings, Limits
 from miaudit.findings.kind import FindingsRecord

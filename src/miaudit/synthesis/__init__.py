@@ -8,7 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from miaudit.errors import MiauditError, pip_line
+from miaudit.errors import MiauditError
+from miaudit.errors.extras import pip_line
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
 from miaudit.synthesis.generators.release import Release
 from miaudit.synthesis.generators.tables_config import TablesConfig

@@ -14,7 +14,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from miaudit.errors import InputError, MiauditError, nearest, pip_line
+from miaudit.errors import InputError, MiauditError, nearest
+from miaudit.errors.extras import pip_line
 from miaudit.io.tables import existing_file
 from miaudit.io.yaml_file import read_yaml
 from miaudit.synthesis.schema import Schema

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miaudit.arrays import FloatArray
-from miaudit.errors import InputError, is_number, is_whole, nearest
+from miaudit.errors import InputError, nearest
+from miaudit.errors.checks import is_number, is_whole
 from miaudit.io import cells, csv_file
 from miaudit.io.tables import column_names, existing_file
 

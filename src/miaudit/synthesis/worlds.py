@@ -17,7 +17,9 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from miaudit.arrays import FloatArray
-from miaudit.errors import InputError, check_choice, is_whole
+from miaudit.errors import InputError
+from miaudit.errors.checks import is_whole
+from miaudit.errors.options import check_choice
 from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import Schema, Table
 

@@ -38,7 +38,9 @@ from miaudit.dp.zero_run.independent_guesses import (
     too_few_rows,
     tossed,
 )
-from miaudit.errors import InputError, Offered, check_confidence, check_delta, check_generator, nearest
+from miaudit.errors import InputError, nearest
+from miaudit.errors.checks import check_confidence, check_delta, check_generator
+from miaudit.errors.entry_points import Offered
 from miaudit.evidence import Evidence
 
 # -- the corrections by name ----------------------------------------------------------------------------------------

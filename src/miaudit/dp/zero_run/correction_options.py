@@ -8,7 +8,8 @@ from typing import Any
 from miaudit.dp.zero_run.audit import Correction
 from miaudit.dp.zero_run.bounds import CORRECTIONS
 from miaudit.dp.zero_run.independent_guesses import Scheffe, SeedStable, StandardErrors
-from miaudit.errors import InputError, Option, nearest
+from miaudit.errors import InputError, nearest
+from miaudit.errors.options import Option
 
 _WIDTHS = ("half_width", "standard_errors", "scheffe")  # one of which says how far the log-odds may be off
 _MOST_SETS = 1000  # more keep a machine busy and change nothing

@@ -27,7 +27,8 @@ from miaudit.causal.crossfit import expit
 from miaudit.causal.propensity import Propensity
 from miaudit.dp.selection import GUESSES_FIRST, CountBound
 from miaudit.dp.verdict import LowerBound
-from miaudit.errors import InputError, is_number
+from miaudit.errors import InputError
+from miaudit.errors.checks import is_number
 from miaudit.evidence import Evidence
 from miaudit.metrics.trials import approximate_tail, independent_share, tail
 

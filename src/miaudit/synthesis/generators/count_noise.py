@@ -16,7 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from miaudit.arrays import FloatArray
-from miaudit.errors import MiauditError, pip_line
+from miaudit.errors import MiauditError
+from miaudit.errors.extras import pip_line
 
 _GRID = -40  # power of two
 

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miaudit.errors import InputError, check_choice, check_generator
+from miaudit.errors import InputError
+from miaudit.errors.checks import check_generator
+from miaudit.errors.options import check_choice
 from miaudit.synthesis.generators.generator import Generator, Method
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
 from miaudit.synthesis.generators.private_tables import over, records_of

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from miaudit.arrays import FloatArray
 from miaudit.dp.mechanism import Mechanism
 from miaudit.dp.verdict import Claim, UpperBound
-from miaudit.errors import InputError, check_generator
+from miaudit.errors import InputError
+from miaudit.errors.checks import check_generator
 from miaudit.io.tables import existing_file, require_suffix, write_atomically
 from miaudit.synthesis.generators.generator_config import Privacy, proved
 from miaudit.synthesis.graph import CausalGraph

@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 from miaudit.dp import accounting
 from miaudit.dp.mechanism import GaussianNoise, Mechanism, dp_sgd
 from miaudit.dp.verdict import UpperBound
-from miaudit.errors import InputError, Option, check_options, nearest
+from miaudit.errors import InputError, nearest
+from miaudit.errors.options import Option, check_options
 from miaudit.models.train_config import DEVICES
 from miaudit.synthesis.graph import CausalGraph
 

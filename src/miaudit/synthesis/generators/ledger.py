@@ -35,7 +35,8 @@ from miaudit.dp.mechanism import (
     from_mapping,
 )
 from miaudit.dp.verdict import Claim, UpperBound
-from miaudit.errors import InputError, OutputError, check_choice, one_line
+from miaudit.errors import InputError, OutputError, one_line
+from miaudit.errors.options import check_choice
 from miaudit.io import atomic, plain_files
 from miaudit.io.tables import require_suffix
 from miaudit.metrics.definition import at_most

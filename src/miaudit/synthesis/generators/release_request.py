@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 from miaudit.dp.mechanism import Mechanism
 from miaudit.dp.verdict import Claim
-from miaudit.errors import InputError, Option, check_options
+from miaudit.errors import InputError
+from miaudit.errors.options import Option, check_options
 from miaudit.synthesis.generators import ledger as ledgers
 from miaudit.synthesis.generators.generator import Method
 from miaudit.synthesis.generators.generator_config import Neighbours, Privacy

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from miaudit.errors import InputError, Option, check_options, is_number, nearest
+from miaudit.errors import InputError, nearest
+from miaudit.errors.checks import is_number
+from miaudit.errors.options import Option, check_options
 from miaudit.synthesis.generators.generator_config import MaybeWhole
 from miaudit.synthesis.schema import Schema
 

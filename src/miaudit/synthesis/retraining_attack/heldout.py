@@ -9,7 +9,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray
-from miaudit.errors import InputError, is_whole
+from miaudit.errors import InputError
+from miaudit.errors.checks import is_whole
 from miaudit.synthesis.retraining_attack.attack_metrics import Judged
 from miaudit.synthesis.retraining_attack.classifiers import Classifier, Fold, InnerProducts, log_odds
 from miaudit.synthesis.retraining_attack.features import PARTS, Extractor

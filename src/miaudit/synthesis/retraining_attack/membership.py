@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from miaudit.errors import InputError, check_confidence, check_delta, check_generator, is_whole
+from miaudit.errors import InputError
+from miaudit.errors.checks import check_confidence, check_delta, check_generator, is_whole
 from miaudit.metrics.classical import Estimate
 from miaudit.metrics.definition import at_least, at_most, percent, written
 from miaudit.synthesis.retraining_attack import split_by_set

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import BoolArray, Float32Array, FloatArray, IndexArray
-from miaudit.errors import InputError, check_generator, is_whole
+from miaudit.errors import InputError
+from miaudit.errors.checks import check_generator, is_whole
 from miaudit.io import tables
 from miaudit.jobs import executor as execution
 from miaudit.jobs import resumable

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miaudit.arrays import Float32Array, FloatArray, IndexArray
-from miaudit.errors import InputError, Option, check_options
+from miaudit.errors import InputError
+from miaudit.errors.options import Option, check_options
 from miaudit.synthesis.retraining_attack.features import Layout
 from miaudit.synthesis.schema import Table
 

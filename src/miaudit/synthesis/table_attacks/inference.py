@@ -116,8 +116,8 @@ def attribute_inference(
 class _Outcome:
     """How the guesses of one secret turned out, for all records, members first.
 
-    ``tried`` (n,) are the records that have a value, ``right`` (n,) those whose guess is right, and ``naive`` (n,) those
-    for which the most frequent synthetic value (or the median) is right. ``note`` says what counts as right.
+    ``tried`` (n,) are the records that have a value, ``right`` (n,) those whose guess is right, and ``naive`` (n,)
+    those for which the most frequent synthetic value (or the median) is right. ``note`` says what counts as right.
     """
 
     secret: str

@@ -17,7 +17,8 @@ from miaudit.arrays import BoolArray, IntArray
 from miaudit.auditing import pipeline
 from miaudit.auditing.plan import Plan
 from miaudit.causal.duplicates import Repeats
-from miaudit.errors import InputError, Option, check_options
+from miaudit.errors import InputError
+from miaudit.errors.options import Option, check_options
 from miaudit.evidence import Evidence
 from miaudit.findings import table as found
 from miaudit.findings.table import PositiveControl, TableFindings, TableVerdict
