@@ -14,9 +14,20 @@ SOURCE = ROOT / "src" / "miaudit"
 
 # Where one file tests several modules: why, that file, and the modules.
 THROUGH = (
-    ("types and one exception, which every test uses", "test_evidence.py", "arrays errors io/labels"),
+    ("types and one exception, which every test uses", "test_evidence.py", "arrays io/labels"),
+    ("refusals and names, which every room uses", "plugin/test_extending.py", "errors/entry_points errors/on_demand"),
+    ("what a command needs is installed, or asked for", "test_install.py", "errors/extras"),
+    ("options are doors of the library", "laws/test_doors.py", "errors/options errors/checks"),
     ("laws of all that is registered or printed", "laws/test_attacks.py", "attacks/registry"),
     ("laws of all that is registered or printed", "laws/test_metrics.py", "metrics/definition"),
+    ("laws of all that is registered or printed", "laws/test_limits.py", "metrics/rounding"),
+    ("parts of a plan, of findings and of a file", "auditing/test_plan.py", "auditing/headline"),
+    ("parts of a plan, of findings and of a file", "findings/test_audit.py", "findings/metric"),
+    (
+        "parts of a plan, of findings and of a file",
+        "config/test_target.py",
+        "config/data_section config/shadow_section",
+    ),
     ("a bundle is made, shared and read as a whole", "bundle/test_bundle.py", "bundle/contents bundle/recording"),
     ("parts of the files of sealed coins", "io/test_sealed_coins.py", "io/agreed_plan io/score_digests"),
     ("a signature is tested by what a bundle's owner signs", "bundle/test_signature.py", "io/signature"),

@@ -25,7 +25,7 @@ from miaudit.collect.records import Records
 from miaudit.findings.extraction import ExtractionFindings
 from miaudit.io.token_records import TokenRecords, read_jsonl
 from miaudit.metrics.classical import clopper_pearson
-from miaudit.metrics.definition import written
+from miaudit.metrics.rounding import written
 from miaudit.models import language, text
 from miaudit.report import kinds
 

@@ -18,7 +18,7 @@ import numpy as np
 
 import miaudit as ma
 from miaudit.attacks import lira
-from miaudit.auditing.plan import Declared
+from miaudit.auditing.headline import Declared
 from miaudit.metrics.classical import Sample, tpr_name
 from miaudit.models import shadow
 from miaudit.models.train_config import EarlyStopping

@@ -10,7 +10,8 @@ import numpy as np
 from scipy import special
 from sklearn import datasets
 
-from miaudit.findings.audit import Metric, ScoreFindings, named
+from miaudit.findings.audit import ScoreFindings
+from miaudit.findings.metric import Metric, named
 from miaudit.models.targets import TorchTarget
 from miaudit.models.train_config import TrainConfig
 

@@ -17,7 +17,7 @@ import networks
 import numpy as np
 
 import miaudit as ma
-from miaudit.auditing.plan import Declared
+from miaudit.auditing.headline import Declared
 from miaudit.collect.campaign import Campaign, Shadows
 from miaudit.collect.records import Records
 from miaudit.collect.run_campaign import collect

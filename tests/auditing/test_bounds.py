@@ -9,7 +9,7 @@ import pytest
 
 import miaudit as ma
 from miaudit.auditing import bounds as privacy_bounds
-from miaudit.auditing.plan import Exploratory, Split
+from miaudit.auditing.headline import Exploratory, Split
 from miaudit.causal import propensity
 from miaudit.causal.propensity import Nuisance
 from miaudit.dp.mechanism import GaussianNoise

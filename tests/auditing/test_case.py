@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from miaudit import Evidence, Findings, Plan, audit
-from miaudit.auditing.plan import Exploratory, Split
+from miaudit.auditing.headline import Exploratory, Split
 from miaudit.errors import InputError
 from miaudit.metrics.classical import Sample
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import miaudit as ma
+from miaudit.auditing.headline import Split
 from miaudit.auditing.paired_records import Audited, correlations
-from miaudit.auditing.plan import Plan, Split
+from miaudit.auditing.plan import Plan
 from miaudit.errors import InputError
 from miaudit.findings.comparison import compare
 

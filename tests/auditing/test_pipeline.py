@@ -11,7 +11,8 @@ import pytest
 
 from miaudit import Evidence, Findings, Plan, audit
 from miaudit.auditing import pipeline
-from miaudit.auditing.plan import Bonferroni, Bootstrap, Declared, Exploratory, Split
+from miaudit.auditing.headline import Bonferroni, Declared, Exploratory, Split
+from miaudit.auditing.plan import Bootstrap
 from miaudit.command.results import summary
 from miaudit.errors import InputError
 from miaudit.findings.policy import DEFAULT_LIMITS

@@ -8,16 +8,8 @@ import json
 import pytest
 
 from miaudit import Plan
-from miaudit.auditing.plan import (
-    Bonferroni,
-    Bootstrap,
-    Bounds,
-    Calibrated,
-    Declared,
-    Exploratory,
-    Split,
-    headline_named,
-)
+from miaudit.auditing.headline import Bonferroni, Declared, Exploratory, Split, headline_named
+from miaudit.auditing.plan import Bootstrap, Bounds, Calibrated
 from miaudit.auditing.reference import Reference
 from miaudit.dp.mechanism import GaussianNoise, LaplaceNoise
 from miaudit.dp.verdict import Claim

@@ -12,7 +12,7 @@ from scipy import special
 
 import miaudit as ma
 from miaudit import Evidence, Plan
-from miaudit.auditing.plan import Split
+from miaudit.auditing.headline import Split
 from miaudit.auditing.reference import Reference, parted
 from miaudit.bundle import written_plan
 from miaudit.errors import InputError

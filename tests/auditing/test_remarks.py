@@ -8,7 +8,7 @@ from scipy.stats import rankdata
 
 from miaudit import Evidence, Plan, audit
 from miaudit.auditing import remarks
-from miaudit.auditing.plan import Declared
+from miaudit.auditing.headline import Declared
 from miaudit.metrics.classical import Sample
 
 RNG = np.random.default_rng(0)

@@ -10,7 +10,8 @@ import pytest
 
 import miaudit as ma
 from miaudit import Evidence, Plan, bundle
-from miaudit.auditing.plan import Bounds, Split
+from miaudit.auditing.headline import Split
+from miaudit.auditing.plan import Bounds
 from miaudit.bundle.verify import verify
 from miaudit.dp import one_run, several_runs
 from miaudit.dp.ceiling import one_run_ceiling

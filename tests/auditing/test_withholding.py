@@ -14,7 +14,7 @@ import miaudit as ma
 from miaudit import Evidence, Findings, Plan
 from miaudit.auditing import withholding
 from miaudit.causal import disagreement
-from miaudit.findings.audit import WITHHELD, Metric
+from miaudit.findings.metric import WITHHELD, Metric
 from miaudit.metrics.classical import Estimate
 from miaudit.report.exports import model_card, numbers
 from worlds import hidden_products

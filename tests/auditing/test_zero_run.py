@@ -18,7 +18,7 @@ from miaudit.auditing.plan import Bounds
 from miaudit.causal import challenge
 from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.errors import InputError
-from miaudit.findings.audit import foremost
+from miaudit.findings.metric import foremost
 from worlds import placebo
 from worlds.aligned import Aligned
 

@@ -15,7 +15,8 @@ from sklearn.naive_bayes import GaussianNB
 
 import miaudit as ma
 from bundle.test_bundle import N, evidence, made, relisted, rewritten
-from miaudit.auditing.plan import Bounds, Declared, Exploratory, Plan
+from miaudit.auditing.headline import Declared, Exploratory
+from miaudit.auditing.plan import Bounds, Plan
 from miaudit.bundle import challenge, read, record, sealing, written_plan
 from miaudit.bundle.verify import verify
 from miaudit.causal.propensity import Nuisance

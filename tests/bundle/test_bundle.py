@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import miaudit as ma
-from miaudit.auditing.plan import Plan, Split
+from miaudit.auditing.headline import Split
+from miaudit.auditing.plan import Plan
 from miaudit.bundle import archive, contents, read, record
 from miaudit.bundle.verify import verify
 from miaudit.causal import propensity

@@ -7,7 +7,8 @@ import pytest
 
 import miaudit as ma
 from bundle.test_bundle import N, attack, made, rewritten, with_score
-from miaudit.auditing.plan import Declared, Plan
+from miaudit.auditing.headline import Declared
+from miaudit.auditing.plan import Plan
 from miaudit.bundle import challenge, read, record
 from miaudit.errors import InputError
 from worlds import placebo

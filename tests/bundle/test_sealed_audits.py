@@ -16,7 +16,8 @@ from sklearn.naive_bayes import GaussianNB
 
 import miaudit as ma
 from miaudit.auditing import pipeline
-from miaudit.auditing.plan import Bounds, Declared, Exploratory, Plan, Split
+from miaudit.auditing.headline import Declared, Exploratory, Split
+from miaudit.auditing.plan import Bounds, Plan
 from miaudit.bundle import contents, read, record, recording, sealing, written_plan
 from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.collect.outputs import Attack, from_outputs

@@ -7,7 +7,7 @@ import pytest
 
 from bundle.test_bundle import evidence, made
 from miaudit.bundle import read, sealing
-from miaudit.bundle.sealing import Keys
+from miaudit.bundle.sealing import SealKeys
 from miaudit.bundle.verify import verify
 from miaudit.errors import InputError
 
@@ -33,10 +33,10 @@ def test_keys_come_back_and_are_private(tmp_path):
     where = tmp_path / "keys.json"
     keys.write(where)
     assert stat.S_IMODE(where.stat().st_mode) == 0o600
-    back = Keys.read(where)
+    back = SealKeys.read(where)
     assert back.opens(keys.sealed())
     assert (back.signing, back.audit) == (keys.signing, keys.audit)
     for text in ("", "[]", "{}", '{"format": 1, "rows": [1], "labels": ["x"], "salts": "", "pseudonyms": ""}'):
         where.write_text(text)
         with pytest.raises(InputError, match="key file"):
-            Keys.read(where)
+            SealKeys.read(where)

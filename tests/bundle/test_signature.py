@@ -12,9 +12,10 @@ import pytest
 
 import miaudit as ma
 from bundle.test_bundle import N, attack, evidence
-from miaudit.auditing.plan import Declared, Plan
+from miaudit.auditing.headline import Declared
+from miaudit.auditing.plan import Plan
 from miaudit.bundle import challenge, read, record, sealing
-from miaudit.bundle.sealing import Keys
+from miaudit.bundle.sealing import SealKeys
 from miaudit.errors import InputError, OutputError
 from miaudit.io import signature
 
@@ -79,7 +80,7 @@ def forged_list(opening, mine, bundle):
 
 
 def signed_by_the_cheat(opening, mine, bundle):
-    keys = Keys.new(np.zeros(4, dtype=bool), seal=True)
+    keys = SealKeys.new(np.zeros(4, dtype=bool), seal=True)
     return replace(opening, submissions=(mine,), signature=keys.opening(bundle.mark, [mine]).signature)
 
 
@@ -154,7 +155,7 @@ def test_an_opening_comes_back_and_gives_away_no_name(made, tmp_path):
     opening = keys.opening(bundle.mark, ["ab" * 32, "00" * 32])
     opening.write(tmp_path / "o.json")
     back = sealing.read(tmp_path / "o.json")
-    assert not isinstance(back, Keys)
+    assert not isinstance(back, SealKeys)
     assert back.opens(bundle.sealed)
     assert back.lists("ab" * 32, bundle.mark, bundle.sealed)
     assert not back.lists("cd" * 32, bundle.mark, bundle.sealed)
@@ -165,7 +166,7 @@ def test_an_opening_comes_back_and_gives_away_no_name(made, tmp_path):
     with pytest.raises(OutputError, match=r"opening is there already"):
         opening.write(tmp_path / "o.json")
     with pytest.raises(InputError, match="signs nothing"):
-        Keys.read(tmp_path / "o.json")
+        SealKeys.read(tmp_path / "o.json")
 
 
 @pytest.mark.parametrize("digest", ["", "x" * 64, "AB" * 32, "ab" * 31, "ab" * 33, "ab" * 32 + "\n"])
@@ -216,10 +217,10 @@ def test_a_key_file_opens_once(made, tmp_path, second, place):
     if place != "memory":
         keys.write(path)
         (tmp_path / "link.json").symlink_to(path)
-        again = Keys.read(tmp_path / "link.json") if place == "link" else Keys.read(path)
+        again = SealKeys.read(tmp_path / "link.json") if place == "link" else SealKeys.read(path)
     opening = keys.opening(bundle.mark, first)
     if place == "read":
-        again = Keys.read(path)
+        again = SealKeys.read(path)
     with pytest.raises(InputError, match="a secret signs once"):
         again.opening(bundle.mark, second)
     with pytest.raises(InputError, match="signs once"):
@@ -227,7 +228,7 @@ def test_a_key_file_opens_once(made, tmp_path, second, place):
     assert again.opening(bundle.mark, first).signature == opening.signature
     if place != "memory":
         assert json.loads(path.read_text())["signed"]["submissions"] == first
-        assert Keys.read(path).opens(bundle.sealed)
+        assert SealKeys.read(path).opens(bundle.sealed)
         assert path.stat().st_mode & 0o777 == 0o600
 
 

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from miaudit.auditing.plan import Bootstrap, Bounds, Declared, Exploratory, Plan, Split
+from miaudit.auditing.headline import Declared, Exploratory, Split
+from miaudit.auditing.plan import Bootstrap, Bounds, Plan
 from miaudit.bundle import written_plan
 from miaudit.dp.mechanism import dp_sgd
 from miaudit.dp.selection import Fixed

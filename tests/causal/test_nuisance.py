@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 from miaudit import Evidence, Findings, Plan, audit
-from miaudit.auditing.plan import Split
+from miaudit.auditing.headline import Split
 from miaudit.causal import propensity, replicates
 from miaudit.causal.covariates import Custom, Reduced
 from miaudit.causal.outcome import LocationScale

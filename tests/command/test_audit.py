@@ -18,7 +18,7 @@ import pytest
 
 from miaudit import Evidence
 from miaudit.findings.audit import Findings
-from miaudit.metrics.definition import at_least, at_most
+from miaudit.metrics.rounding import lower_text, upper_text
 
 Run = Callable[..., tuple[int, str, str]]
 LOCATION30 = Path(__file__).parents[3] / "shared" / "data" / "mia_scores_location30" / "location30_mia_scores.npz"
@@ -171,8 +171,8 @@ def test_bounds_stand_in_json_and_in_the_summary(place: Path, run: Run) -> None:
     assert 0.5 < mu["value"] <= mu["reachable"]
     _, out, _ = run(*audit("--delta", "1e-6", "--guesses", "200"))
     line = (
-        f"  mu >= {at_least(mu['value'])} (95%; {mu['correct']} of 200 guesses right; "
-        f"at most {at_most(mu['reachable'])} could have been shown)"
+        f"  mu >= {lower_text(mu['value'])} (95%; {mu['correct']} of 200 guesses right; "
+        f"at most {upper_text(mu['reachable'])} could have been shown)"
     )
     assert line in out.splitlines()
     assert "at delta = 1e-06" in out

@@ -19,7 +19,7 @@ import yaml
 
 import miaudit.bundle as bundles
 from miaudit.bundle import archive, contents, read
-from miaudit.bundle.sealing import Keys
+from miaudit.bundle.sealing import SealKeys
 from miaudit.findings import kinds
 
 Run = Callable[..., tuple[int, str, str]]
@@ -86,7 +86,7 @@ def test_a_sealed_challenge_from_submission_to_decision(place: Path, run: Run) -
     _, _, err = run(*QUICK, "--json", "--bundle", "b.zip", "--seal")
     assert "miaudit unseal" in err
     assert "publish the bundle alone" in err
-    order = Keys.read("b.key.json").order
+    order = SealKeys.read("b.key.json").order
     assert order is not None
     np.save("strong.npy", np.load("strong.npy")[order])
     code, out, _ = run("verify", "b.zip")

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from miaudit.bundle.sealing import Keys
+from miaudit.bundle.sealing import SealKeys
 from miaudit.errors import OutputError
 
 resource = pytest.importorskip("resource")
@@ -13,7 +13,7 @@ resource = pytest.importorskip("resource")
 
 def test_a_full_disk_leaves_no_key_that_blocks_the_next_run(tmp_path: Path) -> None:
     member = np.arange(2000) % 2 == 0
-    keys = Keys.new(member, seal=True)
+    keys = SealKeys.new(member, seal=True)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
     try:

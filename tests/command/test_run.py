@@ -175,7 +175,7 @@ def test_the_seed_in_a_sealed_bundle_draws_no_sealed_label(place: Path, run: Run
     config = write(place / "c.yaml", **tree(data={"path": "d.npz", "x": "x", "y": "y"}))
     code, _, err = run("run", config, "--out", "r", "--bundle", "b.zip", "--seal")
     assert code in (0, 3, 4), err
-    keys = sealing.Keys.read(place / "b.key.json")
+    keys = sealing.SealKeys.read(place / "b.key.json")
     began = written_plan.generator_at({**reading.read(place / "b.zip").random, "children": 0})
     for coins in (began, *began.spawn(4)):
         guessed = inclusion.coins(120, rng=coins)[keys.order[keys.rows]]

@@ -13,17 +13,10 @@ from pydantic import ValidationError
 
 from miaudit.config import audit, disclosure
 from miaudit.config.audit import CampaignConfig
+from miaudit.config.data_section import DataSection
 from miaudit.config.section import keys_of, missing, problems
-from miaudit.config.target import (
-    _BUILT_IN,
-    SMALL_GPT2,
-    TRAINING,
-    DataSection,
-    ShadowSection,
-    SklearnSection,
-    TargetSection,
-    register,
-)
+from miaudit.config.shadow_section import ShadowSection
+from miaudit.config.target import _BUILT_IN, SMALL_GPT2, TRAINING, SklearnSection, TargetSection, register
 from miaudit.errors import ConfigError, InputError
 from miaudit.jobs.executor import Local, Ray
 from miaudit.jobs.resources import Resources

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import miaudit as ma
-from miaudit.auditing.plan import Bootstrap, Declared, Exploratory, Split
+from miaudit.auditing.headline import Declared, Exploratory, Split
+from miaudit.auditing.plan import Bootstrap
 from miaudit.errors import InputError
 from miaudit.findings.audit import Findings
 

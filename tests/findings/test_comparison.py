@@ -10,8 +10,8 @@ from scipy import stats
 import miaudit as ma
 from miaudit.auditing.plan import Plan
 from miaudit.errors import InputError
-from miaudit.findings.audit import Metric
 from miaudit.findings.comparison import ADDED, SharedRecords, compare, history
+from miaudit.findings.metric import Metric
 from miaudit.report import comparison_page
 
 

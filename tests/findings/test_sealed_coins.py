@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import miaudit as ma
-from miaudit.auditing.plan import Declared, Plan
+from miaudit.auditing.headline import Declared
+from miaudit.auditing.plan import Plan
 from miaudit.errors import InputError
 from miaudit.findings.audit import Findings
 from miaudit.findings.sealed_coins import SealedCoins

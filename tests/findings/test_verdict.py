@@ -10,7 +10,7 @@ from miaudit.findings import verdict as verdict_rule
 from miaudit.findings.judge import Scored, judge
 from miaudit.findings.policy import Policy
 from miaudit.findings.verdict import Verdict
-from miaudit.metrics import definition
+from miaudit.metrics import definition, rounding
 from miaudit.metrics import definition as wording
 from miaudit.metrics.classical import Estimate
 
@@ -185,7 +185,7 @@ def test_default_thresholds() -> None:
 
 @given(st.floats(0, 1))
 def test_a_percentage_is_100_only_when_it_is(rate: float) -> None:
-    text = definition.percent(rate)
+    text = rounding.percent(rate)
     if rate < 1 - 1e-8:
         assert text != "100%"
     assert float(text[:-1]) / 100 == pytest.approx(rate, rel=6e-3, abs=1e-12)

@@ -19,7 +19,7 @@ import miaudit as ma
 from miaudit import bundle
 from miaudit.auditing.plan import Plan
 from miaudit.bundle import record, sealing
-from miaudit.bundle.sealing import Keys
+from miaudit.bundle.sealing import SealKeys
 from miaudit.bundle.verify import verify
 from miaudit.collect.records import Records
 from miaudit.config import audit as audit_config
@@ -102,7 +102,7 @@ def keys() -> list[bytes]:
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "k.key.json"
-        Keys.new(evidence().member, seal=True).write(path)
+        SealKeys.new(evidence().member, seal=True).write(path)
         return [path.read_bytes()]
 
 
@@ -111,7 +111,7 @@ def openings() -> list[bytes]:
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "o.json"
-        Keys.new(evidence().member, seal=True).opening(bytes(32), ["ab" * 32]).write(path)
+        SealKeys.new(evidence().member, seal=True).opening(bytes(32), ["ab" * 32]).write(path)
         return [path.read_bytes()]
 
 
@@ -228,7 +228,7 @@ READERS = [
     Reader("tokens", ".jsonl", token_records.read_jsonl, lambda: TOKENS),
     Reader("answers", ".jsonl", token_records.read_jsonl, lambda: ANSWERS),
     Reader("findings", ".json", kinds.read, found),
-    Reader("keys", ".json", Keys.read, keys),
+    Reader("keys", ".json", SealKeys.read, keys),
     Reader("opening", ".json", sealing.read, openings),
     Reader("bundle", ".zip", bundle.read, bundled),
     Reader("bundle-verified", ".zip", verify, bundled),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from miaudit import Evidence, Plan, audit
-from miaudit.auditing.plan import Bonferroni
+from miaudit.auditing.headline import Bonferroni
 
 GOLD = Path(__file__).with_name("findings.json")
 

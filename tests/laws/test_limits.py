@@ -12,24 +12,24 @@ import numpy as np
 import pytest
 
 import miaudit
-from miaudit.findings.audit import Metric
+from miaudit.findings.metric import Metric
 from miaudit.findings.release import rounded_up
-from miaudit.metrics import definition
+from miaudit.metrics import definition, rounding
 from miaudit.report import overlap_charts
 
-Shown = Callable[[float, definition.Rounding], str]
+Shown = Callable[[float, rounding.Rounding], str]
 SOURCE = Path(miaudit.__file__).parent
 NO_LIMITS = ("causal/propensity.py",)  # from which to which strength folds were regularised
 
 # Of each formatter: how it writes, by what its text is divided to be compared, and whether its numbers are rates.
 FORMATTERS: dict[str, tuple[Shown, int, bool]] = {
     **{
-        f"written {form}": (lambda x, way, form=form: definition.written(x, form, way), 1, False)  # type: ignore[misc]
+        f"written {form}": (lambda x, way, form=form: rounding.written(x, form, way), 1, False)  # type: ignore[misc]
         for form in (".3f", ".4f", "+.4f", ".2f", ".3g", ".2g", ".4g", "+.1g", ".6g")
     },
-    "percent": (definition.percent, 100, True),
-    "points": (definition.points, 100, False),
-    "in points": (definition.in_points, 100, False),
+    "percent": (rounding.percent, 100, True),
+    "points": (rounding.points, 100, False),
+    "in points": (rounding.in_points, 100, False),
     "points of AUC": (overlap_charts.points, 100, False),
     "amount of an AUC": (lambda x, way: definition.amount("auc", x, way), 1, True),
     "amount of a TPR": (lambda x, way: definition.amount("tpr_at_fpr_0.01", x, way), 100, True),
@@ -84,15 +84,15 @@ def test_rounding_to_the_nearest_breaks_the_law() -> None:
 
 def test_a_limit_is_no_further_out_than_one_step() -> None:
     for x in np.random.default_rng(1).random(300):
-        low, high = float(definition.at_least(x)), float(definition.at_most(x))
+        low, high = float(rounding.lower_text(x)), float(rounding.rounded_up(x))
         step = 10.0 ** (math.floor(math.log10(x)) - 2)
         assert high - low <= 1.001 * step
-    assert definition.percent(0.05, "up") == definition.percent(0.05, "down") == "5%"
+    assert rounding.percent(0.05, "up") == rounding.percent(0.05, "down") == "5%"
 
 
 @pytest.mark.parametrize("x", [math.inf, -math.inf, math.nan])
 def test_what_is_not_finite_is_written_as_it_is(x: float) -> None:
-    assert definition.written(x, ".3g", "up") == f"{x:.3g}"
+    assert rounding.written(x, ".3g", "up") == f"{x:.3g}"
 
 
 def test_intervals_of_metrics_contain_their_limits() -> None:
@@ -104,8 +104,8 @@ def test_intervals_of_metrics_contain_their_limits() -> None:
             assert printed[0] <= Decimal(repr(low)) and Decimal(repr(high)) <= printed[1]
             only = Metric(name, "raw", None, 0.0, high, 0.95).interval
             assert value_of(only.removeprefix("at most "), scale) >= Decimal(repr(high))
-    assert definition.difference(0.1, -0.00001, 0.20001) == "+0.1000 (-0.0001 to +0.2001)"
-    assert definition.rate_with_limits(0.5, 0.33333, 0.66666) == "50% (33.3% to 66.7%)"
+    assert rounding.difference(0.1, -0.00001, 0.20001) == "+0.1000 (-0.0001 to +0.2001)"
+    assert rounding.rate_with_limits(0.5, 0.33333, 0.66666) == "50% (33.3% to 66.7%)"
 
 
 def test_a_limit_beyond_its_threshold_reads_so() -> None:

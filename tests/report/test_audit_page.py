@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import miaudit as ma
-from miaudit.auditing.plan import Exploratory
-from miaudit.findings.audit import Metric
+from miaudit.auditing.headline import Exploratory
+from miaudit.findings.metric import Metric
 from miaudit.metrics import definition
 from miaudit.report import audit_charts, audit_page, page_frame
 from miaudit.report.limit_rows import limit_rows

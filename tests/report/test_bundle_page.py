@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import miaudit as ma
-from miaudit.auditing.plan import Declared, Plan
+from miaudit.auditing.headline import Declared
+from miaudit.auditing.plan import Plan
 from miaudit.bundle import archive, challenge, contents, read, record
 from miaudit.bundle.verify import verify
 from miaudit.errors import InputError

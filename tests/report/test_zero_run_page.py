@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import miaudit as ma
-from miaudit.findings.audit import Findings, Metric, foremost, named
+from miaudit.findings.audit import Findings
+from miaudit.findings.metric import Metric, foremost, named
 from miaudit.metrics import definition as wording
 from miaudit.report import audit_page, kinds, overlap_charts
 from report.test_audit_charts import charts_of, typed

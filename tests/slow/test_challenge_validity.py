@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 
 import miaudit as ma
-from miaudit.auditing.plan import Declared, Plan
+from miaudit.auditing.headline import Declared
+from miaudit.auditing.plan import Plan
 from miaudit.bundle import challenge, record
 from miaudit.causal import replicates
 

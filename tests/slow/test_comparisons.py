@@ -19,8 +19,8 @@ import pytest
 
 import miaudit as ma
 from miaudit.auditing import paired_records
-from miaudit.findings.audit import Metric
 from miaudit.findings.comparison import SharedRecords, compare
+from miaudit.findings.metric import Metric
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Sample
 

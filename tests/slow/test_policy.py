@@ -14,7 +14,7 @@ import pytest
 from scipy import special, stats
 
 import miaudit as ma
-from miaudit.auditing.plan import Declared
+from miaudit.auditing.headline import Declared
 from miaudit.metrics.classical import Sample
 from miaudit.metrics.surest_members import surest_members
 

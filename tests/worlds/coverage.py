@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from miaudit import Evidence, Findings, Plan
 from miaudit.auditing import pipeline
-from miaudit.auditing.plan import Bonferroni, Exploratory, Split
+from miaudit.auditing.headline import Bonferroni, Exploratory, Split
 from miaudit.findings.audit import Curve
 from miaudit.metrics import bootstrap, classical
 from miaudit.metrics.classical import Sample

@@ -9,7 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from miaudit.arrays import FloatArray, IndexArray
-from miaudit.auditing.plan import Bonferroni, Declared, Exploratory, Plan, Split
+from miaudit.auditing.headline import Bonferroni, Declared, Exploratory, Split
+from miaudit.auditing.plan import Plan
 from miaudit.auditing.reference import UNUSED, parted
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence

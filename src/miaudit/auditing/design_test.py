@@ -17,7 +17,7 @@ from miaudit.causal import randomisation, separation
 from miaudit.causal.propensity import Nuisance
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-from miaudit.findings.audit import Metric
+from miaudit.findings.metric import Metric
 from miaudit.metrics.definition import amount
 
 __all__ = ["LEVEL", "DesignTest", "examine"]

@@ -26,7 +26,7 @@ from miaudit.findings.extraction import ExtractionVerdict, Queries, Rate, Repeti
 from miaudit.findings.policy import EXTRACTION, OF_COMMANDS, checked
 from miaudit.findings.verdict import LimitResult, Outcome, word_of
 from miaudit.metrics.classical import Sample, clopper_pearson
-from miaudit.metrics.definition import Rounding, percent, written
+from miaudit.metrics.rounding import Rounding, percent, written
 
 __all__ = ["ExtractionPlan", "by_queries", "by_times", "in_both", "judge", "of_1000", "told", "way"]
 

@@ -20,15 +20,16 @@ from miaudit.errors import InputError
 from miaudit.findings import judge as rule
 from miaudit.findings import verdict as verdicts
 from miaudit.findings import verdict_text
-from miaudit.findings.audit import GroupFindings, Metric, ScoreFindings, foremost
+from miaudit.findings.audit import GroupFindings, ScoreFindings
 from miaudit.findings.judge import Scored
+from miaudit.findings.metric import Metric, foremost
 from miaudit.findings.policy import SURE, SURE_LIST, Policy, written_limit
 from miaudit.findings.policy import label_of as metric_label
 from miaudit.findings.sealed_coins import SealedCoins
 from miaudit.findings.verdict import LimitResult, Measured, Verdict
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate
-from miaudit.metrics.definition import at_least
+from miaudit.metrics.rounding import lower_text
 from miaudit.metrics.surest_members import SurestMembers, surest_members
 
 __all__ = ["Judged", "all_the_same", "judged", "with_all_scores"]
@@ -149,7 +150,7 @@ def all_the_same(
     above = [f"{found_by.format(one.score)}{text}" for one in scores if (text := one.above_chance)]
     parts += [f"The attack is better than random guessing: {'; '.join(above)}."] if above else []
     known = [
-        f"{bound.parameter} at least {at_least(bound.value)}"
+        f"{bound.parameter} at least {lower_text(bound.value)}"
         + (f" at delta = {bound.delta:g}" if bound.parameter == "epsilon" else "")
         for bound in bounds
         if bound.value > 0 and not bound.exploratory

@@ -42,11 +42,11 @@ from miaudit.findings.audit import (
     Findings,
     GroupFindings,
     Memorisation,
-    Metric,
     ReferenceFindings,
     ScoreFindings,
     Vulnerability,
 )
+from miaudit.findings.metric import Metric
 from miaudit.findings.sealed_coins import SealedCoins, check_agreed
 from miaudit.findings.several_runs import SeveralRuns
 from miaudit.metrics import bootstrap, classical, definition

@@ -17,7 +17,8 @@ from miaudit.arrays import FloatArray
 from miaudit.errors import InputError, nearest
 from miaudit.errors.options import Option
 from miaudit.evidence import Evidence
-from miaudit.findings.audit import Metric, ReferenceFindings
+from miaudit.findings.audit import ReferenceFindings
+from miaudit.findings.metric import Metric
 from miaudit.metrics.definition import amount, between
 
 Use = Literal["test", "covariate"]

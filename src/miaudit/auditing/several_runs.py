@@ -17,7 +17,7 @@ from miaudit.dp.verdict import Claim, LowerBound
 from miaudit.evidence import Evidence
 from miaudit.findings.several_runs import SeveralRuns
 from miaudit.metrics.classical import Sample
-from miaudit.metrics.definition import at_least, at_most
+from miaudit.metrics.rounding import lower_text, upper_text
 
 ASSUMED = (
     "Several runs on the same records, each with coins of its own: intervals of metrics take the rows of all runs "
@@ -132,13 +132,13 @@ def _text(found: SeveralRuns, mu: LowerBound, claimed: float | None) -> str:
     first = " Run 1 chose the number of guesses and is not audited itself." if found.audited < found.runs else ""
     if not mu.value:
         return f"{several} together show nothing of mu: {found.refuting}.{first}"
-    text = f"{several} together show a mu of at least {at_least(mu.value)}"
+    text = f"{several} together show a mu of at least {lower_text(mu.value)}"
     if found.alone:
-        best, least = at_least(max(found.alone)), at_least(min(found.alone))
+        best, least = lower_text(max(found.alone)), lower_text(min(found.alone))
         text += f", each by itself {least}" + (f" to {best}" if best != least else "")
     if found.ceiling is None or claimed is None:
         return f"{text}.{first}"
-    exactly, top = f"a Gaussian mechanism with exactly the claimed mu of {claimed:.4g}", at_most(found.ceiling)
+    exactly, top = f"a Gaussian mechanism with exactly the claimed mu of {claimed:.4g}", upper_text(found.ceiling)
     proven = (
         f"lower bounds of one run, counted up to that mu, have a mean of at most {top}, whatever the attack and test"
     )

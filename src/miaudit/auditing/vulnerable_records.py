@@ -14,7 +14,7 @@ from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Separation, VulnerableGroup, VulnerableRecord
 from miaudit.findings.audit import Vulnerability as VulnerabilityFindings
-from miaudit.metrics.definition import percent, rate_with_limits
+from miaudit.metrics.rounding import percent, rate_with_limits
 from miaudit.metrics.vulnerability import Vulnerability, least_models, rank_survivals, vulnerability
 
 _BINS = 20

@@ -19,7 +19,7 @@ from miaudit.auditing.zero_run import Correction
 from miaudit.causal import challenge
 from miaudit.causal.disagreement import Disagreement
 from miaudit.evidence import Evidence
-from miaudit.findings.audit import WITHHELD, Metric
+from miaudit.findings.metric import WITHHELD, Metric
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate
 

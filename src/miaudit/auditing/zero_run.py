@@ -36,7 +36,8 @@ from miaudit.causal.outcome import FEWEST_NONMEMBERS, Regression
 from miaudit.causal.propensity import LearningCurve, Nuisance, Propensity
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
-from miaudit.findings.audit import Memorisation, Metric, Mislabelled, ReferenceFindings
+from miaudit.findings.audit import Memorisation, Mislabelled, ReferenceFindings
+from miaudit.findings.metric import Metric
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate, Sample
 

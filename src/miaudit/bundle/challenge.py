@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike
 
 from miaudit.arrays import FloatArray, IntArray
 from miaudit.auditing import pipeline
-from miaudit.auditing.plan import Declared, Plan
+from miaudit.auditing.headline import Declared
+from miaudit.auditing.plan import Plan
 from miaudit.bundle import sealed_audits, sealing, verify
 from miaudit.bundle.contents import GIVEN, Bundle
 from miaudit.bundle.sealing import Opening
@@ -33,7 +34,8 @@ from miaudit.findings.verification import ChallengeFindings
 from miaudit.io import tables
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate, Sample
-from miaudit.metrics.definition import amount, at_most, difference, label
+from miaudit.metrics.definition import amount, label
+from miaudit.metrics.rounding import difference, upper_text
 from miaudit.metrics.trials import drawn_alike, one_of_each, sizes
 
 __all__ = ["by_propensity", "by_scores", "submitted"]
@@ -448,7 +450,7 @@ def _refused(bundle: Bundle) -> str:
 
 def _outcome_of_bet(bet: betting.Bet) -> str:
     head = "The challenger's propensity refutes the bundle's" if bet.refutes else "The bundle's propensity stands"
-    counted = f"{bet.correct:,} of {bet.guesses:,} bets won, p = {at_most(bet.p_value)} at a margin of {bet.gamma:g}"
+    counted = f"{bet.correct:,} of {bet.guesses:,} bets won, p = {upper_text(bet.p_value)} at a margin of {bet.gamma:g}"
     return f"{head}: {counted}."
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from miaudit.arrays import IntArray
 from miaudit.auditing.plan import Plan
 from miaudit.bundle import archive, arrays, plain_json, sharing, written_plan
-from miaudit.bundle.sealing import Keys, Opening, Sealed
+from miaudit.bundle.sealing import Opening, Sealed, SealKeys
 from miaudit.bundle.sharing import Columns, Share
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError, OutputError, one_line
@@ -129,7 +129,7 @@ class Bundle:
             raise OutputError(one_line(f"--bundle {path}: is there already; name another file, or add --overwrite"))
         return archive.write(path, _entries(self), before=before)
 
-    def write_with_keys(self, keys: Keys, path: Path, key_path: Path) -> str:
+    def write_with_keys(self, keys: SealKeys, path: Path, key_path: Path) -> str:
         """Write the bundle, replacing an earlier one, and its owner's keys, which replace none; return its SHA-256.
 
         The keys take their name after the bundle does. Until then they wait under a hidden name that holds the SHA-256,

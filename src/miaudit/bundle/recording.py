@@ -14,7 +14,7 @@ from miaudit.auditing import pipeline, remarks
 from miaudit.auditing.plan import Plan
 from miaudit.bundle import archive, plain_json, sealing, sharing, written_plan
 from miaudit.bundle.contents import GIVEN, Bundle, environment
-from miaudit.bundle.sealing import SEALED, Keys, Sealed
+from miaudit.bundle.sealing import SEALED, Sealed, SealKeys
 from miaudit.bundle.sharing import Columns, Share
 from miaudit.causal import concentration
 from miaudit.causal.propensity import Nuisance, Propensity
@@ -54,7 +54,7 @@ def record(
     stability: concentration.Measured | None = None,
     coins: Coins | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[Examined, Bundle, Keys]:
+) -> tuple[Examined, Bundle, SealKeys]:
     """Audit evidence as :func:`miaudit.audit` does, and keep what repeats the audit.
 
     Parameters
@@ -66,16 +66,16 @@ def record(
     seal : bool
         Keep the labels of a random half of the units sealed, so that a challenger cannot win by submitting the labels.
         The bundle then holds the audit of the open records, and a commitment to that of all; what was handed in beside
-        the evidence (notes, repeat, vulnerability, propensities) stays out of it. Records are shuffled, ``Keys.order``
-        says where each stood, and the operating system seeds the audit in place of ``rng``.
+        the evidence (notes, repeat, vulnerability, propensities) stays out of it. Records are shuffled,
+        ``SealKeys.order`` says where each stood, and the operating system seeds the audit in place of ``rng``.
     coins : Coins, optional
         Sealed coins that membership came from; they are checked, and revealed by the bundle: their secret signs.
     evidence, plan, nuisance, rng, notes, repeat, vulnerability, stability, progress : as in :func:`miaudit.audit`
 
     Returns
     -------
-    (Examined, Bundle, Keys)
-        Findings as the audit gives them; the bundle, to be written; the keys, to be kept (``Keys.write``).
+    (Examined, Bundle, SealKeys)
+        Findings as the audit gives them; the bundle, to be written; the keys, to be kept (``SealKeys.write``).
 
     Raises
     ------
@@ -159,7 +159,7 @@ class _Prepared:
     nuisance: Nuisance | None
     rng: np.random.Generator
     state: Mapping[str, Any]
-    keys: Keys
+    keys: SealKeys
     columns: Columns
     withheld: tuple[str, ...]
     sealed: Sealed | None = None
@@ -184,7 +184,7 @@ class _Prepared:
             sealing.check(evidence)
             order = sealing.shuffled(evidence.n)
             evidence, nuisance = evidence.take(order), None if nuisance is None else nuisance.of_rows(order)
-        keys = Keys.new(evidence.member, seal=seal, unit=evidence.unit_codes, order=order)
+        keys = SealKeys.new(evidence.member, seal=seal, unit=evidence.unit_codes, order=order)
         audited = sharing.prepared(evidence, level, keys.pseudonyms)
         state = written_plan.state_of(rng)
         written_plan.encode(plan)  # refused before the work, not after it

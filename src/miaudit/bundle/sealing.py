@@ -116,7 +116,7 @@ class Opening:
 
 
 @dataclass(frozen=True, eq=False)
-class Keys(Opening):
+class SealKeys(Opening):
     """Secrets of a bundle's owner: they open labels, sign an opening and map pseudonyms to names.
 
     Attributes
@@ -140,7 +140,7 @@ class Keys(Opening):
         seal: bool,
         unit: IntArray | None = None,
         order: IntArray | None = None,
-    ) -> Keys:
+    ) -> SealKeys:
         """Draw keys from the operating system, and a random half of the units to seal if wanted.
 
         The generator of an audit is not used: who knows its seed would know the salts.
@@ -188,10 +188,10 @@ class Keys(Opening):
         self.use.path = path
 
     @classmethod
-    def read(cls, path: str | Path) -> Keys:
+    def read(cls, path: str | Path) -> SealKeys:
         """Read a key file, as :func:`read`; an opening is refused too."""
         opening = read(path)
-        if not isinstance(opening, Keys):
+        if not isinstance(opening, SealKeys):
             raise InputError("key", "the owner's key file", "an opening, which signs nothing", "ask its owner")
         return opening
 
@@ -225,7 +225,7 @@ def read(path: str | Path) -> Opening:
         order = None if content.get("order") is None else np.asarray(content["order"], dtype=np.int64)
         pseudonyms, signing = (bytes.fromhex(content[name]) for name in ("pseudonyms", "signing"))
         use = signature.Use(path, content["signed"])
-        return Keys(*common, pseudonyms=pseudonyms, signing=signing, order=order, use=use)
+        return SealKeys(*common, pseudonyms=pseudonyms, signing=signing, order=order, use=use)
     except (InputError, ValueError, KeyError, TypeError, AttributeError, OverflowError, OSError) as error:
         received = f"{path.name} ({one_line(str(error))[:60]})"
         raise InputError("key", "the key file or opening that miaudit wrote", received, "ask its owner") from error

@@ -15,7 +15,7 @@ import numpy as np
 from miaudit.arrays import IndexArray
 from miaudit.auditing import pipeline
 from miaudit.auditing.case import choose, paid
-from miaudit.auditing.plan import Split
+from miaudit.auditing.headline import Split
 from miaudit.bundle import contents, reading, sealed_audits, sharing, workload, written_plan
 from miaudit.bundle.contents import Bundle
 from miaudit.bundle.sealing import Opening

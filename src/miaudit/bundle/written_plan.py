@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from miaudit.auditing.plan import Bonferroni as BonferroniHeadline
-from miaudit.auditing.plan import Bootstrap, Bounds, Calibrated, Declared, Exploratory, Plan, Split
+from miaudit.auditing.headline import Bonferroni as BonferroniHeadline
+from miaudit.auditing.headline import Declared, Exploratory, Split
+from miaudit.auditing.plan import Bootstrap, Bounds, Calibrated, Plan
 from miaudit.auditing.reference import Reference
 from miaudit.dp import mechanism, selection, several_runs, verdict, zero_run
 from miaudit.errors import InputError

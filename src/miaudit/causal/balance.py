@@ -27,8 +27,8 @@ from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics import classical
 from miaudit.metrics.classical import Estimate, Sample
-from miaudit.metrics.definition import written
 from miaudit.metrics.roc import Histogram, histogram
+from miaudit.metrics.rounding import written
 from miaudit.metrics.units import Units
 
 Status = Literal["answered", "warned", "refused"]

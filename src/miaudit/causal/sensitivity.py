@@ -20,8 +20,8 @@ from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics.classical import Estimate, tpr_name
-from miaudit.metrics.definition import written
 from miaudit.metrics.roc import Roc
+from miaudit.metrics.rounding import written
 
 __all__ = ["Breakdown", "bounds", "breakdown", "tpr_bounds", "under_mislabelling"]
 

@@ -15,7 +15,7 @@ from miaudit.attacks import likelihood, signals, tokens
 from miaudit.attacks.likelihood import GaussianLira
 from miaudit.auditing import propensities
 from miaudit.auditing.extraction import in_both
-from miaudit.auditing.plan import Headline
+from miaudit.auditing.headline import Headline
 from miaudit.collect import known_before
 from miaudit.collect.stability import Stability
 from miaudit.errors import InputError, nearest

@@ -143,11 +143,11 @@ def unseal(
     """
     from miaudit.bundle import read
     from miaudit.bundle.contents import OPENING_SUFFIX, finish_keys
-    from miaudit.bundle.sealing import Keys
+    from miaudit.bundle.sealing import SealKeys
     from miaudit.errors import OutputError
 
     finish_keys(bundle, key)
-    held, keys = read(bundle), Keys.read(key)
+    held, keys = read(bundle), SealKeys.read(key)
     if held.sealed is None:
         raise InputError(
             "bundle", "one with sealed labels", f"{bundle.name}, which has none", "there is nothing to open"

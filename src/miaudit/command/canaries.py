@@ -16,7 +16,7 @@ from miaudit.errors import InputError
 if TYPE_CHECKING:
     from miaudit.collect.canaries import CanaryKind, Insertion
     from miaudit.collect.records import Records
-    from miaudit.config.target import DataSection
+    from miaudit.config.data_section import DataSection
 
 COLUMN, TIMES, UNIT = "canary", "times", "unit"
 _LINES = ".jsonl"
@@ -267,7 +267,7 @@ def _of_configuration(path: Path, options: _Options, seed: int | None) -> tuple[
 
 def _of_file(path: Path, options: _Options, seed: int | None, columns: _Columns) -> tuple[DataSection, Records]:
     """Return the columns of a file as a section of data, and its records with canaries behind them."""
-    from miaudit.config.target import DataSection
+    from miaudit.config.data_section import DataSection
     from miaudit.io import tables
 
     tables.existing_file(path, "data", (*tables.FORMATS, ".jsonl"))

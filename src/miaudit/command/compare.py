@@ -45,7 +45,7 @@ def compare(
     """
     from miaudit.auditing.paired_records import correlations
     from miaudit.findings.comparison import compare as contrast
-    from miaudit.metrics.definition import difference
+    from miaudit.metrics.rounding import difference
 
     names = _distinct([before, after])
     files = evidence or (None, None)

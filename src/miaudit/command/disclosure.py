@@ -12,7 +12,8 @@ from miaudit.command.options import INSTEAD, DryRun, Json, Limit, Overwrite
 from miaudit.command.results import announce, check_free, deliver, forecast, kept, repeat
 from miaudit.command.terminal import progress, say
 from miaudit.errors import one_line
-from miaudit.metrics.definition import amount, written
+from miaudit.metrics.definition import amount
+from miaudit.metrics.rounding import written
 
 if TYPE_CHECKING:
     from miaudit.config.disclosure import DisclosureConfig

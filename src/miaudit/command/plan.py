@@ -17,7 +17,8 @@ from miaudit.command.options import OUTPUT, ZERO_RUN, Seed, flag
 from miaudit.command.terminal import complain, progress, say
 from miaudit.config.audit import Options
 from miaudit.errors import InputError
-from miaudit.metrics.definition import amount, percent, written
+from miaudit.metrics.definition import amount
+from miaudit.metrics.rounding import percent, written
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,13 +15,14 @@ from miaudit import __version__
 from miaudit.command.terminal import columns, complain, progress, say, say_json, table, tell
 from miaudit.errors import InputError, MiauditError, one_line
 from miaudit.metrics import definition
-from miaudit.metrics.definition import at_least, at_most, percent, written
+from miaudit.metrics.rounding import lower_text, percent, upper_text, written
 
 if TYPE_CHECKING:
     from miaudit.auditing.plan import Plan
     from miaudit.collect.outputs import Collected
-    from miaudit.findings.audit import Findings, LowerBound, Metric, SealedCoins
+    from miaudit.findings.audit import Findings, LowerBound, SealedCoins
     from miaudit.findings.kind import FindingsRecord
+    from miaudit.findings.metric import Metric
     from miaudit.findings.plain_words import Step
 
 
@@ -375,11 +376,11 @@ def _bound_line(bound: LowerBound) -> str:
     """Write a lower bound with how sure it is and what it rests on."""
     where = f" at delta = {bound.delta:g}" if bound.parameter == "epsilon" else ""
     name = bound.parameter
-    shown = f"{name} >= {at_least(bound.value)}{where}" if bound.value > 0 else f"{name}{where}: nothing shown"
+    shown = f"{name} >= {lower_text(bound.value)}{where}" if bound.value > 0 else f"{name}{where}: nothing shown"
     sure = "exploratory, at no confidence" if bound.exploratory else f"{100 * bound.confidence:.6g}%"
     details = [sure]
     if bound.correct is not None and bound.guesses is not None:
         details.append(f"{bound.correct:,} of {bound.guesses:,} guesses right")
     if bound.reachable is not None:
-        details.append(f"at most {at_most(bound.reachable)} could have been shown")
+        details.append(f"at most {upper_text(bound.reachable)} could have been shown")
     return f"{shown} ({'; '.join(details)})"

@@ -17,7 +17,7 @@ from miaudit.command.results import check_free, deliver, repeat
 from miaudit.command.terminal import complain, progress, say
 from miaudit.errors import MiauditError, one_line
 from miaudit.errors.extras import missing_modules, pip_line
-from miaudit.metrics.definition import at_most
+from miaudit.metrics.rounding import upper_text
 
 if TYPE_CHECKING:
     from miaudit.findings.release import SynthesisFindings
@@ -247,7 +247,7 @@ def text(findings: SynthesisFindings) -> str:
     guarantee = findings.guarantee
     if guarantee is not None:
         lines.append(
-            f"Proved: epsilon = {at_most(guarantee.proved, 4)} at delta = {at_most(guarantee.delta, 4)}, "
+            f"Proved: epsilon = {upper_text(guarantee.proved, 4)} at delta = {upper_text(guarantee.delta, 4)}, "
             f"by {guarantee.accountant}"
         )
         lines.append(f"Mechanism: {guarantee.mechanism}")
@@ -258,7 +258,7 @@ def text(findings: SynthesisFindings) -> str:
     if spent is not None and spent.epsilon is not None and spent.delta is not None:
         left = "" if spent.budget is None else f", of a budget of {spent.budget:g}"
         counted = f"{len(spent.releases)} release{'s' * (len(spent.releases) > 1)}"
-        at = f"epsilon = {at_most(spent.epsilon, 4)} at delta = {at_most(spent.delta, 4)}"
+        at = f"epsilon = {upper_text(spent.epsilon, 4)} at delta = {upper_text(spent.delta, 4)}"
         lines.append(f"Ledger of {spent.table}: {counted}, {at}{left}")
     lines += [f"Note: {one_line(note)}" for note in findings.notes]
     return "\n".join(lines)
@@ -304,5 +304,5 @@ def _forecast(settled: SettledRelease) -> str:
         steps = f"{config.steps(len(settled.private)):,} steps" if isinstance(config, GeneratorConfig) else "Tables"
         return f"{steps}; nothing would be claimed: privacy is none. Nothing was written.{tried}"
     claimed = "" if privacy.epsilon is None else f"epsilon = {privacy.epsilon:g}, "
-    delta = at_most(privacy.resolved_delta, 4)
+    delta = upper_text(privacy.resolved_delta, 4)
     return f"{claimed}delta = {delta}: {settled.mechanism}. Nothing was written.{tried}"

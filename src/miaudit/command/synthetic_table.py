@@ -9,7 +9,7 @@ from miaudit.command.results import check_free, deliver, repeat
 from miaudit.command.terminal import progress
 from miaudit.errors import one_line
 from miaudit.findings.table import opened_with, proven, worded
-from miaudit.metrics.definition import percent, written
+from miaudit.metrics.rounding import percent, written
 
 if TYPE_CHECKING:
     from miaudit.config.audit import TableConfig

@@ -12,7 +12,8 @@ import numpy as np
 from pydantic import Field
 
 from miaudit.attacks.likelihood import GaussianLira
-from miaudit.auditing.plan import Bounds, Headline, Plan
+from miaudit.auditing.headline import Headline
+from miaudit.auditing.plan import Bounds, Plan
 from miaudit.auditing.reference import SHADOW_MODELS, Reference
 from miaudit.collect import kept_notes, known_before, outputs, propensity_sample, run_campaign
 from miaudit.collect.campaign import Campaign
@@ -20,6 +21,7 @@ from miaudit.collect.outputs import Attack, Collected, SignalKind, from_table, w
 from miaudit.config.about import ABOUT, about_of
 from miaudit.config.audit_keys import ATTACK, EVALUATED, MODEL, OUTPUTS, REFERENCE, REPORTING, SIGNAL_OF, SYNTHETIC
 from miaudit.config.canaries import CanarySection
+from miaudit.config.data_section import DataSection
 from miaudit.config.privacy import PRIVACY, bounds_of
 from miaudit.config.sealed_coins import COINS, coins_of
 from miaudit.config.section import (
@@ -34,7 +36,8 @@ from miaudit.config.section import (
     validated,
     with_limits,
 )
-from miaudit.config.target import STABILITY, DataSection, ShadowSection, TargetSection
+from miaudit.config.shadow_section import STABILITY, ShadowSection
+from miaudit.config.target import TargetSection
 from miaudit.config.unread import Source, unread
 from miaudit.dp.mechanism import Mechanism, from_mapping
 from miaudit.errors import InputError

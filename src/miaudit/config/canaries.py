@@ -12,8 +12,8 @@ from pydantic import Field, field_validator, model_validator
 from miaudit.collect import canaries
 from miaudit.collect.canaries import KINDS, CanaryKind, Insertion, Law
 from miaudit.collect.records import Records
+from miaudit.config.data_section import DataSection
 from miaudit.config.section import FilePath, Refused, Section
-from miaudit.config.target import DataSection
 from miaudit.errors import InputError
 from miaudit.errors.options import check_choice
 from miaudit.models.protocol import can_be_trained, traits_of

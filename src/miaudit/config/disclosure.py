@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from miaudit.auditing.plan import Plan
 from miaudit.config import section as sections
 from miaudit.config.audit_keys import MODEL
+from miaudit.config.data_section import DataSection
 from miaudit.config.section import (
     File,
     FilePath,
@@ -19,13 +20,15 @@ from miaudit.config.section import (
     Refused,
     Section,
     Text,
+    Whole,
     keys_of,
     read_mapping,
     validated,
     with_limits,
 )
+from miaudit.config.shadow_section import ShadowSection
 from miaudit.config.synthesise import GENERATOR, PRIVACY, generator_config
-from miaudit.config.target import DataSection, ShadowSection, TargetSection, Whole
+from miaudit.config.target import TargetSection
 from miaudit.defences import registry
 from miaudit.defences.ensemble import Ensemble, Stack
 from miaudit.defences.synthetic import SyntheticTraining

@@ -31,6 +31,7 @@ from miaudit.errors.extras import missing_modules, pip_line
 from miaudit.errors.options import Option, options_of, without_none
 from miaudit.io.yaml_file import read_yaml
 
+Whole = Annotated[int, Field(ge=1)]
 Text = Annotated[str, Field(min_length=1, max_length=1000)]
 FilePath = Annotated[Text, "file"]  # must be there when the file has been read; relative to it
 FolderPath = Annotated[Text, "folder"]

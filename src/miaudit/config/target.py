@@ -6,7 +6,7 @@ import functools
 import inspect
 import operator
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
@@ -22,18 +22,14 @@ from pydantic import (
     model_validator,
 )
 
-from miaudit.collect.campaign import Shadows
-from miaudit.collect.records import EVERY, Records, every_other
-from miaudit.config.section import FilePath, FolderPath, Keys, Refused, Section, Text, Word, keys_of
+from miaudit.config.section import FilePath, FolderPath, Keys, Refused, Section, Text, Whole, Word, keys_of
 from miaudit.errors import InputError, one_line
 from miaudit.errors.entry_points import Offered
 from miaudit.errors.extras import missing_modules, pip_line
 from miaudit.errors.options import Option
-from miaudit.io import roles, tables
 from miaudit.models.command import CommandLine, CommandOutputs, CommandTarget
 from miaudit.models.fine_tuned import FineTuned
 from miaudit.models.foreign import refuse_pickle
-from miaudit.models.given import GivenShadows
 from miaudit.models.onnx_file import OnnxGiven, OnnxTarget
 from miaudit.models.outputs import label_count
 from miaudit.models.own_code import load_factory, made_of
@@ -44,7 +40,6 @@ from miaudit.models.train_config import DEVICES, SmallGPT2, TrainConfig
 
 __all__ = ["TargetSection"]
 
-Whole = Annotated[int, Field(ge=1)]
 Device = Annotated[str, Field(pattern=f"^({DEVICES.pattern})$")]
 Precision = Literal["float32", "saved", "bfloat16", "float16"]
 
@@ -56,20 +51,6 @@ def _trainable(options: dict[str, Any]) -> dict[str, Any]:
 
 TRAINING = Keys(keys_of(TrainConfig), make=_trainable)
 SMALL_GPT2 = Keys({**keys_of(SmallGPT2), "vocabulary": Annotated[int, Option(ge=257, next_step="1000 is usual")]})
-
-STABILITY = Keys(
-    {
-        "pairs": Annotated[
-            int,
-            Option(
-                "More models to train, each with one training record replaced by a fresh one.",
-                "20 is a start; leave stability out for none",
-                ge=1,
-            ),
-        ]
-    },
-    required=frozenset({"pairs"}),
-)
 
 
 class TargetSection(Section):
@@ -420,160 +401,6 @@ _KINDS = (
 )
 for _section in (*_KINDS, CommandSection, OwnSection, TokenSection):
     register(_section)
-
-
-_NOT_READ = ("y", "text", "member", "unit", "group", "ids", "covariates", "canary", "times")  # by a model, of "*"
-_MOST_SHOWN = 8
-
-
-class DataSection(Section):
-    """The records, and which columns are what."""
-
-    path: FilePath
-    x: Text | tuple[Text, ...] | None = None
-    y: Text | tuple[Text, ...] | None = None
-    text: Text | None = None
-    member: Text | None = None
-    unit: Text | None = None
-    group: Text | None = None
-    ids: Text | None = None
-    covariates: Text | tuple[Text, ...] | None = None
-    records: Whole | None = None
-    copies: FilePath | None = None
-    frame: bool | None = None
-    categories: tuple[Text, ...] = ()
-    canary: Text | None = None
-    times: Text | None = None
-
-    def unnamed(self, target: TargetSection) -> Iterator[str]:
-        """Say that no column is named that a model learns from, or is asked about: it would get row numbers."""
-        if self.x is None and self.text is None and target.reads_columns:
-            yield 'data.x: expected the columns that the model reads, received none; name them, or write x: "*" for all'
-
-    def features(self, base: Path) -> str:
-        """Say for a dry run which columns a model reads, and which ones "*" leaves out; empty of an array."""
-        if self.x != EVERY:
-            read = _names(self.x)
-            return f"the model reads {_shown(read)}" if len(read) > 1 else ""  # else one array, which the file names
-        named, every = (
-            {one for name in _NOT_READ for one in _names(getattr(self, name))},
-            every_other(base / self.path, []),
-        )
-        read, left = ([name for name in every if (name in named) is apart] for apart in (False, True))
-        beside = f"; not {_shown(left)}, named as something else" if left else ""
-        return f"the model reads {_shown(read)}{beside}" if read else ""
-
-    def load(self, base: Path, categories: str | Sequence[str] = (), path: str | None = None) -> Records:
-        """Read the records, or others from a file with the same columns; covariates that are categories may be text."""
-        columns = self.model_dump(exclude={"path", "records", "copies", "categories"})
-        return Records.load(base / (path or self.path), **columns, categories=categories, levels=self.categories)
-
-    def forgotten_unit(self, base: Path) -> str:
-        """Say that a column of a table may be the unit, where none is named and nothing else reads it."""
-        place = base / self.path
-        if self.unit is not None or place.suffix.lower() not in roles.TABLES:
-            return ""
-        used = {
-            name for value in self.model_dump().values() for name in (value if isinstance(value, tuple) else [value])
-        }
-        try:
-            column = next((name for name in roles.units_of(place) if name not in used), None)
-        except InputError:
-            return ""  # reading the records says it
-        if column is None:
-            return ""
-        says = f"note: {column} repeats: if it says whose a record is, add unit: {column} to data"
-        return f"{says}, else leakage is understated"
-
-    def named(self, target: Target, records: Records) -> Target:
-        """Return the target for these records: a command compares their ids, and their file decides its fits, too.
-
-        Fine-tuned models are asked about their texts.
-        """
-        if not isinstance(target, CommandTarget):
-            return target
-        return target.on(records.ids, self.path, records.fields.get("text"))
-
-    def load_copies(self, base: Path) -> Any:
-        """Read the changed copies of the records, a .npy file, if there are any."""
-        return None if self.copies is None else tables.read_array(base / self.copies, "data.copies")
-
-
-class ShadowSection(Section):
-    """How many shadow models, where they are kept and trained; or their outputs, where they were trained elsewhere."""
-
-    models: Annotated[int, Field(ge=0)] = 0
-    outputs_path: FilePath | None = None
-    given: Given = "logits"
-    signal: Text = "logit_confidence"
-    vulnerability: bool | None = None
-    population: Whole | None = None
-    store: Text | None = None
-    keep: Literal["outputs", "signal"] = "outputs"
-    executor: Literal["local", "ray"] = "local"
-    address: Text | None = None
-    workers: Whole = 1
-    threads: Whole = 1
-    cpus: Annotated[float, Field(gt=0)] | None = None
-    gpus: Annotated[float, Field(ge=0)] | None = None
-    memory: Annotated[float, Field(gt=0)] | None = None
-    timeout: Annotated[float, Field(gt=0)] | None = None
-    retries: Annotated[int, Field(ge=0)] = 0
-    at_once: Whole = 1
-    seconds_per_fit: Annotated[float, Field(ge=0)] | None = None
-
-    @model_validator(mode="after")
-    def _goes_together(self) -> Self:
-        if self.models % 2:
-            raise ValueError(
-                f"expected an even number of models, so that each record is in half of them, received {self.models}"
-            )
-        if self.address is not None and self.executor != "ray":
-            raise ValueError("expected executor: ray beside address, received local; add it")
-        if self.outputs_path is not None and self.models:
-            raise ValueError("expected outputs_path or models, received both; shadow models are given or trained")
-        of_ray = [name for name in ("cpus", "memory") if getattr(self, name) is not None]
-        if of_ray and self.executor != "ray":
-            raise ValueError(f"expected executor: ray beside {of_ray[0]}, received local; leave it out")
-        alone = sorted({"given", "signal"} & self.model_fields_set)
-        if self.outputs_path is None and alone:
-            raise ValueError(f"expected outputs_path beside {alone[0]}, received none; it says what that file holds")
-        try:
-            self._shadows(Path())
-        except InputError as error:
-            raise ValueError(f"{error.argument}: expected {error.allowed}, received {error.received}") from None
-        if self.vulnerability and not self.models and self.outputs_path is None:
-            raise ValueError("expected shadow models beside vulnerability, received none; set models")
-        return self
-
-    @property
-    def extras(self) -> tuple[str, ...]:
-        """The extras of the installation that the campaign needs."""
-        return ("ray",) if self.executor == "ray" else ()
-
-    def options(self, base: Path, labels: int = 0) -> Shadows:
-        """Return the options of the campaign; reads the outputs that are given, of so many labels of each record."""
-        external = None
-        if self.outputs_path is not None:
-            external = GivenShadows.load(base / self.outputs_path, given=self.given, signal=self.signal, labels=labels)
-        return self._shadows(base, given=external, store=None if self.store is None else base / self.store)
-
-    def _shadows(self, base: Path, **more: Any) -> Shadows:
-        """The options without what is read; the folder of the configuration goes to a cluster."""
-        same = {"models", "vulnerability", "population", "workers", "at_once", "seconds_per_fit", "keep"}
-        each = self.model_dump(include={"threads", "cpus", "gpus", "memory", "timeout", "retries"})
-        options = {**self.model_dump(include=same), **more}
-        return Shadows.run_by(self.executor, self.address or "", base.absolute(), each, **options)
-
-
-def _names(value: str | Sequence[str] | None) -> list[str]:
-    return [value] if isinstance(value, str) else list(value or ())
-
-
-def _shown(names: Sequence[str]) -> str:
-    """Names of columns, the first ones of many."""
-    more = f" and {len(names) - _MOST_SHOWN:,} more" if len(names) > _MOST_SHOWN else ""
-    return one_line(", ".join(names[:_MOST_SHOWN])) + more
 
 
 def _estimator(where: str, options: dict[str, Any]) -> Any:

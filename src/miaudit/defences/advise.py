@@ -14,7 +14,7 @@ from typing import Literal
 from miaudit.defences.compare import DefenceComparison, MeasuredOption
 from miaudit.defences.differences import PairedDifference
 from miaudit.errors import InputError
-from miaudit.metrics.definition import in_points, percent
+from miaudit.metrics.rounding import in_points, percent
 
 Effect = Literal["helps", "harms", "not shown"]
 Price = Literal["none", "bearable", "too high", "not shown"]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from miaudit.errors import InputError, nearest
+from miaudit.errors.checks import whole
 
 __all__ = [
     "Composed",
@@ -138,7 +139,7 @@ class Repeated:
 
     def __post_init__(self) -> None:
         check_mechanism(self.mechanism)
-        object.__setattr__(self, "times", _whole("times", self.times))
+        object.__setattr__(self, "times", whole("times", self.times, "round it as the training did"))
 
     def __str__(self) -> str:
         return f"{self.times:,} times ({self.mechanism})"
@@ -171,7 +172,10 @@ def dp_sgd(
     >>> print(dp_sgd(records=2000, batch=128, noise=3, epochs=75))
     1,172 times (Gaussian noise of standard deviation 3 sensitivities, on a Poisson sample of rate 0.064)
     """
-    n, size = _whole("records", records), _whole("batch", batch)
+    n, size = (
+        whole("records", records, "round it as the training did"),
+        whole("batch", batch, "round it as the training did"),
+    )
     if size > n:
         raise InputError("batch", f"at most the {n:,} records", f"{size:,}", "the sampling rate is batch / records")
     if sampling != "poisson":
@@ -188,7 +192,7 @@ def dp_sgd(
     step: Mechanism = GaussianNoise(noise)
     if size < n:
         step = PoissonSubsampled(GaussianNoise(noise), size / n)
-    return Repeated(step, _whole("steps", steps))
+    return Repeated(step, whole("steps", steps, "round it as the training did"))
 
 
 def from_mapping(description: Mapping[str, Any]) -> Mechanism:
@@ -288,10 +292,3 @@ def _positive(name: str, value: object) -> float:
     if not good:
         raise InputError(name, "a finite number above 0", repr(value), "nothing is private without noise and records")
     return float(value)  # type: ignore[arg-type]  # checked above
-
-
-def _whole(name: str, value: object) -> int:
-    number = _positive(name, value)
-    if number != math.floor(number):
-        raise InputError(name, "a whole number from 1 up", repr(value), "round it as the training did")
-    return int(number)

@@ -21,7 +21,7 @@ from miaudit.dp.selection import GUESSES_FIRST, CountBound, Option
 from miaudit.dp.tradeoff import Gaussian, TradeOff
 from miaudit.dp.verdict import LowerBound, Parameter
 from miaudit.errors import InputError
-from miaudit.errors.checks import check_confidence, check_delta, finite, is_number
+from miaudit.errors.checks import check_confidence, check_delta, is_number, whole
 from miaudit.evidence import Evidence
 
 __all__ = ["Inverse", "audit", "epsilon_lower_bound", "lower_bound", "mu_lower_bound", "p_value"]
@@ -481,7 +481,10 @@ def check_counts(correct: object, guesses: object, canaries: object) -> tuple[in
     """Return counts 0 <= correct <= guesses <= canaries with at least one guess, as whole numbers."""
     if isinstance(canaries, float) and math.isfinite(canaries):
         canaries = math.ceil(canaries)
-    c, r, m = (_whole(name, x) for name, x in (("correct", correct), ("guesses", guesses), ("canaries", canaries)))
+    c, r, m = (
+        whole(name, x, "pass a count", low=None)
+        for name, x in (("correct", correct), ("guesses", guesses), ("canaries", canaries))
+    )
     if m < 1:
         raise InputError("canaries", "a whole number from 1 up", repr(canaries), "audit at least one record")
     if not 1 <= r <= m:
@@ -489,10 +492,3 @@ def check_counts(correct: object, guesses: object, canaries: object) -> tuple[in
     if not 0 <= c <= r:
         raise InputError("correct", f"a whole number from 0 to the {r:,} guesses", repr(correct), "count them again")
     return c, r, m
-
-
-def _whole(name: str, value: object) -> int:
-    number = finite(name, value, "a whole number", "pass a count")
-    if number != math.floor(number):
-        raise InputError(name, "a whole number", repr(value), "pass a count")
-    return int(number)

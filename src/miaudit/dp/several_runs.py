@@ -32,7 +32,7 @@ from miaudit.dp.selection import check as check_guesses
 from miaudit.dp.shared_noise import require_own_noise
 from miaudit.dp.verdict import LowerBound, Parameter
 from miaudit.errors import DesignError, InputError
-from miaudit.errors.checks import check_confidence, is_number
+from miaudit.errors.checks import check_confidence, is_number, whole
 from miaudit.evidence import Evidence
 
 __all__ = ["Anytime", "AtLeast", "Counts", "audit", "epsilon_lower_bound", "level", "mu_lower_bound", "p_value"]
@@ -63,7 +63,7 @@ class AtLeast:
 
     def __post_init__(self) -> None:
         if self.runs is not None:
-            _whole("at_least", self.runs)
+            whole("at_least", self.runs, "it is fixed before the first run")
 
     def of(self, several: int) -> int:
         """Return how many of ``several`` runs have to refute."""
@@ -192,7 +192,7 @@ def level(runs: int, *, at_least: int | None = None, confidence: float = 0.95) -
     >>> round(level(4, confidence=0.975), 4), round(level(8, confidence=0.975), 4)
     (0.3976, 0.4735)
     """
-    several = _whole("runs", runs)
+    several = whole("runs", runs, "it is fixed before the first run")
     needed = AtLeast(at_least).of(several)
     return float(special.betaincinv(needed, several - needed + 1, 1 - check_confidence(confidence)))
 
@@ -525,9 +525,3 @@ def _check_schedule(guesses: Option | int, level_of_each: float, several: int) -
 def combination(at_least: int | Anytime | None) -> Combination:
     """Return how the runs are combined where so many of them have to refute; None: the default of :class:`AtLeast`."""
     return at_least if isinstance(at_least, Anytime) else AtLeast(at_least)
-
-
-def _whole(name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(name, "a whole number from 1 up", repr(value), "it is fixed before the first run")
-    return value

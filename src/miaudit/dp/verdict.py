@@ -18,7 +18,7 @@ from miaudit.dp.tradeoff import EpsilonDelta, Gaussian, TradeOff, roc_limit
 from miaudit.errors import InputError
 from miaudit.errors.checks import check_delta
 from miaudit.errors.options import Option
-from miaudit.metrics.definition import at_least, at_most
+from miaudit.metrics.rounding import lower_text, upper_text
 
 Parameter = Literal["epsilon", "mu"]
 Delta = Annotated[float, Interval(ge=0, lt=1)]
@@ -143,8 +143,8 @@ class Claim:
 
     def __str__(self) -> str:
         if self.parameter == "mu":
-            return f"{at_most(self.value, 6)}-Gaussian DP"
-        return f"(epsilon = {at_most(self.value, 6)}, delta = {at_most(self.delta, 6)})-DP"
+            return f"{upper_text(self.value, 6)}-Gaussian DP"
+        return f"(epsilon = {upper_text(self.value, 6)}, delta = {upper_text(self.delta, 6)})-DP"
 
 
 @dataclass(frozen=True)
@@ -249,14 +249,14 @@ def _answer(claim: Claim, lower: LowerBound | None, reasons: Sequence[str]) -> t
     if lower.exploratory:
         why = "the bound is exploratory: a choice made on the same data was not paid for, so it holds at no confidence."
         return "not-testable", f"Not testable: {claim}; {why}"
-    shown = f"{claim.parameter} = {at_least(lower.value)}"
+    shown = f"{claim.parameter} = {lower_text(lower.value)}"
     sure = f"{100 * lower.confidence:.6g}"
     if lower.value > claim.value:
-        sentence = f"With {sure}% confidence, {claim.parameter} is at least {at_least(lower.value)}."
+        sentence = f"With {sure}% confidence, {claim.parameter} is at least {lower_text(lower.value)}."
         return "refuted", f"Refuted: {claim}. {sentence}"
     size = ""
     if lower.reachable is not None:
-        size = f"; an attack without errors would have shown {at_most(lower.reachable)} on so many records"
+        size = f"; an attack without errors would have shown {upper_text(lower.reachable)} on so many records"
     text = (
         f"Not refuted: {claim}. The largest value shown with {sure}% confidence is {shown}{size}. "
         "What is not refuted is not proved."
@@ -281,9 +281,9 @@ def _proved(claim: Claim, upper: UpperBound | None, gap: float | None) -> str:
         return ""
     if gap is not None and gap < 0:
         return (
-            f" The described mechanism ({upper.mechanism}) would guarantee {at_most(upper.value)}, less than was "
+            f" The described mechanism ({upper.mechanism}) would guarantee {upper_text(upper.value)}, less than was "
             "shown: what was run is not what was described."
         )
     relation = "which proves the claim of it" if upper.value <= claim.value else "which does not prove the claim"
-    value = f"{claim.parameter} = {at_most(upper.value)}"
+    value = f"{claim.parameter} = {upper_text(upper.value)}"
     return f" The described mechanism ({upper.mechanism}) guarantees {value}, {relation}."

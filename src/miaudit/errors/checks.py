@@ -42,7 +42,7 @@ def check_generator(rng: np.random.Generator | None) -> np.random.Generator:
 
 def check_confidence(confidence: object) -> float:
     """Return a confidence, or refuse one outside (0, 1)."""
-    allowed, hint = "a number strictly between 0 and 1", "0.95 is usual"
+    allowed, hint = "a number in (0, 1)", "write 0.95 for 95%"
     number = finite("confidence", confidence, allowed, hint)
     if not 0 < number < 1:
         raise InputError("confidence", allowed, repr(confidence), hint)
@@ -56,6 +56,23 @@ def check_delta(delta: object) -> float:
     if not 0 <= number < 1:
         raise InputError("delta", allowed, repr(delta), hint)
     return number
+
+
+def whole(name: str, value: object, next_step: str, *, low: int | None = 1, high: int | None = None) -> int:
+    """Return a value as a whole number within limits, or refuse it; 100.0 is one, true and "100" are not.
+
+    Examples
+    --------
+    >>> whole("runs", 0, "four are usual", high=1000)
+    Traceback (most recent call last):
+    miaudit.errors.InputError: runs: expected a whole number from 1 to 1,000, received 0; four are usual
+    """
+    limits = "" if low is None else f" from {low:,} up" if high is None else f" from {low:,} to {high:,}"
+    number = finite(name, value, f"a whole number{limits}", next_step)
+    below, above = low is not None and number < low, high is not None and number > high
+    if number != math.floor(number) or below or above:
+        raise InputError(name, f"a whole number{limits}", repr(value)[:60], next_step)
+    return int(value)  # type: ignore[call-overload, no-any-return]  # of any length
 
 
 def finite(name: str, value: object, allowed: str, hint: str) -> float:

@@ -8,7 +8,7 @@ from textwrap import shorten, wrap
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from annotated_types import Ge, Gt, Interval, Len, MinLen
+from annotated_types import Ge, Interval, Len, MinLen
 
 from miaudit.arrays import Count, FloatArray, Inside, Positive, Share, Text
 from miaudit.causal import concentration
@@ -18,14 +18,16 @@ from miaudit.causal.propensity import LearningCurve
 from miaudit.dp.verdict import ClaimVerdict, LowerBound, RocLimit
 from miaudit.errors import InputError, nearest
 from miaudit.findings.about import About
-from miaudit.findings.kind import WIDTH, FindingsRecord, Keys, Pattern, Rule, cut
+from miaudit.findings.kind import WIDTH, Entries, FindingsRecord, Pattern, cut
+from miaudit.findings.metric import Measured, Metric, foremost, named
 from miaudit.findings.sealed_coins import SealedCoins
 from miaudit.findings.several_runs import SeveralRuns
 from miaudit.findings.verdict import MetricName, Verdict
 from miaudit.metrics import classical, definition
 from miaudit.metrics.classical import Sample
-from miaudit.metrics.definition import amount, at_least, between, written
+from miaudit.metrics.definition import amount
 from miaudit.metrics.roc import Histogram
+from miaudit.metrics.rounding import lower_text
 from miaudit.metrics.surest_members import SurestMembers
 
 if TYPE_CHECKING:
@@ -62,14 +64,11 @@ __all__ = [
 AtLeastOne = Annotated[float, Ge(1)]
 Rates = Annotated[tuple[Share, ...], MinLen(2)]
 Shares = Annotated[tuple[Share, ...], MinLen(1)]
-WITHHELD = "withheld: "
 _METRIC = ("name", "estimator", "value", "low", "high", "standard_error", "confidence", "note")
 _SCALAR = str | float | bool | None
-_BOOTSTRAP = Keys({"low": float | None, "high": float | None, "replicates": Positive})
-_PRECISION = Keys({"prior": Inside, **dict.fromkeys(("value", "low", "high"), Share | None)})
 _HEADLINE = {"kind": Literal["bonferroni", "split", "declared", "exploratory"], "score": str, "share": Inside}
 _INTERVALS = {"kind": Literal["calibrated", "bootstrap"]}
-_PLAN = Keys(
+_PLAN = Entries(
     {
         "fpr_targets": Annotated[list[Inside], MinLen(1)],
         "confidence": Annotated[float, Interval(gt=0.5, lt=1)],
@@ -78,8 +77,8 @@ _PLAN = Keys(
         "threshold_for_concern": float,
         "levels": Annotated[list[Inside], Len(3, 3)],
         "prior": Inside,
-        "headline": Annotated[Mapping[str, Any], Keys(_HEADLINE, optional=("score", "share"))],
-        "intervals": Annotated[Mapping[str, Any], Keys(_INTERVALS)],
+        "headline": Annotated[Mapping[str, Any], Entries(_HEADLINE, optional=("score", "share"))],
+        "intervals": Annotated[Mapping[str, Any], Entries(_INTERVALS)],
         "n_bootstrap": Count,
         "row_level": Count,
     },
@@ -87,112 +86,19 @@ _PLAN = Keys(
     optional=("primary_metric", "threshold_for_concern"),
 )
 _DIGEST = Annotated[str, Pattern("^[0-9a-f]{64}$")]
-_EVIDENCE = Keys({"digest": _DIGEST, "source": str, "scores": Annotated[list[str], MinLen(1)]}, others=_SCALAR)
-_ROW = Keys({"row": Count, "unit": str | None, "score": float})
-_REPEAT = Keys(
+_EVIDENCE = Entries({"digest": _DIGEST, "source": str, "scores": Annotated[list[str], MinLen(1)]}, others=_SCALAR)
+_ROW = Entries({"row": Count, "unit": str | None, "score": float})
+_REPEAT = Entries(
     {"command": str, "seed": int | None, "miaudit": str, "python": str, "numpy": str},
     others=_SCALAR | Mapping[str, _SCALAR],  # what a configuration says of the model is a mapping
     optional=("command", "seed", "miaudit"),
 )
 
 
-@dataclass(frozen=True)
-class Metric:
-    """One number of the findings, with its interval.
-
-    Attributes
-    ----------
-    name : ``auc``, ``tpr_at_fpr_0.001``, ``advantage``, ``balanced_accuracy`` or ``ate``
-    estimator : ``raw`` for the classical estimate
-    value : None where only an upper limit can be given, or where the metric is withheld
-    low, high : confidence limits; None where there is none
-    confidence : of the interval
-    note : what must be said with it
-    step_value : of a TPR, without a randomised threshold inside tie blocks
-    bootstrap : limits and number of replicates of the stratified bootstrap, where it was asked for
-    precision : of a TPR, precision of an accusation at the stated prior: value, low, high
-    standard_error : of the value, on its own scale, to pool audits by; None where there is none
-    """
-
-    name: MetricName
-    estimator: Annotated[str, Pattern("^(raw|hajek|horvitz-thompson|g|aipw)$")]
-    value: float | None
-    low: float | None
-    high: float | None
-    confidence: Inside
-    note: str = ""
-    step_value: Share | None = None
-    bootstrap: Annotated[Mapping[str, float], _BOOTSTRAP] | None = None
-    precision: Annotated[Mapping[str, float | None], _PRECISION] | None = None
-    standard_error: Annotated[float, Gt(0)] | None = None
-
-    @property
-    def withheld(self) -> bool:
-        """Whether it must not be judged, for the reason in the note."""
-        return self.value is None and self.low is None and self.high is None and self.note.startswith(WITHHELD)
-
-    @property
-    def interval(self) -> str:
-        """The interval in words, or the upper limit alone where there is no value.
-
-        Examples
-        --------
-        >>> Metric("auc", "raw", 0.75, 0.7, 0.8, 0.95).interval
-        '0.700 to 0.800'
-        """
-        if self.withheld:
-            return "withheld"
-        if self.value is None:
-            return "not resolved" if self.high is None else f"at most {amount(self.name, self.high, 'up')}"
-        if self.low is None or self.high is None:
-            return "no interval"
-        return between(self.name, self.low, self.high)
-
-    @property
-    def reading(self) -> str:
-        """The value with its interval in words; an unresolved one as an upper limit, never a value."""
-        return self.interval if self.value is None else f"{amount(self.name, self.value)} ({self.interval})"
-
-    def __str__(self) -> str:
-        """Name, value, limits and confidence, in a line.
-
-        Examples
-        --------
-        >>> print(Metric("auc", "raw", 0.75, 0.7, 0.8, 0.95))
-        auc 0.75 [0.7, 0.8], 95% confidence
-        """
-        sentence = self.interval if self.value is None else f"{self.value:.4g}"
-        if self.value is not None and self.low is not None and self.high is not None:
-            sentence += f" [{written(self.low, '.4g', 'down')}, {written(self.high, '.4g', 'up')}]"
-        return f"{self.name} {sentence}, {100 * self.confidence:.6g}% confidence"
-
-
 def _unknown(argument: str, value: str, known: Iterable[str]) -> InputError:
     names = list(dict.fromkeys(known))
-    hint = nearest(str(value), names) or "ask for one of these"
-    return InputError(argument, f"one of {', '.join(names)}", repr(value)[:60], hint)
-
-
-def _share_or_effect(metric: Metric) -> Metric:
-    numbers = (metric.value, metric.low, metric.high)
-    if definition.of(metric.name).bounded and any(x is not None and not 0 <= x <= 1 for x in numbers):
-        raise ValueError("value and limits should be between 0 and 1")
-    return metric
-
-
-Measured = Annotated[Metric, Rule(_share_or_effect)]
-
-
-def foremost(metrics: Iterable[Metric]) -> list[Metric]:
-    """Return one metric of each name: of the corrected ones where there are any, else of the raw ones."""
-    metrics = list(metrics)
-    corrected = [metric for metric in metrics if metric.estimator != "raw"] or metrics
-    return list({metric.name: metric for metric in reversed(corrected)}.values())[::-1]
-
-
-def named(metrics: Iterable[Metric], name: str) -> Metric | None:
-    """Return the metric of that name, a raw one only where nothing was corrected, or None."""
-    return next((metric for metric in foremost(metrics) if metric.name == name), None)
+    allowed, hint = f"one of {', '.join(names)}", nearest(str(value), names)
+    return InputError(argument, allowed, repr(value)[:60], hint or "ask for one of these")
 
 
 @dataclass(frozen=True)
@@ -582,17 +488,17 @@ class Findings(FindingsRecord):
         claimed = "" if self.claim is None else self.claim.text
         leading = f"Concern: {claimed} " if self.exit_code == 3 != self.verdict.exit_code else ""
         head = wrap(f"{leading}{self.qualifier}{self.verdict.text} {self.verdict.proven}", WIDTH, max_lines=5)
-        head += [f"{size}; design: {design}; score: {shorten(self.scores[0].score, 30)}"]
+        head.append(f"{size}; design: {design}; score: {shorten(self.scores[0].score, 30)}")
         metrics = [f"  {metric.name:<20} {metric.reading}" for metric in foremost(self.metrics)]
         bounds = [
-            f"  {bound.parameter} >= {at_least(bound.value)}"
+            f"  {bound.parameter} >= {lower_text(bound.value)}"
             + (f" at delta = {bound.delta:g}" if bound.parameter == "epsilon" else "")
             + (" (exploratory)" if bound.exploratory else f" ({100 * bound.confidence:.6g}%)")
             for bound in self.bounds
         ]
         head += wrap(claimed, WIDTH, max_lines=2) if claimed and not leading else []
-        rest = f"scores: {len(self.scores)}; notes: {len(self.notes)}; findings.to_html(path) writes all of it"
-        return "\n".join([*head, *cut(metrics, 9), *cut(bounds, 6), rest])
+        more = f"scores: {len(self.scores)}; notes: {len(self.notes)}; findings.to_html(path) writes all of it"
+        return "\n".join([*head, *cut(metrics, 9), *cut(bounds, 6), more])
 
     @classmethod
     def head(cls) -> dict[str, Any]:

@@ -12,12 +12,14 @@ from typing import Any, Literal
 from miaudit.arrays import Count
 from miaudit.errors import InputError
 from miaudit.findings import verdict
-from miaudit.findings.audit import Findings, Metric
+from miaudit.findings.audit import Findings
 from miaudit.findings.kind import FindingsRecord
+from miaudit.findings.metric import Metric
 from miaudit.findings.policy import PARAMETERS, SURE_LIST
 from miaudit.findings.verdict import TURN
 from miaudit.metrics.classical import joined
-from miaudit.metrics.definition import amount, difference, label, percent, written
+from miaudit.metrics.definition import amount, label
+from miaudit.metrics.rounding import difference, percent, written
 
 Status = Literal["rose", "fell", "no-difference", "not-comparable"]
 _EXIT_CODES: dict[str, int] = {"rose": 3, "not-comparable": 4}

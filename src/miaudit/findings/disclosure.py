@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, MinLen
 
 from miaudit.arrays import Count, Share
-from miaudit.findings.kind import FindingsRecord, Keys
+from miaudit.findings.kind import Entries, FindingsRecord
 from miaudit.findings.verdict import LimitResult, Verdict
 
 
@@ -23,10 +23,10 @@ class Limits:
     note: str = ""
 
 
-_LEAKAGE = Keys({"auc": Limits, "advantage": Limits}, others=Limits)
+_LEAKAGE = Entries({"auc": Limits, "advantage": Limits}, others=Limits)
 _MEASURED = ("mean_predicted", "mean_measured", "mean_transferred", "mean_error", "mean_absolute_error")
 _PREDICTED = ("rank_correlation", "attainable", "noise", "threshold", "confidence", "models", "records")
-_PREDICTION = Keys(
+_PREDICTION = Entries(
     {
         "disclosure": Literal["confidence-vector", "true-label", "decision-set"],
         **dict.fromkeys(("predicted", "measured", "measured_sd"), list[float]),

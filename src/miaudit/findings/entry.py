@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from miaudit.findings.audit import Metric
 from miaudit.findings.comparison import estimate_in_words
+from miaudit.findings.metric import Metric
 from miaudit.findings.verdict import code_of
 from miaudit.metrics.definition import label
 

@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge
 
 from miaudit.arrays import Count, Inside, NotNegative, Share, Text
-from miaudit.findings.kind import FindingsRecord, Keys
+from miaudit.findings.kind import Entries, FindingsRecord
 from miaudit.findings.verdict import LimitResult, word_of
 
 Status = Literal["flagged", "clear", "inconclusive", "not-testable"]
 _EXIT_CODES: dict[Status, int] = {"clear": 0, "flagged": 3, "inconclusive": 4, "not-testable": 4}
 WayName = Literal["sampled", "greedy", "asked-greedy", "asked-greedy-near", "asked-drawn", "asked-drawn-near"]
-_COUNTS = Keys(
+_COUNTS = Entries(
     dict.fromkeys(("members", "controls", "passages", "too_short"), Count),
     others=Count,
     optional=("member_units", "control_units"),

@@ -16,7 +16,7 @@ from miaudit.errors import InputError, MiauditError, OutputError, nearest, one_l
 from miaudit.errors.entry_points import Offered
 from miaudit.errors.options import check_choice
 from miaudit.io import atomic, frames
-from miaudit.metrics.definition import written
+from miaudit.metrics.rounding import written
 
 if TYPE_CHECKING:
     import altair as alt
@@ -323,7 +323,7 @@ def _schema(kind: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Keys:
+class Entries:
     """What a mapping of a findings.json holds, beside its type: the type of each key, and of any other.
 
     Attributes

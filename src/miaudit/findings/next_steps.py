@@ -13,7 +13,8 @@ from typing import Any, Literal, Protocol
 
 from miaudit.findings.policy import PARAMETERS
 from miaudit.metrics import classical, definition
-from miaudit.metrics.definition import amount, percent
+from miaudit.metrics.definition import amount
+from miaudit.metrics.rounding import percent
 
 __all__ = ["Step", "of"]
 
@@ -58,7 +59,7 @@ class Audited(Protocol):
 
 
 class Measured(Protocol):
-    """What is read of :class:`miaudit.findings.audit.Metric`."""
+    """What is read of :class:`miaudit.findings.metric.Metric`."""
 
     @property
     def value(self) -> float | None: ...

@@ -19,7 +19,8 @@ from miaudit.findings.next_steps import Step
 from miaudit.findings.policy import PARAMETERS, SURE_LIST, in_units_of_score, label_of, written_limit
 from miaudit.findings.verdict import Verdict
 from miaudit.metrics import definition
-from miaudit.metrics.definition import amount, at_least, at_most, between, describe, label, percent, written
+from miaudit.metrics.definition import amount, between, describe, label
+from miaudit.metrics.rounding import lower_text, percent, upper_text, written
 
 __all__ = ["InWords", "Step", "of", "privacy_parameter"]
 
@@ -39,7 +40,7 @@ class Audited(next_steps.Audited, Protocol):
 
 
 class Measured(next_steps.Measured, Protocol):
-    """What is read of :class:`miaudit.findings.audit.Metric`."""
+    """What is read of :class:`miaudit.findings.metric.Metric`."""
 
     @property
     def low(self) -> float | None: ...
@@ -222,10 +223,10 @@ def _of_limit(verdict: Verdict) -> str:
     if leading.limit == SURE_LIST:
         text = verdict_text.list_sentence(leading)
         return text[:1].upper() + text[1:]
-    name, limit = leading.limit, at_most(leading.threshold)
+    name, limit = leading.limit, upper_text(leading.threshold)
     if leading.low is None:
         return f"No lower bound on {name} could be computed. The limit is {limit}."
-    return f"The audit proves a lower bound on {name} of {at_least(leading.low)}. The limit is {limit}."
+    return f"The audit proves a lower bound on {name} of {lower_text(leading.low)}. The limit is {limit}."
 
 
 def _count(status: Bound, ends: list[Decimal], total: int) -> str:
@@ -357,7 +358,7 @@ for a probability of δ = 1e-05. At ε = 2 that is 7.39, from even odds to 88.1%
             "N(0, 1) can be told from one of N(μ, 1)."
         )
         return text + _at("μ", shown, _tpr_of_mu, lower=lower)
-    but = f", but for a probability of δ = {at_most(delta)}" if delta else ""
+    but = f", but for a probability of δ = {upper_text(delta)}" if delta else ""
     text = (
         "ε says by how much the output may change the odds that one record was trained on: at most by the factor "
         f"e^ε{but}."
@@ -368,7 +369,7 @@ for a probability of δ = 1e-05. At ε = 2 that is 7.39, from even odds to 88.1%
 def _at(name: str, value: float | None, comes_to: Callable[[float], str], *, lower: bool) -> str:
     if value is None:
         return ""
-    number = at_least(value) if lower else at_most(value)
+    number = lower_text(value) if lower else upper_text(value)
     proved = f", and the runs show that no smaller {name} holds" if lower else ""
     return f" At {name} = {number} {comes_to(float(number))}{proved}."
 

@@ -14,7 +14,8 @@ from miaudit.errors import InputError, nearest
 from miaudit.errors.checks import is_number
 from miaudit.metrics import definition
 from miaudit.metrics.classical import SMALLEST_FPR
-from miaudit.metrics.definition import amount, at_least, at_most, percent
+from miaudit.metrics.definition import amount
+from miaudit.metrics.rounding import Rounding, lower_text, percent, upper_text
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -230,7 +231,7 @@ def label_of(name: str) -> str:
     return _LABELS.get(name) or definition.label(name)
 
 
-def written_limit(name: str, value: float | None, rounding: definition.Rounding = "nearest") -> str:
+def written_limit(name: str, value: float | None, rounding: Rounding = "nearest") -> str:
     """Write a value of a limit in its unit.
 
     Examples
@@ -241,5 +242,5 @@ def written_limit(name: str, value: float | None, rounding: definition.Rounding 
     if value is None:
         return "–"
     if name in PARAMETERS:
-        return at_most(value) if rounding == "up" else at_least(value)
+        return upper_text(value) if rounding == "up" else lower_text(value)
     return percent(value, rounding) if name in OF_COMMANDS or name == SURE_LIST else amount(name, value, rounding)

@@ -10,10 +10,10 @@ from annotated_types import MinLen
 
 from miaudit.arrays import Count, NotNegative, Share
 from miaudit.findings.fidelity import Fidelity
-from miaudit.findings.kind import FindingsRecord, Keys
-from miaudit.metrics.definition import at_most
+from miaudit.findings.kind import Entries, FindingsRecord
+from miaudit.metrics.rounding import upper_text
 
-_COLUMN = Keys({"name": str, "kind": Literal["binary", "categorical", "ordinal", "continuous"]})
+_COLUMN = Entries({"name": str, "kind": Literal["binary", "categorical", "ordinal", "continuous"]})
 Status = Literal["proved", "unproved"]
 Useful = Literal["useful", "partly", "not", "unjudged"]
 
@@ -220,4 +220,4 @@ def rounded_up(value: float, digits: int = 3) -> str:
     ('3.9', '2', '8.54e-05', '0')
     """
     # what floating point alone has put above a short number, as 0.1 + 0.2, is none
-    return at_most(value * (1 - 1e-12), digits)
+    return upper_text(value * (1 - 1e-12), digits)

@@ -11,11 +11,11 @@ from annotated_types import MinLen
 from miaudit.arrays import Count, Share
 from miaudit.findings.audit import Findings
 from miaudit.findings.fidelity import Fidelity
-from miaudit.findings.kind import FindingsRecord, Keys, Whole
+from miaudit.findings.kind import Entries, FindingsRecord, Whole
 from miaudit.findings.verdict import CONCERN, NOT_ANSWERED, WITHIN, LimitResult, word_of
-from miaudit.metrics.definition import at_least, percent
+from miaudit.metrics.rounding import lower_text, percent
 
-_COLUMN = Keys({"name": str, "kind": str})
+_COLUMN = Entries({"name": str, "kind": str})
 Status = Literal["flagged", "clear", "inconclusive"]
 Role = Literal["blocking", "informing"]
 _OPENINGS = (CONCERN, WITHIN, NOT_ANSWERED)
@@ -241,7 +241,7 @@ def proven(audited: Findings) -> str:
     bound = max(shown, key=lambda one: (one.parameter == "epsilon", one.value))
     at = f" at delta = {bound.delta:g}" if bound.parameter == "epsilon" else ""
     article = "an" if bound.parameter == "epsilon" else "a"
-    least = at_least(bound.value)
+    least = lower_text(bound.value)
     return f"{article} {bound.parameter} of at least {least}{at} is proven ({percent(bound.confidence)} confidence)"
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from miaudit.findings.policy import PARAMETERS, SURE_LIST, label_of, written_limit
 from miaudit.findings.verdict import LimitResult, Status, word_of
-from miaudit.metrics.definition import beyond, describe, of, percent
+from miaudit.metrics.definition import beyond, describe, of
+from miaudit.metrics.rounding import percent
 
 __all__ = ["inverted", "list_sentence", "listed", "not_excluded", "sentence"]
 

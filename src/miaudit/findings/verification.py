@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from miaudit.arrays import Count
-from miaudit.findings.audit import Findings, Measured, SealedCoins
+from miaudit.findings.audit import Findings, SealedCoins
 from miaudit.findings.kind import FindingsRecord, Whole
+from miaudit.findings.metric import Measured
 
 _VERIFIED = {"verified": 0, "failed": 3, "in-part": 4, "not-testable": 4}
 _CHALLENGED = {"won": 3, "stands": 0, "undecided": 4}

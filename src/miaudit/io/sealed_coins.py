@@ -109,8 +109,8 @@ class Commitment(_Published):
     def __post_init__(self) -> None:
         for name in ("seal", "signer"):
             checked_digest(getattr(self, name), name)
-        _whole("coins", self.coins, 2, _MOST_COINS)
-        _whole("runs", self.runs, 1, _MOST_RUNS)
+        _count("coins", self.coins, 2, _MOST_COINS)
+        _count("runs", self.runs, 1, _MOST_RUNS)
         if self.records is not None:
             checked_digest(self.records, "records")
         _words("by", self.by)
@@ -142,7 +142,7 @@ class Answer(_Published):
         checked_digest(self.commitment, "commitment")
         checked_digest(self.random, "random", "32 bytes as 64 digits from 0 to f")
         _words("by", self.by)
-        _whole("before", self.before, 0, 10**6)
+        _count("before", self.before, 0, 10**6)
 
     @classmethod
     def to(
@@ -205,7 +205,7 @@ class Coins:
         >>> coins.of_run(1).shape, bool((coins.of_run(2) == coins.of_run(2)).all())
         ((8,), True)
         """
-        _whole("run", run, 1, self.commitment.runs)
+        _count("run", run, 1, self.commitment.runs)
         tag, last = (_ALONE, self.commitment) if self.answer is None else (_ANSWERED, self.answer)
         n, public = self.commitment.coins, bytes.fromhex(last.digest)
         stream = hashlib.shake_256(tag + bytes.fromhex(self.seed) + public + run.to_bytes(8, "little"))
@@ -547,7 +547,7 @@ def _fields(content: Any, kind: str, names: Sequence[str]) -> dict[str, Any]:
     return {name: content[name] for name in names}
 
 
-def _whole(name: str, value: Any, least: int, most: int) -> None:
+def _count(name: str, value: Any, least: int, most: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise InputError(name, f"a whole number from {least:,} to {most:,}", repr(value)[:60], "count them again")
 

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from torch import Tensor, nn
 
 from miaudit.errors import InputError, nearest
+from miaudit.errors.checks import whole
 
 _GROUPS = 8
 
@@ -65,10 +66,13 @@ def mlp(inputs: int, classes: int, hidden: tuple[int, ...] = (128,), dropout: fl
     >>> sum(p.numel() for p in factory().parameters())
     61086
     """
-    widths = tuple(_whole(f"hidden[{i}]", width) for i, width in enumerate(hidden))
+    widths = tuple(whole(f"hidden[{i}]", width, "it is the size of a layer") for i, width in enumerate(hidden))
     if dropout and not widths:
         raise InputError("dropout", "0 without hidden layers", repr(dropout), "name widths in hidden")
-    sizes = {"inputs": _whole("inputs", inputs), "classes": _whole("classes", classes)}
+    sizes = {
+        "inputs": whole("inputs", inputs, "it is the size of a layer"),
+        "classes": whole("classes", classes, "it is the size of a layer"),
+    }
     return _describe("mlp", **sizes, hidden=widths, **_dropping(dropout))
 
 
@@ -89,7 +93,11 @@ def small_convnet(channels: int, classes: int, width: int = 16, dropout: float =
     torch.Size([2, 10])
     """
     sizes = {"channels": channels, "classes": classes, "width": width}
-    return _describe("small_convnet", **{name: _whole(name, n) for name, n in sizes.items()}, **_dropping(dropout))
+    return _describe(
+        "small_convnet",
+        **{name: whole(name, n, "it is the size of a layer") for name, n in sizes.items()},
+        **_dropping(dropout),
+    )
 
 
 def resnet16(
@@ -124,18 +132,15 @@ def resnet16(
     >>> print(resnet16(normalisation="batch"))
     resnet16(channels=3, classes=10, width=1, normalisation=batch)
     """
-    sizes = {name: _whole(name, n) for name, n in (("channels", channels), ("classes", classes), ("width", width))}
+    sizes = {
+        name: whole(name, n, "it is the size of a layer")
+        for name, n in (("channels", channels), ("classes", classes), ("width", width))
+    }
     return _describe("resnet16", **sizes, **_dropping(dropout), **_normalised(normalisation))
 
 
 def _describe(name: str, **arguments: Any) -> Network:
     return Network(name, tuple(arguments.items()))
-
-
-def _whole(name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(name, "a whole number from 1 up", repr(value), "it is the size of a layer")
-    return value
 
 
 def _dropping(dropout: object) -> dict[str, float]:

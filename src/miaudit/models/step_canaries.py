@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from miaudit.arrays import BoolArray, FloatArray
 from miaudit.dp.step_audit import Released
 from miaudit.errors import InputError
+from miaudit.errors.checks import whole
 
 __all__ = ["StepCanaries", "WatchedModel"]
 
@@ -142,13 +143,15 @@ class StepCanaries:
         if len(records) != len(labels):
             received = f"{len(labels):,} labels of {len(records):,} records"
             raise InputError("y", "a label for each record", received, "pass those of x")
-        m = _whole("count", count, 2, _MOST)
+        m = whole("count", count, "1,000 canaries are a start", low=2, high=_MOST)
         self.clip = _above_zero("clip", clip)
         if apart:
             _check_apart(net, records[:8])
         self.coins = _drawn(coins, m, rng)
         loudness = self.clip * _above_zero("times", times)
-        self.model = WatchedModel(net, m, loudness, _whole("spread", spread, 1, _MOST))
+        self.model = WatchedModel(
+            net, m, loudness, whole("spread", spread, "1,000 canaries are a start", low=1, high=_MOST)
+        )
         self.model.canaries.to(next(iter(net.parameters())).device)
         own = torch.from_numpy(np.flatnonzero(self.coins))
         every = torch.cat([records, _canary_records(own, records)])
@@ -268,12 +271,6 @@ def _drawn(coins: ArrayLike | None, count: int, rng: np.random.Generator) -> Boo
         received = f"shape {checked.shape} of type {checked.dtype}"
         raise InputError("coins", f"an array ({count},) of bool", received, "one coin for each canary")
     return checked
-
-
-def _whole(name: str, value: object, low: int, high: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
-        raise InputError(name, f"a whole number from {low} to {high:,}", repr(value), "1,000 canaries are a start")
-    return int(value)
 
 
 def _above_zero(name: str, value: object) -> float:

@@ -15,7 +15,7 @@ from miaudit.arrays import BoolArray, Float32Array, IndexArray
 from miaudit.errors import InputError, MiauditError
 from miaudit.errors.options import check_choice
 from miaudit.jobs.resumable import digest
-from miaudit.metrics.definition import at_most
+from miaudit.metrics.rounding import upper_text
 from miaudit.models.outputs import checked_outputs, label_count, logits_of
 from miaudit.models.own_code import called, described, described_function, load_factory, own_source
 from miaudit.models.protocol import Kind, Traits
@@ -206,7 +206,7 @@ class TorchTarget(_Network):
         private, proved = self.config.private, train.guarantee(self.config)
         whom = "networks trained here" if self.weights is None else "shadow models"
         return (
-            f"DP-SGD: the {whom} are ({at_most(proved.value)}, {private.delta:g})-differentially "
+            f"DP-SGD: the {whom} are ({upper_text(proved.value)}, {private.delta:g})-differentially "
             f"private by its accountant, for one record added or removed, at a public {private.records:,} records."
             + " The noise can be repeated: that does not hold against who knows the seed."
             * private.repeatable,

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from miaudit.findings.audit import foremost, named
+from miaudit.findings.metric import foremost, named
 from miaudit.findings.verdict import LEVEL_NAMES
 from miaudit.metrics import definition
-from miaudit.metrics.definition import amount, between, chance, label, percent
+from miaudit.metrics.definition import amount, between, chance, label
+from miaudit.metrics.rounding import percent
 from miaudit.report import bound_charts, overlap_charts, several_runs_charts, vulnerability_charts
 from miaudit.report.drawing import (
     BLUE,

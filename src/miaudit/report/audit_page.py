@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from miaudit.findings.audit import foremost, named
+from miaudit.findings.metric import foremost, named
 from miaudit.findings.plain_words import claim_is_refuted
 from miaudit.findings.policy import SURE_LIST, in_units_of_score
 from miaudit.findings.verdict import DECLARE, LEVEL_NAMES, NOT_DECLARED
 from miaudit.metrics import definition
-from miaudit.metrics.definition import amount, between, chance, label, percent, rate_with_limits
+from miaudit.metrics.definition import amount, between, chance, label
+from miaudit.metrics.rounding import percent, rate_with_limits
 from miaudit.report import audit_charts, drawing, page_frame, privacy_page
 from miaudit.report.audit_charts import nonmembers
 from miaudit.report.limit_rows import limit_rows
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
         Findings,
         LackOfFit,
         LearningCurve,
-        Metric,
         Mislabelled,
         VulnerableGroup,
         VulnerableRecord,
     )
+    from miaudit.findings.metric import Metric
 
 _DESIGNS = {
     "one-run": "one-run: one model, inclusion randomised",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from miaudit.metrics.definition import at_least, at_most, percent
+from miaudit.metrics.rounding import lower_text, percent, upper_text
 from miaudit.report.drawing import BLUE, DARK_ORANGE, GREY, INK, RED, finished, over, scaled, tips
 
 if TYPE_CHECKING:
@@ -89,10 +89,10 @@ def _marks(known: _Known) -> list[_Mark]:
     at = "" if known.confidence is None else f" ({percent(known.confidence)})"
     shown = size(known.lower) if known.lower == 0 else f"≥ {size(known.lower)}"
     candidates = (
-        (known.claimed, f"claim ≤ {at_most(known.claimed or 0)}", RED, [6, 3], 10),
-        (known.upper, f"upper bound ≤ {at_most(known.upper or 0)}", DARK_ORANGE, [1, 0], 34),
+        (known.claimed, f"claim ≤ {upper_text(known.claimed or 0)}", RED, [6, 3], 10),
+        (known.upper, f"upper bound ≤ {upper_text(known.upper or 0)}", DARK_ORANGE, [1, 0], 34),
         (known.lower, f"lower bound{at} {shown}", BLUE, [1, 0], 94),
-        (known.reachable, f"most it could show {at_most(known.reachable or 0)}", GREY, [2, 3], 116),
+        (known.reachable, f"most it could show {upper_text(known.reachable or 0)}", GREY, [2, 3], 116),
     )
     return [_Mark(value, name, colour, dash, row) for value, name, colour, dash, row in candidates if value is not None]
 
@@ -107,7 +107,7 @@ def _layers(known: _Known, marks: Sequence[_Mark]) -> list[alt.Chart]:
     layers = [line.encode(x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(_LINE))]
     if known.gap is not None:
         low, high = known.gap
-        stretch = over([{"from": low, "to": high, "text": f"{at_least(low)} to {at_most(high)}"}])
+        stretch = over([{"from": low, "to": high, "text": f"{lower_text(low)} to {upper_text(high)}"}])
         strong = stretch.mark_rule(color=BLUE, strokeWidth=9, opacity=0.3)
         tip = tips(text="Possible")[0]
         layers.append(strong.encode(x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(_LINE), tooltip=tip))
@@ -170,7 +170,7 @@ def size(value: float | None) -> str:
     """
     if value is None:
         return "–"
-    return "nothing shown (0)" if value == 0 else at_least(value)
+    return "nothing shown (0)" if value == 0 else lower_text(value)
 
 
 def _title(known: _Known) -> str:
@@ -179,11 +179,11 @@ def _title(known: _Known) -> str:
     sentences = [
         f"The runs show nothing about {name}{sure}"
         if lower == 0
-        else f"The runs show {name} to be at least {at_least(lower)}{sure}"
+        else f"The runs show {name} to be at least {lower_text(lower)}{sure}"
         if lower is not None
         else "",
-        f"a theorem says at most {at_most(known.upper)}" if known.upper is not None else "",
-        f"claimed is at most {at_most(known.claimed)}" if known.claimed is not None else "",
+        f"a theorem says at most {upper_text(known.upper)}" if known.upper is not None else "",
+        f"claimed is at most {upper_text(known.claimed)}" if known.claimed is not None else "",
     ]
     text = "; ".join(part for part in sentences if part)
     return text[:1].upper() + text[1:] if lower is not None else f"{name}: {text}"

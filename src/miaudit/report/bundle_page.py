@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from miaudit.findings.audit import Metric
+from miaudit.findings.metric import Metric
 from miaudit.findings.verification import ChallengeFindings, VerificationFindings
-from miaudit.metrics.definition import label, written
+from miaudit.metrics.definition import label
+from miaudit.metrics.rounding import written
 from miaudit.report import page_frame
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from miaudit.findings.comparison import ADDED, NOT_CAUSAL, Audited, Change, Comparison, History, is_not_causal
 from miaudit.findings.next_steps import Step
 from miaudit.metrics import definition
-from miaudit.metrics.definition import amount, chance, difference, difference_limits, label, percent
+from miaudit.metrics.definition import amount, chance, label
+from miaudit.metrics.rounding import difference, difference_limits, percent
 from miaudit.report import page_frame
 from miaudit.report.drawing import BLUE, GREY, INK, distinct, finished, in_rows, over, scaled, tips, upright
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.disclosure import Compared, DisclosureFindings, Limits
-from miaudit.metrics.definition import amount, in_points, percent
+from miaudit.metrics.definition import amount
+from miaudit.metrics.rounding import in_points, percent
 from miaudit.report.drawing import BLUE, GREY, INK, ORANGE, RED, coloured, distinct, finished, over, scaled, tips
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from miaudit.metrics.definition import percent, written
+from miaudit.metrics.rounding import percent, written
 from miaudit.report.drawing import BLUE, GREY, INK, ORANGE, finished, over, scaled, tips, upright
 
 if TYPE_CHECKING:

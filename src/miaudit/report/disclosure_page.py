@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from miaudit.findings.disclosure import Compared, DisclosureFindings, Driver, Limits
 from miaudit.findings.next_steps import Step, repeated
 from miaudit.metrics import definition
-from miaudit.metrics.definition import Rounding, amount, between, chance, in_points, label, percent, written
+from miaudit.metrics.definition import amount, between, chance, label
+from miaudit.metrics.rounding import Rounding, in_points, percent, written
 from miaudit.report import defence_charts, disclosure_charts, page_frame
 from miaudit.report.limit_rows import limit_rows
 

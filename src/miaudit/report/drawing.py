@@ -25,7 +25,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal
 
 from miaudit.errors import MiauditError, one_line
-from miaudit.metrics.definition import percent
+from miaudit.metrics.rounding import percent
 
 if TYPE_CHECKING:
     import altair as alt

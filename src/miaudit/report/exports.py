@@ -12,12 +12,14 @@ import yaml
 
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.errors.extras import pip_line
-from miaudit.findings.audit import Findings, LowerBound, Metric, foremost
+from miaudit.findings.audit import Findings, LowerBound
 from miaudit.findings.disclosure import DisclosureFindings, Limits
 from miaudit.findings.kind import FindingsRecord
+from miaudit.findings.metric import Metric, foremost
 from miaudit.findings.release import SynthesisFindings
 from miaudit.findings.table import TableFindings
-from miaudit.metrics.definition import amount, at_least, label, percent
+from miaudit.metrics.definition import amount, label
+from miaudit.metrics.rounding import lower_text, percent
 from miaudit.report import kinds
 
 # What Markdown, or a common extension of it, reads as more than a character.
@@ -162,7 +164,9 @@ def _section(content: Findings, url: str) -> Iterator[str]:
     yield f"- Attack: {escaped(content.scores[0].score)}."
     for bound in content.bounds:
         sure = "exploratory, no confidence" if bound.exploratory else f"{percent(bound.confidence)} confidence"
-        shown = f"at least {at_least(bound.value)}" if bound.value > 0 else "nothing shown, which is no sign of privacy"
+        shown = (
+            f"at least {lower_text(bound.value)}" if bound.value > 0 else "nothing shown, which is no sign of privacy"
+        )
         yield f"- {_parameter(bound)}: {shown} ({sure})."
     reasons = () if content.overlap is None else content.overlap.reasons
     sentence = (

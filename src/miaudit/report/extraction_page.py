@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.extraction import ExtractionFindings, Named, Rate, Repetition, Way
-from miaudit.metrics.definition import Rounding, amount, percent, written
+from miaudit.metrics.definition import amount
+from miaudit.metrics.rounding import Rounding, percent, written
 from miaudit.report import page_frame
 from miaudit.report.drawing import BLUE, ORANGE, coloured, finished, over, share, tips
 

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.fidelity import Fidelity, PairPlot
-from miaudit.metrics.definition import percent
+from miaudit.metrics.rounding import percent
 from miaudit.report.drawing import BLUE, GREY, ORANGE, coloured, distinct, finished, in_rows, over, scaled
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from miaudit.metrics.definition import Rounding, amount, at_least, at_most, between, percent, written
+from miaudit.metrics.definition import amount, between
+from miaudit.metrics.rounding import Rounding, lower_text, percent, upper_text, written
 from miaudit.report.drawing import (
     BLUE,
     DARK_ORANGE,
@@ -253,9 +254,9 @@ def _balance_in_words(features: Sequence[Difference], limit: float, *, stacked: 
     over = sum(abs(feature.after) > limit for feature in features)
     if over:
         title = f"After weighting {over} of {len(features)} covariates and squares still differ by more than "
-        title += f"{at_least(limit, 2)} (most: {most})"
+        title += f"{lower_text(limit, 2)} (most: {most})"
     else:
-        title = f"After weighting no covariate and no square differs by more than {at_most(limit, 2)} (most: {most})"
+        title = f"After weighting no covariate and no square differs by more than {upper_text(limit, 2)} (most: {most})"
     dashes = "the most that is tolerated after it"
     if over and stacked:
         dashes = "the most that is tolerated of a line after it; a stack is refused by standard errors"
@@ -264,6 +265,6 @@ def _balance_in_words(features: Sequence[Difference], limit: float, *, stacked: 
     if rest:
         sentences.append(
             f"The {_MOST_FEATURES} that differ most after weighting; the other {len(rest)} differ by at most "
-            f"{at_most(abs(rest[0].after), 2)}."
+            f"{upper_text(abs(rest[0].after), 2)}."
         )
     return title, sentences

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.plain_words import privacy_parameter
-from miaudit.metrics.definition import amount, at_most, percent
+from miaudit.metrics.definition import amount
+from miaudit.metrics.rounding import percent, upper_text
 from miaudit.report.bound_charts import parameter_name, size
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _challenge(challenge: Challenge) -> dict[str, str]:
     correct, guesses = challenge.correct, challenge.guesses
     smallest = challenge.smallest_gamma
     margin = (
-        "no margin would save it" if smallest is None else f"the smallest margin that stands is {at_most(smallest)}"
+        "no margin would save it" if smallest is None else f"the smallest margin that stands is {upper_text(smallest)}"
     )
     tried = ", ".join(challenge.competitors)
     return {
@@ -84,15 +85,15 @@ def _claim(claim: ClaimVerdict) -> dict[str, Any]:
     lower, upper, gap, reachable = claim.lower, claim.upper, claim.gap, claim.reachable
     most = "largest lower bound that an attack without error could show with so much evidence"
     facts = (
-        ("Claim", f"≤ {at_most(claim.value)}", name),
+        ("Claim", f"≤ {upper_text(claim.value)}", name),
         (
             "Lower bound",
             f"≥ {size(lower)}" if lower else size(lower),
             "none was given" if lower is None else "shown by the runs",
         ),
-        ("Upper bound", "–" if upper is None else f"≤ {at_most(upper)}", claim.upper_from or "no theorem was given"),
-        ("Gap", "–" if gap is None else at_most(gap), "upper less lower bound: settled by neither"),
-        ("Largest reachable", "–" if reachable is None else at_most(reachable), most),
+        ("Upper bound", "–" if upper is None else f"≤ {upper_text(upper)}", claim.upper_from or "no theorem was given"),
+        ("Gap", "–" if gap is None else upper_text(gap), "upper less lower bound: settled by neither"),
+        ("Largest reachable", "–" if reachable is None else upper_text(reachable), most),
     )
     return {"tone": tone, "word": word, "text": claim.text, "facts": facts}
 
@@ -109,7 +110,7 @@ def _bound_row(bound: LowerBound) -> dict[str, Any]:
     return {
         "parameter": parameter_name(bound.parameter, bound.delta),
         "value": f"≥ {size(value)}" if value else size(value),
-        "reachable": "" if reachable is None else f"at most {at_most(reachable)} could show",
+        "reachable": "" if reachable is None else f"at most {upper_text(reachable)} could show",
         "confidence": percent(bound.confidence),
         "method": bound.method,
         "counts": "; ".join(text for text in counts if text),
@@ -119,4 +120,4 @@ def _bound_row(bound: LowerBound) -> dict[str, Any]:
 
 
 def _p_value(p: float) -> str:
-    return at_most(p, 2) if p >= 1e-12 else "0" if p == 0 else "below 1e-12"
+    return upper_text(p, 2) if p >= 1e-12 else "0" if p == 0 else "below 1e-12"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from miaudit.metrics.definition import at_least, at_most, percent
+from miaudit.metrics.rounding import lower_text, percent, upper_text
 from miaudit.report.drawing import BLUE, DARK_ORANGE, GREY, RED, finished, over, scaled, tips
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def charts(several: SeveralRuns, claim: ClaimVerdict | None, confidence: float) 
     if len(several.by_number) < 2:
         return {}
     rows = [
-        {"run": k, "together": together, "alone": alone, "said": at_least(together), "one": at_least(alone)}
+        {"run": k, "together": together, "alone": alone, "said": lower_text(together), "one": lower_text(alone)}
         for k, (together, alone) in enumerate(zip(several.by_number, several.alone, strict=True), start=1)
     ]
     x = alt.X("run:O", axis=alt.Axis(title="Number of runs", labelAngle=0))
@@ -35,14 +35,13 @@ def charts(several: SeveralRuns, claim: ClaimVerdict | None, confidence: float) 
     layers.append(base.mark_line(color=BLUE, strokeWidth=2).encode(y=alt.Y("together:Q", **y)))
     points = base.mark_point(filled=True, size=90, color=BLUE, opacity=1)
     layers.append(points.encode(y=alt.Y("together:Q", **y), tooltip=shown))
-    title = (
-        f"{several.runs} runs together show a mu of at least {at_least(several.by_number[-1])} ({percent(confidence)})"
-    )
+    least = lower_text(several.by_number[-1])
+    title = f"{several.runs} runs together show a mu of at least {least} ({percent(confidence)})"
     sentences = ["Blue: the first run, the first two, and so on. Grey: each run by itself."]
     if several.audited < several.runs:
         sentences.append("From three runs on, run 1 chooses the number of guesses and is not audited.")
     if several.ceiling is not None and claim is not None:
-        top = at_most(several.ceiling)
+        top = upper_text(several.ceiling)
         proven = f"a proven limit of the mean that one run can show of it, {top}"
         sentences.append(f"Red: the claim, {claim.value:g}. Orange dashes: {proven}.")
     values = ", ".join(f"{row['run']}: {row['said']}" for row in rows)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.next_steps import Step
 from miaudit.findings.release import Guarantee, Spent, SynthesisFindings, Usefulness, rounded_up
-from miaudit.metrics.definition import at_least, at_most, percent
+from miaudit.metrics.rounding import lower_text, percent, upper_text
 from miaudit.report import fidelity_charts, graph_charts, page_frame
 from miaudit.report.drawing import BLUE, GREY, INK, finished, over, tips
 
@@ -126,7 +126,7 @@ def _cards(findings: SynthesisFindings) -> list[tuple[str, str, str]]:
     if guarantee:
         fpr, tpr = guarantee.tpr_limits[1]
         cards += [
-            ("Epsilon", rounded_up(guarantee.epsilon, 6), f"proved: {at_most(guarantee.proved, 4)}"),
+            ("Epsilon", rounded_up(guarantee.epsilon, 6), f"proved: {upper_text(guarantee.proved, 4)}"),
             ("Delta", rounded_up(guarantee.delta), f"of {guarantee.records:,} records, nominally"),
             (f"TPR at {percent(fpr)} FPR", f"{rounded_up(100 * tpr)}%", "at most, for any attack on a record"),
         ]
@@ -143,7 +143,7 @@ def _guarantee(guarantee: Guarantee | None, neighbours: str | None) -> list[tupl
     rows = [
         ("claim", f"ε = {epsilon} at δ = {delta}, one record {changed}"),
         ("mechanism", guarantee.mechanism),
-        ("proved", f"ε = {at_most(guarantee.proved, 5)}, by {guarantee.accountant}"),
+        ("proved", f"ε = {upper_text(guarantee.proved, 5)}, by {guarantee.accountant}"),
         ("noise multiplier", f"{guarantee.noise:.4g}"),
     ]
     rows += [] if guarantee.clip is None else [("clipping norm", f"{guarantee.clip:g}")]
@@ -202,7 +202,7 @@ def _spent(spent: Spent | None) -> dict[str, Any] | None:
         total = f"All together: ε = {rounded_up(spent.epsilon, 4)} at δ = {rounded_up(spent.delta)}."
         if spent.budget is not None:
             left = spent.budget - spent.epsilon
-            total += f" The budget is {spent.budget:g}, of which {at_least(left, 4)} is left."
+            total += f" The budget is {spent.budget:g}, of which {lower_text(left, 4)} is left."
     return {"table": spent.table, "releases": spent.releases, "total": total}
 
 

@@ -6,11 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from miaudit.findings.audit import LowerBound, Metric, ScoreFindings, foremost
+from miaudit.findings.audit import LowerBound, ScoreFindings
+from miaudit.findings.metric import Metric, foremost
 from miaudit.findings.next_steps import Step, repeated
 from miaudit.findings.table import Attack, PositiveControl, Rate, TableFindings, opened_with, proven, worded
 from miaudit.metrics import definition
-from miaudit.metrics.definition import at_least, at_most, label, percent, points
+from miaudit.metrics.definition import label
+from miaudit.metrics.rounding import lower_text, percent, points, upper_text
 from miaudit.report import audit_charts, fidelity_charts, page_frame
 from miaudit.report.drawing import (
     BLUE,
@@ -178,8 +180,8 @@ def _score(score: ScoreFindings) -> dict[str, Any]:
 def _bound(bound: LowerBound) -> str:
     name = "ε" if bound.parameter == "epsilon" else "μ"
     at = f" at δ = {bound.delta:g}" if bound.parameter == "epsilon" else ""
-    shown = f"{name} is at least {at_least(bound.value)}{at}" if bound.value > 0 else f"{name}{at}: nothing shown"
-    most = "" if bound.reachable is None else f"; at most {at_most(bound.reachable)} could have been shown"
+    shown = f"{name} is at least {lower_text(bound.value)}{at}" if bound.value > 0 else f"{name}{at}: nothing shown"
+    most = "" if bound.reachable is None else f"; at most {upper_text(bound.reachable)} could have been shown"
     return f"{shown} ({percent(bound.confidence)} confidence, {bound.method}{most})"
 
 

@@ -23,7 +23,7 @@ from miaudit.dp.selection import GUESSES_FIRST
 from miaudit.dp.tradeoff import EpsilonDelta, Gaussian, TradeOff, mu_of_pure
 from miaudit.dp.verdict import LowerBound
 from miaudit.errors import InputError
-from miaudit.metrics.definition import at_most
+from miaudit.metrics.rounding import upper_text
 
 GRID = tuple(round(0.05 * 1.25**k, 4) for k in range(22))  # eps_DS from 0.05 to 5.4
 _EQUAL_SIZES = (
@@ -227,7 +227,7 @@ def choose_shift(curve: ShiftCurve, planned: Callable[[Shift], float]) -> Shift:
             float(e),
             float(u),
             cost,
-            f"eps_DS = {e:g} chosen on a propensity sample, delta_DS at most {at_most(u)} there",
+            f"eps_DS = {e:g} chosen on a propensity sample, delta_DS at most {upper_text(u)} there",
         )
         for e, u in zip(curve.epsilon, curve.upper, strict=True)
         if u < 1
@@ -324,9 +324,9 @@ def _less(mu: float, mu_ds: float) -> float:
 
 
 def _assumptions(shift: Shift) -> tuple[str, ...]:
-    but = f"but for delta_DS = {at_most(shift.delta)}" if shift.delta else "always"
+    but = f"but for delta_DS = {upper_text(shift.delta)}" if shift.delta else "always"
     return (
-        f"covariates move the log-odds of membership by {at_most(shift.epsilon)} at most, {but} ({shift.how})",
+        f"covariates move the log-odds of membership by {upper_text(shift.epsilon)} at most, {but} ({shift.how})",
         _EQUAL_SIZES,
         GUESSES_FIRST,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from miaudit.errors import MiauditError
-from miaudit.metrics.definition import at_least, at_most
+from miaudit.metrics.rounding import lower_text, upper_text
 from miaudit.synthesis.generators.ledger import NEW_PROMISE, Ledger
 from miaudit.synthesis.generators.settled_release import SettledRelease
 
@@ -25,15 +25,15 @@ def epsilon_advice(settled: SettledRelease, ledger: Ledger | None) -> dict[str, 
     total = None if twice is None else _total_with_another(settled, ledger, twice)
     adds, then = "", ""
     if total is not None:
-        adds = f", to a total epsilon of {at_most(total, 3)}"
-        then = f"; with epsilon {twice:g} the total would be {at_most(total, 3)}"
+        adds = f", to a total epsilon of {upper_text(total, 3)}"
+        then = f"; with epsilon {twice:g} the total would be {upper_text(total, 3)}"
     if ledger.budget is None:
         return {"larger": f"a larger epsilon{such}: all releases of this table add up{adds}"}
     budget = ledger.budget.value
     if ledger.is_spent:
         none = f"nothing is left of the ledger's budget of {budget:g}, and whatever is changed is another release"
         return {"first": f"{none}: the budget was decided beforehand, and {NEW_PROMISE}{then}"}
-    room = f"the ledger has {at_least(ledger.left or 0.0, 3)} of {budget:g} left"
+    room = f"the ledger has {lower_text(ledger.left or 0.0, 3)} of {budget:g} left"
     if twice is not None and (total is None or total > budget):
         return {"larger": f"a larger epsilon: {room}, too little for twice as much; {NEW_PROMISE}{then}"}
     return {"larger": f"a larger epsilon{such}: {room}, and all releases add up{adds}"}
@@ -45,10 +45,10 @@ def budget_share(ledger: Ledger) -> str:
     if budget is None or left is None:
         return "The ledger has no budget: nothing limits what all releases of this table give away together."
     before = replace(ledger, entries=ledger.entries[:-1]).left or 0.0
-    spends = f"This release spends {at_most(before - left, 3)} of the ledger's budget of {budget.value:g}"
+    spends = f"This release spends {upper_text(before - left, 3)} of the ledger's budget of {budget.value:g}"
     if ledger.is_spent:
         return f"{spends}: nothing is left for a second. If you may need one, decide on a larger budget now."
-    return f"{spends}: {at_least(left, 3)} is left for others."
+    return f"{spends}: {lower_text(left, 3)} is left for others."
 
 
 def _total_with_another(settled: SettledRelease, ledger: Ledger, epsilon: float) -> float | None:

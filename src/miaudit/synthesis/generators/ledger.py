@@ -39,7 +39,7 @@ from miaudit.errors import InputError, OutputError, one_line
 from miaudit.errors.options import check_choice
 from miaudit.io import atomic, plain_files
 from miaudit.io.tables import require_suffix
-from miaudit.metrics.definition import at_most
+from miaudit.metrics.rounding import upper_text
 from miaudit.synthesis.generators.generator_config import Neighbours, proved
 
 __all__ = ["Entry", "Ledger", "read", "spend"]
@@ -123,8 +123,8 @@ class Ledger:
             raise InputError("privacy", allowed, "one without", hint)
         together = grown.total(self.budget.delta)
         if together is None or together.value > self.budget.value:
-            received = "nothing finite" if together is None else f"{at_most(together.value, 4)} with this release"
-            so_far = f"{at_most(self.budget.value - (self.left or 0.0), 4)} is spent"
+            received = "nothing finite" if together is None else f"{upper_text(together.value, 4)} with this release"
+            so_far = f"{upper_text(self.budget.value - (self.left or 0.0), 4)} is spent"
             hint = (
                 f"{so_far} and nothing is left: {NEW_PROMISE}" if self.is_spent else f"{so_far}: take a smaller epsilon"
             )

@@ -15,7 +15,7 @@ from miaudit.dp.verdict import Claim, ClaimVerdict, LowerBound, UpperBound, judg
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.io import plain_files
 from miaudit.io.tables import existing_file, require_suffix, write_atomically, writer
-from miaudit.metrics.definition import at_most
+from miaudit.metrics.rounding import upper_text
 from miaudit.synthesis.generators.generator_config import Neighbours
 from miaudit.synthesis.generators.ledger import described, write_json
 from miaudit.synthesis.graph import CausalGraph
@@ -67,10 +67,10 @@ class Release:
             received = "a claim without a mechanism" if self.mechanism is None else "a mechanism without a claim"
             raise InputError("claim", "a claim with its mechanism", received, "claim what a mechanism proves")
         if self.claim is not None and self.bound is not None and self.bound.value > self.claim.value:
-            allowed = f"at least the {at_most(self.bound.value, 4)} that the mechanism guarantees"
+            allowed = f"at least the {upper_text(self.bound.value, 4)} that the mechanism guarantees"
             raise InputError("claim", allowed, f"{self.claim.value:g}", "claim no less than what is proved")
         if self.claim is not None and self.bound is not None and self.bound.delta > self.claim.delta:
-            allowed = f"a delta of at least the {at_most(self.bound.delta, 4)} at which the epsilon is proved"
+            allowed = f"a delta of at least the {upper_text(self.bound.delta, 4)} at which the epsilon is proved"
             raise InputError("claim", allowed, f"{self.claim.delta:g}", "bound epsilon at the delta of the claim")
 
     @property

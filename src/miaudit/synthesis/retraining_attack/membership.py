@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from miaudit.errors import InputError
 from miaudit.errors.checks import check_confidence, check_delta, check_generator, is_whole
 from miaudit.metrics.classical import Estimate
-from miaudit.metrics.definition import at_least, at_most, percent, written
+from miaudit.metrics.rounding import lower_text, percent, upper_text, written
 from miaudit.synthesis.retraining_attack import split_by_set
 from miaudit.synthesis.retraining_attack.attack_bound import AttackBound, lower_bound
 from miaudit.synthesis.retraining_attack.attack_metrics import METRICS, Judged, chance, measure
@@ -129,9 +129,9 @@ class MembershipAttack:
             )
         if self.bound is not None:
             b, most = self.bound, self.bound.bound.reachable
-            reach = "" if most is None else f"; an attack without error would show {at_most(most)}"
+            reach = "" if most is None else f"; an attack without error would show {upper_text(most)}"
             lines.append(
-                f"epsilon is at least {at_least(b.bound.value)} with {percent(b.bound.confidence)} confidence "
+                f"epsilon is at least {lower_text(b.bound.value)} with {percent(b.bound.confidence)} confidence "
                 f"({b.extractor}, {b.classifier}; {b.testing} models tested on{reach})"
             )
         return "\n".join([*lines, *self.notes])

@@ -22,7 +22,7 @@ from miaudit.errors.options import Option, check_options
 from miaudit.evidence import Evidence
 from miaudit.findings import table as found
 from miaudit.findings.table import PositiveControl, TableFindings, TableVerdict
-from miaudit.metrics.definition import percent
+from miaudit.metrics.rounding import percent
 from miaudit.metrics.units import Units
 from miaudit.synthesis import fidelity as fidelity_of
 from miaudit.synthesis.encoding import Features

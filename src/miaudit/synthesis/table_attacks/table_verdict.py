@@ -15,7 +15,7 @@ from miaudit.findings.audit import Findings
 from miaudit.findings.policy import COPIES
 from miaudit.findings.table import PositiveControl, Role, Status, TableVerdict, opened_with, proven
 from miaudit.findings.verdict import DECLARE, LimitResult, Outcome
-from miaudit.metrics.definition import Rounding, percent
+from miaudit.metrics.rounding import Rounding, percent
 from miaudit.synthesis.table_attacks import copies as copied
 from miaudit.synthesis.table_attacks.planted_control import MOST, shown_power
 from miaudit.synthesis.table_attacks.success_rates import Comparison, Rate
