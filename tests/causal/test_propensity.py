@@ -13,7 +13,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
 from miaudit import Evidence
-from miaudit.causal import crossfit, propensity
+from miaudit.causal import logistic, propensity
 from miaudit.causal.covariates import Categories
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
@@ -184,7 +184,7 @@ def test_coefficients_and_replicates_agree_with_scikit_learn(n: int, d: int, str
     member = rng.random(n) < 1 / (1 + np.exp(-x @ np.full(d, size / np.sqrt(d))))
     ones = np.column_stack([np.ones(n), x])
     penalty = np.r_[0, np.full(d, 1 / strength)]
-    start, _ = crossfit.minimise(ones, member.astype(float), penalty, np.zeros(d + 1))
+    start, _ = logistic.minimise(ones, member.astype(float), penalty, np.zeros(d + 1))
 
     def reference(weight: np.ndarray | None) -> np.ndarray:
         model = LogisticRegression(C=strength, tol=1e-9, max_iter=10_000).fit(x, member, sample_weight=weight)
@@ -192,7 +192,7 @@ def test_coefficients_and_replicates_agree_with_scikit_learn(n: int, d: int, str
 
     assert np.abs(start - reference(None)).max() < 1e-5
     counts = np.array([np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(12)])
-    found = crossfit.reweighted(ones, member, counts, penalty, start)
+    found = logistic.reweighted(ones, member, counts, penalty, start)
     for weight, beta in zip(counts, found, strict=True):
         expected = reference(weight.astype(float))
         assert np.abs(beta - expected).max() < 1e-4 * max(1, np.abs(expected).max())

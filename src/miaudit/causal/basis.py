@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
-from miaudit.causal import crossfit
+from miaudit.causal import logistic
 
 _KNOTS = (0.05, 0.275, 0.5, 0.725, 0.95)  # quantiles of a column's normal scores
 _LEVELS = range(3, 41)  # an undeclared column of so many whole numbers may be a code as well as an amount
@@ -197,10 +197,10 @@ class Products:
         most : number of products
         least : |z| above which a product is kept
         """
-        ones, y = crossfit.with_ones(main), member.astype(np.float64)
+        ones, y = logistic.with_ones(main), member.astype(np.float64)
         penalty = np.r_[0.0, _FIRST_RIDGE * basis.ridge]
-        beta, _ = crossfit.minimise(ones, y, penalty, np.zeros(ones.shape[1]), tolerance=1e-4)
-        p = crossfit.expit(ones @ beta)
+        beta, _ = logistic.minimise(ones, y, penalty, np.zeros(ones.shape[1]), tolerance=1e-4)
+        p = logistic.expit(ones @ beta)
         factors = basis.factors
         first, second = np.triu_indices(len(factors), 1)
         if not len(first):

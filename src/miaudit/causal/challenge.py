@@ -36,12 +36,12 @@ from miaudit.arrays import (
     Share,
     Text,
 )
-from miaudit.causal import covariates, crossfit, propensity
+from miaudit.causal import covariates, crossfit, logistic, propensity
 from miaudit.causal.column_order import by_content
 from miaudit.causal.cores import at_once, grown
 from miaudit.causal.covariates import Encoding
-from miaudit.causal.crossfit import expit
 from miaudit.causal.imbalance import Imbalance
+from miaudit.causal.logistic import expit
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
@@ -396,13 +396,13 @@ def measure(
     >>> from miaudit.causal import propensity
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(2000, 3))
-    >>> member = rng.random(2000) < crossfit.expit(x[:, 0] * x[:, 2])
+    >>> member = rng.random(2000) < logistic.expit(x[:, 0] * x[:, 2])
     >>> evidence = Evidence(score=x[:, 1], member=member, covariates=x, covariate_names=("age", "pay", "hours"))
     >>> line = propensity.fit(evidence, rng=rng)
     >>> found = measure(evidence, line, rng=rng)
     >>> found.rejected, sorted(found.missed)
     (True, ['age', 'hours'])
-    >>> truth = propensity.Propensity.given(crossfit.expit(x[:, 0] * x[:, 2]))
+    >>> truth = propensity.Propensity.given(logistic.expit(x[:, 0] * x[:, 2]))
     >>> measure(evidence, truth, rng=rng).rejected
     False
     """
@@ -464,7 +464,7 @@ def _calibrated(raw: FloatArray, member: BoolArray, fold: IntArray) -> FloatArra
     calibrated = np.empty(len(raw))
     for k in np.unique(fold):
         rows = fold == k
-        slope, offset = crossfit.platt(raw[~rows], member[~rows].astype(np.float64))
+        slope, offset = logistic.platt(raw[~rows], member[~rows].astype(np.float64))
         # Where nothing is to be learned, held-out log-odds point the wrong way: their class is rarer elsewhere.
         calibrated[rows] = offset + max(slope, 0.0) * raw[rows]
     return calibrated

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miaudit.arrays import BoolArray, FloatArray, Share
-from miaudit.causal import covariates, crossfit
+from miaudit.causal import covariates, crossfit, logistic
 from miaudit.causal.covariates import Encoding, Part, Table
 from miaudit.causal.crossfit import FOLDS
 from miaudit.errors import check_generator
@@ -92,7 +92,7 @@ def _strength_of_all(encoding: Encoding, table: Table, evidence: Evidence, rng: 
     crossfit.refuse_wide(x)
     inner = covariates.assign(evidence.member, covariates.codes(evidence), crossfit.INNER_FOLDS, rng)
     y = evidence.member.astype(np.float64)
-    return crossfit.choose_strength(crossfit.with_ones(x), y, inner)[0]
+    return logistic.choose_strength(logistic.with_ones(x), y, inner)[0]
 
 
 def _curve_scores(
@@ -108,10 +108,10 @@ def _curve_scores(
         if strength is None:
             some = crossfit.fit_classifier(classifier, x[rows], part.member[rows], crossfit.seed_of(rng))
             return crossfit.raw_logit(some, out)
-        ones, y = crossfit.with_ones(x[rows]), part.member[rows].astype(np.float64)
+        ones, y = logistic.with_ones(x[rows]), part.member[rows].astype(np.float64)
         start = np.zeros(ones.shape[1])
-        beta, _ = crossfit.minimise(ones, y, crossfit.penalty_of(ones, strength), start, tolerance=1e-5)
-        return crossfit.with_ones(out) @ beta
+        beta, _ = logistic.minimise(ones, y, logistic.penalty_of(ones, strength), start, tolerance=1e-5)
+        return logistic.with_ones(out) @ beta
 
     whole = scores(np.ones(len(x), dtype=np.bool_))
     halves = []

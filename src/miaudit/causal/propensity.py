@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miaudit.arrays import FloatArray, IndexArray, IntArray
-from miaudit.causal import covariates, crossfit, screen, stack
+from miaudit.causal import covariates, crossfit, logistic, screen, stack
 from miaudit.causal.cores import at_once
-from miaudit.causal.covariates import Categories, Custom, Encoding, Images, Part, Reduced, Text, resample
-from miaudit.causal.crossfit import CLIP, FOLDS
+from miaudit.causal.covariates import Categories, Custom, Encoding, Images, Reduced, Text, resample
+from miaudit.causal.crossfit import CLIP, FOLDS, FoldModels, Learner
 from miaudit.causal.learning_curve import LearningCurve, learning_curve
 from miaudit.causal.outcome import Law, LocationScale, Regression
 from miaudit.errors import InputError, check_generator, is_whole
@@ -322,37 +322,37 @@ def fit(
     check_generator(rng)
     chosen = crossfit.encoding_of(evidence, encoding, classifier, strength)
     crossfit.check_clip(clip)
+    enlarge = screen.enlarging(chosen, classifier) if screened else None
+    learner = Learner(chosen, classifier, strength, enlarge, refuse_few_rows=refuse_few_rows)
     place, learn = rng.spawn(2)
-    audited, parts, fold = covariates.divide(evidence, train, chosen, folds, place)
-    larger = screen.enlarging(chosen, classifier) if screened else None
-    options: dict[str, Any] = {"refuse_few_rows": refuse_few_rows, "enlarge": larger}
-
-    def model_of(task: tuple[Part, np.random.Generator]) -> crossfit.Model:
-        part, seed = task
-        return crossfit.learn(part, chosen, classifier, strength, **options, rng=seed)
-
-    models = at_once(model_of, zip(parts, learn.spawn(len(parts)), strict=True), classifier)
-    logit = np.empty(evidence.n)
-    for part, model in zip(parts, models, strict=True):
-        logit[part.held_out] = model.logit(part.apply) + part.prior_shift
-    values, clipped = crossfit.clipped(crossfit.expit(logit), clip)
-    encoder = models[0].encoder
-    if fold is not None:
-        encoder = covariates.fit(chosen, audited, seed=crossfit.seed_of(place))
-    features = encoder(audited)
-    rows = evidence.n if train is None else train.n
-    where = f"on {rows:,} separate records" if fold is None else f"cross-fitted in {len(models)} folds"
-    strengths = [model.strength for model in models if model.strength is not None]
-    few = "" if refuse_few_rows else "; with more features than rows allowed"
-    added = tuple(dict.fromkeys(name for model in models if screened for name in model.screen.added))
-    learned = f"{_model_named(classifier, strengths)}{', enlarged by ' * bool(added)}{', '.join(added)}"
-    how = f"{where}: {_named(chosen)}, {learned}, Platt calibration{few}"
-    linear, ratio = classifier is None, rows / (features.shape[1] + len(added))
-    propensity = Propensity(values, how, clip, clipped, fold, features, audited.dropped, linear, ratio)
+    models = FoldModels.of(learner, evidence, train, folds, rng=place, learn=learn)
+    source = evidence if train is None else train
+    propensity = _of_models(models, source.n, clip, place)
     if not screened:
         return propensity
-    resampled = resample(evidence if train is None else train, _RESAMPLES, strata=fold, rng=place)
-    return replace(propensity, errors=screen.spread(evidence.n, parts, models, resampled, place), added=added)
+    resampled = resample(source, _RESAMPLES, strata=models.fold, rng=place)
+    errors = screen.spread(evidence.n, models.parts, models.models, resampled, place)
+    return replace(propensity, errors=errors, added=models.added)
+
+
+def _of_models(models: FoldModels, rows: int, clip: float, rng: np.random.Generator) -> Propensity:
+    """Return the propensity of the audited records, from models that were learned from so many rows."""
+    values, clipped = crossfit.clipped(logistic.expit(models.logit), clip)
+    features = models.features(rng)
+    per_covariate = rows / (features.shape[1] + len(models.added))
+    dropped, line = models.audited.dropped, models.learner.classifier is None
+    how = _description(models, rows)
+    return Propensity(values, how, clip, clipped, models.fold, features, dropped, line, per_covariate)
+
+
+def _description(models: FoldModels, rows: int) -> str:
+    """Describe in words where the models were learned, from which features, and how."""
+    separate = f"on {rows:,} separate records"
+    where = separate if models.fold is None else f"cross-fitted in {len(models.models)} folds"
+    model = _model_named(models.learner.classifier, models.strengths)
+    enlarged = f", enlarged by {', '.join(models.added)}" if models.added else ""
+    wide = "" if models.learner.refuse_few_rows else "; with more features than rows allowed"
+    return f"{where}: {_named(models.learner.encoding)}, {model}{enlarged}, Platt calibration{wide}"
 
 
 def stacked(
@@ -400,12 +400,12 @@ def stacked(
     table, seed = covariates.table_of(evidence, chosen), crossfit.seed_of(place)
     models = stack.Folds.of_table(table, chosen, evidence.member, line.folds, seed=seed)
     logit, shares = stack.log_odds(models, {"line": line.logit})
-    said = ", ".join(f"{share:.2f} of {name}" for name, share in shares.items() if share >= 0.005) or "of nothing"
+    learners = ", ".join(f"{share:.2f} of {name}" for name, share in shares.items() if share >= 0.005)
     return replace(
         line,
-        values=crossfit.expit(logit),
-        how=f"cross-fitted in {len(models.designs)} folds: {_named(chosen)}, a stack ({said})",
-        clip=float(crossfit.expit(np.array(-stack.MOST_LOG_ODDS))),
+        values=logistic.expit(logit),
+        how=f"cross-fitted in {len(models.designs)} folds: {_named(chosen)}, a stack ({learners or 'of nothing'})",
+        clip=float(logistic.expit(np.array(-stack.MOST_LOG_ODDS))),
         clipped=float((np.abs(logit) >= stack.MOST_LOG_ODDS).mean()),
         logistic=False,
         models=models,
@@ -471,11 +471,11 @@ def bootstrap(
     if screened:
         chosen = crossfit.encoding_of(evidence, options.get("encoding"))
         options["enlarge"] = screen.enlarging(chosen, options.get("classifier"))
-    replicates_drawn, blocks = crossfit.refits(evidence, train, replicates, **options)
-    out = np.empty((len(replicates_drawn), evidence.n))
+    counts, blocks = crossfit.refits(evidence, train, replicates, **options)
+    propensities = np.empty((len(counts), evidence.n))
     for block, values in blocks:
-        out[block] = values
-    return out
+        propensities[block] = values
+    return propensities
 
 
 def held_out_logits(
@@ -521,12 +521,12 @@ def held_out_logits(
         table, evidence.member, code, covariates.folds_of(2, evidence.member, code, place) == 0, 0.0
     )
 
-    def learned(model: tuple[Any, np.random.Generator]) -> FloatArray:
-        classifier, seed = model
-        larger = screen.enlarging(chosen, None) if screened and classifier is None else None
-        return crossfit.learn(part, chosen, classifier, inner=inner, enlarge=larger, rng=seed).logit(part.apply)
+    def logit_of(task: tuple[Any, np.random.Generator]) -> FloatArray:
+        classifier, seed = task
+        enlarge = screen.enlarging(chosen, None) if screened and classifier is None else None
+        return Learner(chosen, classifier, enlarge=enlarge, inner=inner).learn(part, seed).logit(part.apply)
 
-    logits = at_once(learned, zip(classifiers, learn.spawn(len(classifiers)), strict=True), *classifiers)
+    logits = at_once(logit_of, zip(classifiers, learn.spawn(len(classifiers)), strict=True), *classifiers)
     selected = one_of_each(code[part.held_out], place)
     return np.flatnonzero(part.held_out)[selected], [logit[selected] for logit in logits]
 

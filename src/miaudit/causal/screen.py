@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import linalg, special
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
-from miaudit.causal import covariates, crossfit
+from miaudit.causal import covariates, crossfit, logistic
 from miaudit.causal.basis import Basis
 from miaudit.causal.covariates import Encoding, Part, Table
 from miaudit.errors import InputError
@@ -105,7 +105,7 @@ class Screen:
         limit = -float(special.ndtri(LEVEL / 2 / max(1, count)) / np.sqrt(independent))
         main, y = candidates.basis(x), member.astype(np.float64)
         pool, chosen = np.arange(count), np.empty(0, dtype=np.int64)
-        z, design = np.zeros(count), crossfit.with_ones(x)
+        z, design = np.zeros(count), logistic.with_ones(x)
         while len(pool):
             fitted = Fitted.of(design, y)
             scores = fitted.scores(candidates, main, pool)
@@ -134,7 +134,7 @@ class Screen:
 
         return features
 
-    def asked_again(
+    def rescreen(
         self, member: BoolArray, rows: tuple[FloatArray, FloatArray], penalty: FloatArray, beta: FloatArray
     ) -> Again:
         """Return what screens resamples of the training rows.
@@ -147,7 +147,7 @@ class Screen:
         """
         design, beyond = rows
         width = design.shape[1] - len(self.chosen)
-        p = crossfit.expit(design @ beta)
+        p = logistic.expit(design @ beta)
         fitted = Fitted(design, member - p, p * (1 - p))
         products, wanted = (
             self.candidates.of_rows(self.candidates.basis(part[:, 1:width]), self.near) for part in (design, beyond)
@@ -185,9 +185,9 @@ class Fitted:
     @classmethod
     def of(cls, design: FloatArray, y: FloatArray) -> Fitted:
         """Fit it, hardly shrunken."""
-        penalty = crossfit.penalty_of(design, crossfit.STRENGTHS[-1])
-        beta, _ = crossfit.minimise(design, y, penalty, np.zeros(design.shape[1]), tolerance=1e-6)
-        p = crossfit.expit(design @ beta)
+        penalty = logistic.penalty_of(design, logistic.STRENGTHS[-1])
+        beta, _ = logistic.minimise(design, y, penalty, np.zeros(design.shape[1]), tolerance=1e-6)
+        p = logistic.expit(design @ beta)
         return cls(design, y - p, p * (1 - p))
 
     def beyond(self, made: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -283,7 +283,7 @@ class Again:
             steps[k] = self._left_out(found[k])
         moved = steps @ self.beyond.T
         if self.near.shape[1]:
-            residual = counts * (self.y - crossfit.expit(found @ self.design.T))
+            residual = counts * (self.y - logistic.expit(found @ self.design.T))
             scores = residual @ self.near
             entered = np.zeros_like(scores)
             for k in np.flatnonzero((np.abs(scores) > self.limit * np.sqrt(np.diag(self.gram))).any(axis=1)):

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
 from miaudit.arrays import BoolArray, Float32Array, FloatArray, IntArray
-from miaudit.causal import covariates, crossfit
+from miaudit.causal import covariates, crossfit, logistic
 from miaudit.causal.basis import Design
 from miaudit.causal.column_order import by_content
 from miaudit.causal.cores import at_once, grown
@@ -170,7 +170,7 @@ def log_odds(folds: Folds, others: Mapping[str, FloatArray]) -> tuple[FloatArray
     # the longer pieces first, so that no core waits for the last of them
     pieces = [(learn, into, k) for learn, into in ((_boosted, boosted), (_bent, bent)) for k in folds.designs]
     at_once(lambda piece: piece[0](folds, piece[2], piece[1]), pieces)
-    losses = crossfit.log_loss(bent, folds.member.astype(np.float64)).mean(axis=1)
+    losses = logistic.log_loss(bent, folds.member.astype(np.float64)).mean(axis=1)
     candidates = {**others, "basis": bent[int(np.argmin(losses))], "boosting": boosted}
     held = np.column_stack(list(candidates.values()))
     shares = weigh(held, folds.member)
@@ -190,17 +190,17 @@ def weigh(held: FloatArray, member: BoolArray) -> FloatArray:
     --------
     >>> rng = np.random.default_rng(0)
     >>> logit = rng.normal(size=20000)
-    >>> member = rng.random(20000) < crossfit.expit(logit)
+    >>> member = rng.random(20000) < logistic.expit(logit)
     >>> weigh(np.column_stack([2 * logit, rng.normal(size=20000)]), member).round(1) + 0.0
     array([0. , 0.5, 0. ])
     """
     from scipy.optimize import minimize
 
-    x, y = crossfit.with_ones(held), member.astype(np.float64)
+    x, y = logistic.with_ones(held), member.astype(np.float64)
 
     def loss(b: FloatArray) -> tuple[float, FloatArray]:
         eta = x @ b
-        return float(crossfit.log_loss(eta, y).mean()), np.asarray(x.T @ (crossfit.expit(eta) - y) / len(y))
+        return float(logistic.log_loss(eta, y).mean()), np.asarray(x.T @ (logistic.expit(eta) - y) / len(y))
 
     start = np.r_[0.0, np.full(held.shape[1], 1 / held.shape[1])]
     bounds = [(None, None)] + [(0.0, _LARGEST_SHARE)] * held.shape[1]
@@ -210,14 +210,14 @@ def weigh(held: FloatArray, member: BoolArray) -> FloatArray:
 def _bent(folds: Folds, k: int, held: FloatArray) -> None:
     """Fill in the held-out log-odds (penalties, n) of a fold by ridge regressions on the basis."""
     y, rows = folds.member[folds.kept].astype(np.float64), folds.fold[folds.kept] != k
-    inside, target = crossfit.with_ones(folds.features[k][rows]), y[rows]
+    inside, target = logistic.with_ones(folds.features[k][rows]), y[rows]
     beta, curvature, losses = np.zeros(inside.shape[1]), None, []
     for penalty in PENALTIES:
         ridge = np.r_[0.0, penalty * float(rows.mean()) * folds.designs[k].ridge]
-        beta, curvature = crossfit.minimise(inside, target, ridge, beta, curvature=curvature, tolerance=1e-4)
+        beta, curvature = logistic.minimise(inside, target, ridge, beta, curvature=curvature, tolerance=1e-4)
         losses.append(beta)
     for out, features in folds.held_out(k):
-        held[:, out] = (crossfit.with_ones(features) @ np.column_stack(losses)).T
+        held[:, out] = (logistic.with_ones(features) @ np.column_stack(losses)).T
 
 
 def _boosted(folds: Folds, k: int, held: FloatArray) -> None:
