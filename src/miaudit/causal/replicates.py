@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from miaudit.arrays import FloatArray
-from miaudit.causal.estimators import Ranked, check_confidence
+from miaudit.causal.estimators import check_confidence
+from miaudit.causal.fiducial import Ranked
 from miaudit.causal.resamples import Resamples, together
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
