@@ -140,19 +140,16 @@ def challenge(
     options: dict[str, Any] = {"encoding": encoding, "inner": inner, "screened": screened}
     rows, logits = propensity.held_out_logits(evidence, models, **options, rng=rng)
     if evidence.unit_codes is not None and (given is None or given.rows_per_covariate is not None):
-        # Log-odds learned from records speak of records that all have the same chance to be drawn.
+        # Log-odds learned from records describe records that all have the same chance to be drawn.
         alike = drawn_alike(evidence.unit_codes[rows], rng, of=sizes(evidence.unit_codes)[rows])
         rows, logits = rows[alike], [logit[alike] for logit in logits]
     own, others = (logits[0], logits[1:]) if given is None else (given.matched(evidence).logit[rows], logits)
-    names = tuple(type(model).__name__ for model in competitors)
-    bets = [_bet(own, other, evidence.member[rows], len(names), gamma, level) for other in others]
-    best = min(range(len(bets)), key=lambda i: bets[i][0])
-    (p_value, _, correct), name = bets[best], names[best]
-    margins = [margin for _, margin, _ in bets if margin is not None]
-    smallest = max(margins) if len(margins) == len(bets) else None
-    sentence = f"{name} won {correct:,} of {len(rows):,} bets on records that no model had seen."
-    return Challenge(
-        p_value, gamma, smallest, level, correct, len(rows), name, names, rejected=p_value <= level, text=sentence
+    names, member = [type(model).__name__ for model in competitors], evidence.member[rows]
+    return _strongest(
+        [
+            _bet(own, other, member, gamma=gamma, level=level, tests=len(names), competitor=name)
+            for other, name in zip(others, names, strict=True)
+        ]
     )
 
 
@@ -188,8 +185,7 @@ def against(
     if not (own.shape == other.shape == member.shape and own.ndim == 1 and len(own)):
         received = f"shapes {own.shape}, {other.shape} and {member.shape}"
         raise InputError("other", "one number for each record, as own and member", received, "sort them alike")
-    p_value, smallest, correct = _bet(own, other, member, tests, gamma, level)
-    return Bet(p_value, gamma, smallest, level, correct, len(own), competitor)
+    return _bet(own, other, member, gamma=gamma, level=level, tests=tests, competitor=competitor)
 
 
 def _check(competitors: Sequence[Any], gamma: float, level: float) -> None:
@@ -202,14 +198,16 @@ def _check(competitors: Sequence[Any], gamma: float, level: float) -> None:
 
 
 def _bet(
-    own: FloatArray, other: FloatArray, member: BoolArray, tests: int, gamma: float, level: float
-) -> tuple[float, float | None, int]:
-    """Test a competitor's guesses against the propensity's certainty of each.
-
-    Returns
-    -------
-    p-value at margin ``gamma``, smallest margin that is not rejected (None: there is none), number of right guesses
-    """
+    own: FloatArray,
+    other: FloatArray,
+    member: BoolArray,
+    *,
+    gamma: float,
+    level: float,
+    tests: int,
+    competitor: str,
+) -> Bet:
+    """Test a competitor's guesses against the propensity's certainty of each; p-values are multiplied by ``tests``."""
     guess = np.where(other > own, 1, -1)
     correct, toward = int(np.count_nonzero(guess == np.where(member, 1, -1))), guess * own
 
@@ -217,7 +215,25 @@ def _bet(
         """Return the chance of as many correct guesses if log-odds are within the margin, after Bonferroni."""
         return min(1.0, tests * float(tail(expit(toward + margin), correct)))
 
-    return p_value(gamma), _smallest(p_value, level), correct
+    return Bet(p_value(gamma), gamma, _smallest(p_value, level), level, correct, len(own), competitor)
+
+
+def _strongest(bets: Sequence[Bet]) -> Challenge:
+    """Report the bet with the smallest p-value, and the smallest margin that none of the bets rejects."""
+    best = min(bets, key=lambda bet: bet.p_value)
+    margins = [bet.smallest_gamma for bet in bets if bet.smallest_gamma is not None]
+    return Challenge(
+        best.p_value,
+        best.gamma,
+        max(margins) if len(margins) == len(bets) else None,
+        best.level,
+        best.correct,
+        best.guesses,
+        best.competitor,
+        tuple(bet.competitor for bet in bets),
+        rejected=best.refutes,
+        text=f"{best.competitor} won {best.correct:,} of {best.guesses:,} bets on records that no model had seen.",
+    )
 
 
 def _smallest(p_value: Callable[[float], float], level: float) -> float | None:
@@ -354,10 +370,10 @@ class Challenger:
         columns = by_content(evidence.covariates)
         x, seeds = evidence.covariates[:, columns].astype(np.float32), learn.spawn(int(fold.max()) + 1)
 
-        def learned(k: int) -> tuple[BoolArray, Any]:
+        def forest_of(k: int) -> tuple[BoolArray, Any]:
             return fold == k, _forest(x, evidence.member, fold == k, propensity.stacked, seeds[k])
 
-        forests = at_once(learned, np.unique(fold).tolist())
+        forests = at_once(forest_of, np.unique(fold).tolist())
         return cls(fold, x, columns, forests, _log_odds(forests, x))
 
 
@@ -399,8 +415,8 @@ def measure(
     >>> member = rng.random(2000) < logistic.expit(x[:, 0] * x[:, 2])
     >>> evidence = Evidence(score=x[:, 1], member=member, covariates=x, covariate_names=("age", "pay", "hours"))
     >>> line = propensity.fit(evidence, rng=rng)
-    >>> found = measure(evidence, line, rng=rng)
-    >>> found.rejected, sorted(found.missed)
+    >>> misfit = measure(evidence, line, rng=rng)
+    >>> misfit.rejected, sorted(misfit.missed)
     (True, ['age', 'hours'])
     >>> truth = propensity.Propensity.given(logistic.expit(x[:, 0] * x[:, 2]))
     >>> measure(evidence, truth, rng=rng).rejected
@@ -408,26 +424,39 @@ def measure(
     """
     trees = challenger or Challenger.of(evidence, propensity, rng=rng)
     shuffle = rng.spawn(1)[0]
-    x = np.asarray(evidence.covariates)
     values = propensity.matched(evidence).values
     statistic = partial(_z, evidence, values, trees.fold, _tangents(propensity, values))
     z = statistic(trees.logit)
-    names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
-    product_z: float | None
-    product_limit: float | None
-    if propensity.stacked:
-        worst = Imbalance.largest(evidence, propensity.odds, names)
-        product_z, product_limit, product = worst.z, worst.limit, worst.names
-    else:
-        product_z, product_limit, pair = _products(evidence, values, x)
-        product = tuple(names[i] for i in pair)
     limit = STACKED_LIMIT if propensity.stacked else LIMIT
-    by_forest, by_product = z > limit, _above(product_z, product_limit)
-    missed = product if by_product else ()
-    if by_forest:
+    names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(trees.x.shape[1]))
+    product = _largest_product(evidence, propensity, names)
+    missed = product.names if product.refutes else ()
+    if z > limit:
         misfit = _missed(statistic, trees.forests, trees.x, z, shuffle)
         missed = tuple(names[i] for i in trees.columns[misfit])
-    return LackOfFit(z, limit, product_z, product_limit, product, missed, by_forest or by_product)
+    return LackOfFit(z, limit, product.z, product.limit, product.names, missed, z > limit or product.refutes)
+
+
+@dataclass(frozen=True)
+class _Product:
+    """The product or square of covariates with the largest |z|, and its limit; both are None where none was tried."""
+
+    z: float | None
+    limit: float | None
+    names: tuple[str, ...]
+
+    @property
+    def refutes(self) -> bool:
+        return _above(self.z, self.limit)
+
+
+def _largest_product(evidence: Evidence, propensity: Propensity, names: Sequence[str]) -> _Product:
+    """Measure products of the covariates: after weighting for a stack, of the residuals for any other propensity."""
+    if propensity.stacked:
+        largest = Imbalance.largest(evidence, propensity.odds, names)
+        return _Product(largest.z, largest.limit, largest.names)
+    z, limit, pair = _products(evidence, propensity.values, np.asarray(evidence.covariates))
+    return _Product(z, limit, tuple(names[i] for i in pair))
 
 
 def _above(z: float | None, limit: float | None) -> bool:
@@ -502,9 +531,9 @@ def _missed(
     used = np.mean([tree.feature_importances_ for _, trees in forests for tree in trees], axis=0)
     losses: dict[int, float] = {}
     for column in np.argsort(-used, kind="stable")[:_MOST_LOOKED_AT]:
-        dealt = x.copy()
-        dealt[:, column] = rng.permutation(x[:, column])
-        losses[int(column)] = z - statistic(_log_odds(forests, dealt))
+        permuted = x.copy()
+        permuted[:, column] = rng.permutation(x[:, column])
+        losses[int(column)] = z - statistic(_log_odds(forests, permuted))
     ranked = sorted(losses, key=lambda column: -losses[column])
     return [column for column in ranked if losses[column] > _LEAST_LOSS * z][:_MOST_NAMED] or ranked[:1]
 

@@ -54,16 +54,16 @@ class Folds:
     x : array (n, d), finite
     member : array (n,)
     fold : array (n,), in which each record is held out; units whole
-    kept : array (m,), ascending: records that models may learn from; units whole
-    designs : by fold, made on the kept records of the others
-    features : by fold an array (m, p): functions of the covariates of the kept records
+    training_rows : array (m,), ascending: records that models may learn from; units whole
+    designs : by fold, learned from the training rows outside it
+    features : by fold an array (m, p): functions of the covariates of the training rows
     seed : of trees
     """
 
     x: FloatArray
     member: BoolArray
     fold: IntArray
-    kept: IntArray
+    training_rows: IntArray
     designs: Mapping[int, Design]
     features: Mapping[int, FloatArray]
     seed: int
@@ -77,14 +77,14 @@ class Folds:
         *,
         names: Sequence[str],
         declared: Sequence[int] = (),
-        kept: IntArray | None = None,
+        training_rows: IntArray | None = None,
         seed: int,
     ) -> Folds:
         """Make the basis of each fold on the other records; ``declared`` are positions of codes."""
-        rows = np.arange(len(x)) if kept is None else kept
+        rows = np.arange(len(x)) if training_rows is None else training_rows
         near, label, place = x[rows], member[rows], fold[rows]
 
-        def made(k: int) -> tuple[Design, FloatArray]:
+        def design_of(k: int) -> tuple[Design, FloatArray]:
             out = place == k
             design, inside = Design.fitted(near[~out], label[~out], names, declared)
             features = np.empty((len(rows), inside.shape[1]))
@@ -92,8 +92,9 @@ class Folds:
             return design, features
 
         numbers = np.unique(fold).tolist()
-        found = dict(zip(numbers, at_once(made, numbers), strict=True))
-        designs, features = ({k: pair[i] for k, pair in found.items()} for i in (0, 1))
+        fitted = dict(zip(numbers, at_once(design_of, numbers), strict=True))
+        designs = {k: design for k, (design, _) in fitted.items()}
+        features = {k: columns for k, (_, columns) in fitted.items()}
         return cls(x, member, fold, rows, designs, features, seed)
 
     @classmethod
@@ -104,7 +105,7 @@ class Folds:
         member: BoolArray,
         fold: IntArray,
         *,
-        kept: IntArray | None = None,
+        training_rows: IntArray | None = None,
         seed: int,
     ) -> Folds:
         """Take columns as they are; texts, and columns that are condensed, as the encoding's components of all rows.
@@ -114,10 +115,18 @@ class Folds:
         if isinstance(encoding, Numbers | Categories) and table.numbers is not None:
             coded = encoding.columns if isinstance(encoding, Categories) else ()
             declared = [i for i, column in enumerate(table.columns) if column in coded]
-            return cls.of(table.numbers, member, fold, names=table.names, declared=declared, kept=kept, seed=seed)
+            return cls.of(
+                table.numbers,
+                member,
+                fold,
+                names=table.names,
+                declared=declared,
+                training_rows=training_rows,
+                seed=seed,
+            )
         x = covariates.fit(encoding, table, seed=seed)(table)
         names = [f"component {i + 1}" for i in range(x.shape[1])]
-        return cls.of(x, member, fold, names=names, kept=kept, seed=seed)
+        return cls.of(x, member, fold, names=names, training_rows=training_rows, seed=seed)
 
     @cached_property
     def sorted_x(self) -> FloatArray:
@@ -127,26 +136,31 @@ class Folds:
     @property
     def learns_scores(self) -> bool:
         """Whether each fold leaves non-members to learn a score from, as one of a single unit does not."""
-        outside, place = ~self.member[self.kept], self.fold[self.kept]
+        outside, place = ~self.member[self.training_rows], self.fold[self.training_rows]
         return bool(min(np.count_nonzero(outside & (place != k)) for k in np.unique(self.fold)) >= _FEWEST)
 
     def of_rows(self, rows: NDArray[Any]) -> Folds:
         """Take some of the records (indices or a mask) with their features."""
         place = np.full(len(self.x), -1)
-        place[self.kept] = np.arange(len(self.kept))
+        place[self.training_rows] = np.arange(len(self.training_rows))
         there = place[rows]
         selected = np.flatnonzero(there >= 0)
-        features = {k: made[there[selected]] for k, made in self.features.items()}
+        features = {k: columns[there[selected]] for k, columns in self.features.items()}
         return replace(
-            self, x=self.x[rows], member=self.member[rows], fold=self.fold[rows], kept=selected, features=features
+            self,
+            x=self.x[rows],
+            member=self.member[rows],
+            fold=self.fold[rows],
+            training_rows=selected,
+            features=features,
         )
 
     def held_out(self, k: int) -> Iterator[tuple[IntArray, FloatArray]]:
         """Yield the records of a fold, some at a time, and their features."""
-        mine = self.fold[self.kept] == k
-        yield self.kept[mine], self.features[k][mine]
+        mine = self.fold[self.training_rows] == k
+        yield self.training_rows[mine], self.features[k][mine]
         others = self.fold == k
-        others[self.kept] = False
+        others[self.training_rows] = False
         rest = np.flatnonzero(others)
         for first in range(0, len(rest), _BLOCK):
             rows = rest[first : first + _BLOCK]
@@ -209,7 +223,7 @@ def weigh(held: FloatArray, member: BoolArray) -> FloatArray:
 
 def _bent(folds: Folds, k: int, held: FloatArray) -> None:
     """Fill in the held-out log-odds (penalties, n) of a fold by ridge regressions on the basis."""
-    y, rows = folds.member[folds.kept].astype(np.float64), folds.fold[folds.kept] != k
+    y, rows = folds.member[folds.training_rows].astype(np.float64), folds.fold[folds.training_rows] != k
     inside, target = logistic.with_ones(folds.features[k][rows]), y[rows]
     beta, curvature, losses = np.zeros(inside.shape[1]), None, []
     for penalty in PENALTIES:
@@ -224,15 +238,15 @@ def _boosted(folds: Folds, k: int, held: FloatArray) -> None:
     """Fill in the held-out log-odds (n,) of a fold by boosted trees."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    out, rows = folds.fold == k, folds.fold[folds.kept] != k
-    x, member = folds.sorted_x[folds.kept][rows], folds.member[folds.kept][rows]
+    out, rows = folds.fold == k, folds.fold[folds.training_rows] != k
+    x, member = folds.sorted_x[folds.training_rows][rows], folds.member[folds.training_rows][rows]
     trees = HistGradientBoostingClassifier(**_BOOSTED, random_state=folds.seed)
     held[out] = crossfit.raw_logit(trees.fit(x, member), folds.sorted_x[out])
 
 
 def _few_bins(folds: Folds) -> dict[str, Any]:
     """Return options of regressions: few bins, at quantiles, save where a column's values get a bin each in many."""
-    levels = [len(np.unique(column)) for column in folds.x[folds.kept].T]
+    levels = [len(np.unique(column)) for column in folds.x[folds.training_rows].T]
     many = any(_FEW_BINS < count <= _MOST_BINS for count in levels)
     return {**_BOOSTED, "max_bins": _MOST_BINS if many else _FEW_BINS, "random_state": folds.seed}
 
@@ -285,7 +299,7 @@ class _Learned:
 
     Attributes
     ----------
-    inside : array (m,), the non-members that are learned from, among the kept records
+    inside : array (m,), the non-members that are learned from, among the training rows
     ridge : of their features
     leaves, beyond : arrays (trees, m) and (trees, held out), the leaf of each record
     """
@@ -301,8 +315,8 @@ class _Learned:
         from scipy.stats import rankdata
         from sklearn.tree import ExtraTreeRegressor
 
-        inside = np.flatnonzero(~folds.member[folds.kept] & (folds.fold[folds.kept] != k))
-        rows = folds.kept[inside]
+        inside = np.flatnonzero(~folds.member[folds.training_rows] & (folds.fold[folds.training_rows] != k))
+        rows = folds.training_rows[inside]
         few = min(folds.x.shape[1], _MOST_TRIED)
         near, far = (folds.sorted_x[some].astype(np.float32) for some in (rows, folds.fold == k))
         tree = ExtraTreeRegressor(min_samples_leaf=_LEAF, max_features=few)
@@ -394,7 +408,7 @@ class Regressed:
 
         def fill(k: int) -> None:
             out, mine = folds.fold == k, self._learned[k]
-            rows = folds.kept[mine.inside]
+            rows = folds.training_rows[mine.inside]
             values = target[rows]
             intercept, slopes = mine.ridge.fit(folds.features[k][mine.inside], values)
             for some, features in folds.held_out(k):
