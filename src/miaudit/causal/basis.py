@@ -1,4 +1,4 @@
-"""A basis of functions of covariates in which a logistic model can bend: splines of ranks, levels, products."""
+"""A basis of functions of covariates for logistic models: splines of ranks, indicators of levels, and products."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LEVELS = range(3, 41)  # an undeclared column of so many whole numbers may be a
 _FEWEST_IN_LEVEL = 2  # rows; a level with fewer is pooled with the other rare ones
 _FEW_LEVELS = 12  # up to so many, products with each level are tried
 _PRODUCTS = 15
-_LEAST_SCORE = 3.0  # |z| of a product after the main effects
+_LEAST_SCORE = 3.0  # |z| of a product beyond the main effects
 _CLIP = 6.0  # of products of normal scores
-_FIRST_RIDGE = 40.0  # of the main effects whose residuals the products are tried on
+_FIRST_RIDGE = 40.0  # of the main effects whose residuals test the products
 _ROUNDING = 1e-9
 
 
@@ -66,7 +66,7 @@ class Scale:
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Which columns are taken as amounts, and of which columns each level gets an indicator.
+    """The columns that are amounts, and the columns whose levels get an indicator each.
 
     Attributes
     ----------
@@ -167,7 +167,7 @@ class Basis:
 
     @property
     def factors(self) -> IntArray:
-        """Positions of the functions whose products are tried: normal scores, and levels where a column has few."""
+        """Positions of the functions whose products are tested: normal scores, and the levels of columns with few."""
         positions, at = list(range(self.sorts[0])), self.sorts[0] + self.sorts[1]
         for _, levels, pooled in self.columns.codes:
             if len(levels) <= _FEW_LEVELS:

@@ -1,13 +1,12 @@
 """Two tests of a propensity: a challenge by another model (Theorem C.1), and its lack of fit.
 
-A challenge: whether another model foresees membership better than the propensity allows (Theorem C.1).
+A challenge tests whether another model predicts membership better than the propensity allows (Theorem C.1).
 
-Lack of fit. Weights undo a shift only as far as the propensity describes it. A line in the covariates does not see
-that two of them go together, that a code is a name and not a number, or that a law has heavier tails; the corrected
-metrics then show the shift as if it were memorisation. So before a propensity may carry a verdict it is asked two
-questions: whether extremely randomised trees, learned on the same folds, foresee its residuals on the records that
-were held out, and whether the residuals go with the product of two covariates, or the square of one, where trees lose
-sight of them among many others.
+Lack of fit. Weights undo a shift only as far as the propensity describes it. A line in the covariates misses
+interactions, codes that are names and not numbers, and heavier tails. The corrected metrics then show the shift as if
+it were memorisation. So a propensity must pass two tests before a verdict may depend on it. In the first, extremely
+randomised trees, learned on the same folds, predict its residuals on held-out records. The second compares the
+residuals with the product of each two covariates and the square of each one, which trees miss among many others.
 """
 
 # ruff: noqa: PLC0415 - scikit-learn and scipy.stats load when used
@@ -116,7 +115,7 @@ def challenge(
     ----------
     evidence, classifier, encoding, screened, rng : as in :func:`miaudit.causal.propensity.fit`
     competitors : scikit-learn classifiers with ``predict_proba``; p-values are multiplied by their number
-    given : the propensity of each record, where it is known or was learned elsewhere; it is challenged as it is
+    given : the propensity of each record, where it is known or was learned elsewhere; it is challenged unchanged
     gamma : margin on the log-odds, 0 or more; at 0 about one sound learned propensity in eight is refuted
     level : of the test, in (0, 1)
     inner : folds of the training half on which a competitor is calibrated, 2 or more: its cost
@@ -171,8 +170,8 @@ def against(
     member : array (n,) of bool
         Labels; independent given the covariates, and unknown to whoever submitted ``other``.
     gamma, level : as in :func:`challenge`
-    tests : number of challenges that were ever made to this propensity, this one included: the p-value is multiplied
-    competitor : what to call the challenger
+    tests : number of all challenges of this propensity, this one included; multiplies the p-value
+    competitor : name of the challenger
 
     Examples
     --------
@@ -251,18 +250,20 @@ def _smallest(p_value: Callable[[float], float], level: float) -> float | None:
     return high
 
 
-# One-sided 1%, times the root of two: two records in different folds each have a part in what is foreseen of the other,
+# One-sided 1%, times the root of two: of two records in different folds, each influences the prediction for the other,
 # so that chance counts their pair twice (docs/balance.md).
 LIMIT = 3.3
-STACKED_LIMIT = 2.33  # one-sided 1%; sound stacks stay below it, since boosting has had its say (docs/balance.md)
+STACKED_LIMIT = 2.33  # one-sided 1%; sound stacks stay below it, since they have boosting (docs/balance.md)
 _TREES = 40
 _LEAF = 4
 _FEWEST_TRIED = 4  # covariates at a split against a stack; with two of four, one sign of three in ten passes
-_SPLITS = 100_000  # features that a split tries, times records: few records need a closer look, and can afford it
+_SPLITS = (
+    100_000  # features that a split tries, times records: with few records more features are affordable, and needed
+)
 _FLOOR = 0.005  # where all trees agree by chance
 _NOTHING = 1e-12  # variance of log-odds that are all the same
-_STEP = 2.0  # what the trees may change of a log-odds: a few far-off records shall not decide
-_MOST_LOOKED_AT = 20  # covariates, those that the trees split most, whose share in the refutation is measured
+_STEP = 2.0  # most that the trees may change a log-odds, so that a few distant records do not decide
+_MOST_LOOKED_AT = 20  # covariates that the trees split most: their share in the refutation is measured
 _MOST_NAMED = 4
 _LEAST_LOSS = 0.15  # of z, for a covariate to be named
 _FAMILYWISE = 0.01  # of all products and squares together ...
@@ -277,15 +278,15 @@ class LackOfFit:
 
     Attributes
     ----------
-    z : of the forest: sum of residual times what it would change, over the standard deviation that it has given what is
-        foreseen; where the propensity is right of mean 0 and sd at most about 1.4, larger the more it misses
+    z : of the forest: the sum of residuals times the forest's changes of the log-odds, over its standard deviation; if
+        the propensity is right, its mean is 0 and its sd at most about 1.4; larger the more the propensity misses
     limit : above it the propensity is refuted (one-sided 1%)
     product_z : the largest |z| of residuals times a product of two covariates, or the square of one
     product_limit : above it the propensity is refuted (1% for all of them together, Bonferroni, and at least 4); both
         are None where none could be tried
     product : names of its one or two covariates
-    missed : names of the covariates without which the forest sees less, the most important first, or of the product; of
-        a refuted propensity only
+    missed : names of the covariates without which the forest predicts worse, the most important first, or those of the
+        product; empty unless the propensity is refuted
     rejected : whether the propensity is refuted
     """
 
@@ -309,7 +310,7 @@ class LackOfFit:
 
     @property
     def sentence(self) -> str:
-        """Tests that refute the propensity and what it misses, in words; empty if none does."""
+        """The tests that refute the propensity, and the covariates that it misses, in words; empty if none refutes."""
         if not self.rejected:
             return ""
         stacked = self.limit == STACKED_LIMIT
@@ -342,14 +343,14 @@ def listed(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Challenger:
-    """Extremely randomised trees that foresee membership of the records of the other folds.
+    """Extremely randomised trees that predict the membership of records in folds that they have not seen.
 
     Attributes
     ----------
     fold : array (n,), in which each record is held out
-    x : array (n, d), the covariates as the trees read them, in the order of ``columns``
-    columns : array (d,), positions of these columns in the evidence, sorted by content: their order decides nothing
-    forests : which records each did not see (n,), and its trees
+    x : array (n, d), the covariates of the trees, in the order of ``columns``
+    columns : array (d,), positions of these columns in the evidence, sorted by content: their order has no effect
+    forests : for each the records (n,) that it did not see, and its trees
     logit : array (n,), the log-odds of membership by trees that did not see the record, not calibrated
     """
 
@@ -361,7 +362,7 @@ class Challenger:
 
     @classmethod
     def of(cls, evidence: Evidence, propensity: Propensity, *, rng: np.random.Generator) -> Challenger:
-        """Learn them on the folds of the propensity they will be held against, or on folds of their own."""
+        """Learn the trees on the folds of the propensity that they test, or on folds of their own."""
         if evidence.covariates is None:
             raise InputError("evidence.covariates", "what the propensity was learned from", "none", "pass covariates=")
         place, learn = rng.spawn(2)
@@ -386,20 +387,20 @@ def measure(
 ) -> LackOfFit:
     """Test whether a forest or a product of covariates predicts membership better than a propensity.
 
-    Extremely randomised trees learned from the other folds give the log-odds of a record, calibrated by Platt's line;
-    what they would change of the propensity's log-odds, at most 2 and nothing on average, is multiplied with the
-    residual. The variance of the sum is the binomial one that the propensity states, or, where records of one unit may
-    depend on each other, that of the sums of units. Products are of normal scores of ranks, so that a tail weighs no
-    more than its records. How often sound propensities are refuted, and wrong ones, is in ``docs/balance.md``.
+    Extremely randomised trees learned from the other folds give the log-odds of a record, calibrated by Platt's line.
+    Their change of the propensity's log-odds, at most 2 and 0 on average, is multiplied by the residual. The variance
+    of the sum is the binomial one that the propensity states, or, where records of one unit may depend on each other,
+    that of the sums of units. Products are of normal scores of ranks, so that a tail weighs no more than its records.
+    ``docs/balance.md`` shows how often sound and wrong propensities are refuted.
 
     Parameters
     ----------
-    evidence : with covariates (n, d): what the propensity could see, see :func:`miaudit.causal.covariates.compared`
+    evidence : with the covariates (n, d) of the propensity, see :func:`miaudit.causal.covariates.compared`
     propensity : of its records, learned without the record itself, or given
-        What a learned one could still change by itself, its scale and the coefficients of its features, is no evidence
-        against it (the tangent space of a score test): that is noise of learning, which balance judges. A given one is
-        tested as it stands, its scale included.
-    challenger : trees of the same records, where they are learned already
+        For a learned one, changes of its scale and of the coefficients of its features are not evidence against it
+        (the tangent space of a score test). They are noise of learning, which balance judges. A given one is tested
+        unchanged, its scale included.
+    challenger : trees that were already learned on the same records
     rng : draws folds, where the propensity has none, and trees
 
     Raises
@@ -464,7 +465,7 @@ def _above(z: float | None, limit: float | None) -> bool:
 
 
 def _tangents(propensity: Propensity, values: FloatArray) -> FloatArray:
-    """Return what is no evidence: orthonormal directions (n, k) of log-odds times the root of the variance."""
+    """Return orthonormal directions (n, k), of log-odds times the root of the variance, that are not evidence."""
     free = [np.ones(len(values))]
     if not propensity.stacked and propensity.rows_per_covariate is not None and propensity.features is not None:
         free += [propensity.logit, *propensity.features.T]
@@ -494,13 +495,13 @@ def _calibrated(raw: FloatArray, member: BoolArray, fold: IntArray) -> FloatArra
     for k in np.unique(fold):
         rows = fold == k
         slope, offset = logistic.platt(raw[~rows], member[~rows].astype(np.float64))
-        # Where nothing is to be learned, held-out log-odds point the wrong way: their class is rarer elsewhere.
+        # Without a signal, held-out log-odds have the wrong sign: the class of a record is rarer in the other folds.
         calibrated[rows] = offset + max(slope, 0.0) * raw[rows]
     return calibrated
 
 
 def _forest(x: Float32Array, member: BoolArray, rows: BoolArray, stacked: bool, rng: np.random.Generator) -> list[Any]:
-    """Fit trees on all records but these; against a stack, which has boosted trees of its own, few of a split."""
+    """Fit trees on all other records; against a stack, which has boosted trees, with few covariates at a split."""
     from sklearn.tree import ExtraTreeClassifier
 
     few = max(min(x.shape[1], _FEWEST_TRIED), int(x.shape[1] ** 0.5))
@@ -544,8 +545,8 @@ def _products(
     """Return the largest |z| of a product or square with the residuals, its limit, and the columns.
 
     With residuals r, binomial variances w and a product p less its weighted mean c, z is sum r (p - c) over the root of
-    sum w (p - c)^2; all pairs come out of matrix products, of so many columns at a time as memory bears. Products that
-    rest on few records are no normal sums, and are left out.
+    sum w (p - c)^2. Matrix products give all pairs, for as many columns at a time as fit in memory. Products that rest
+    on few records are not normal sums, and are left out.
     """
     from scipy.stats import rankdata
 

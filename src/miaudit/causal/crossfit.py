@@ -48,7 +48,7 @@ __all__ = [
 
 BlockLogits = Callable[[slice], FloatArray]  # from some replicates of a block to their log-odds (k, rows)
 Solver = Callable[[slice], BlockLogits]  # from a block of replicates, which it fits
-Enlarge = Callable[[Part, FloatArray], Any]  # from training rows and their features to what makes further features
+Enlarge = Callable[[Part, FloatArray], Any]  # from training rows and their features to a screen, which adds features
 CLIP = 1e-3
 FOLDS = 5
 INNER_FOLDS = 5
@@ -142,7 +142,7 @@ class Learner:
     encoding : from covariates to features
     classifier : scikit-learn classifier; None is the logistic model
     strength : C of the logistic model; None chooses it by cross-validation
-    enlarge : makes further features of the logistic model
+    enlarge : adds further features to the logistic model
     inner : folds of the training rows on which a classifier is calibrated
     refuse_few_rows : whether as many features as rows are refused
     """
@@ -254,7 +254,7 @@ class FoldModels:
         rng: np.random.Generator,
         learn: np.random.Generator,
     ) -> FoldModels:
-        """Learn them; ``rng`` draws folds, and ``learn`` all that the models draw."""
+        """Learn them; ``rng`` draws the folds, and ``learn`` the random numbers of the models."""
         audited, parts, fold = covariates.divide(evidence, train, learner.encoding, folds, rng)
 
         def model_of(task: tuple[Part, np.random.Generator]) -> Model:
@@ -272,7 +272,7 @@ class FoldModels:
         return logit
 
     def features(self, rng: np.random.Generator) -> FloatArray:
-        """Return the features (n, p) of the audited records, by an encoding fitted on all of them, or on the sample."""
+        """Return the features (n, p) of the audited records, whose encoding is fitted on them, or on the sample."""
         if self.fold is None:
             return self.models[0].encoder(self.audited)
         return covariates.fit(self.learner.encoding, self.audited, seed=seed_of(rng))(self.audited)
@@ -284,7 +284,7 @@ class FoldModels:
 
     @property
     def added(self) -> tuple[str, ...]:
-        """What a screen added to the features of at least one model, in words, each once."""
+        """The functions that a screen added to the features of at least one model, in words, each once."""
         screens = [model.screen for model in self.models if model.screen is not None]
         return tuple(dict.fromkeys(name for screen in screens for name in screen.added))
 
@@ -314,8 +314,8 @@ def refits(
 
     Returns
     -------
-    counts : of (replicates, rows), how often each record was drawn
-    blocks : iterator of which replicates these are, and their propensities (block, n)
+    counts : (replicates, rows), how often each record is in a resample
+    blocks : iterator of slices of the replicates with their propensities (block, n)
 
     Examples
     --------
@@ -343,12 +343,12 @@ def _check_numbers(replicates: int, workers: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Refits:
-    """The models of all parts, ready to be fitted again.
+    """The replicates of the models of all parts.
 
     Attributes
     ----------
     parts : the training rows of each model, and the audited records that it is applied to
-    solvers : for each part what fits a block of replicates
+    solvers : for each part the function that fits a block of replicates
     replicates : how many there are in all
     workers : processes that fit a classifier
     classifier : None is the logistic model
@@ -369,7 +369,7 @@ class _Refits:
         workers: int,
         rng: np.random.Generator,
     ) -> _Refits:
-        """Learn the models of all training rows, about which replicates are fitted."""
+        """Learn the model of each part, from which its replicates start."""
 
         def solver_of(task: tuple[Part, np.random.Generator]) -> Solver:
             part, seed = task
@@ -380,7 +380,7 @@ class _Refits:
         return cls(parts, solvers, len(counts), workers, learner.classifier)
 
     def blocks(self, n: int, clip: float) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield which replicates these are, and their propensities (block, n), clipped."""
+        """Yield slices of the replicates with their propensities (block, n), clipped."""
         size = max(_FEWEST_TOGETHER, _NUMBERS // n) if self.classifier is None else _PER_WORKER * self.workers
         few = resamples.together(n)
         for first in range(0, self.replicates, size):
@@ -396,7 +396,7 @@ class _Refits:
 
 
 def replicates_of(model: Model, part: Part, counts: resamples.Counts, workers: int, rng: np.random.Generator) -> Solver:
-    """Return the function that fits a block of replicates; it returns what gives log-odds (k, rows) of some of them."""
+    """Return the function that fits a block of replicates, and returns one from some of them to log-odds (k, rows)."""
     if model.coefficients is not None:
         return _reweighted_model(model, model.coefficients, part, counts)
     return _refitted_classifier(model, part, counts, workers, rng)

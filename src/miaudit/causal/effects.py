@@ -1,8 +1,9 @@
 """Causal metrics of membership: the success of an attack against comparable non-members.
 
-Every metric asks one question of the non-members: what is E[h(Y(0))] in the population of the **members**? The score
-itself (h(y) = y) gives the average effect, the share of members above y the AUC, and 1{y >= t} the causal FPR. The five
-estimators (:mod:`miaudit.causal.estimators`) are five answers to it; the intervals come from their influence functions.
+Every metric needs one number from the non-members: E[h(Y(0))] in the population of the **members**. The score itself
+(h(y) = y) gives the average effect, the share of members above y the AUC, and 1{y >= t} the causal FPR. The five
+estimators (:mod:`miaudit.causal.estimators`) estimate it in five ways; the intervals come from their influence
+functions.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ __all__ = [
 
 
 _ROUNDING = 1e-12
-_BAND_NODES = 60  # a drawn band needs fewer digits than a reported limit
+_BAND_NODES = 60  # a band in a chart needs fewer digits than a reported limit
 THRESHOLDS = 2000  # vertices of a curve that needs an outcome model
 RAW = "raw, not causal: members and non-members may differ by more than membership"
 
@@ -222,8 +223,8 @@ def tpr_at_fpr(
 
     The interval is that of fiducial weights (:class:`miaudit.causal.fiducial.Ranked`). Where the weight that may be
     accused is less than ``resolution(confidence)`` times that of the heaviest non-member above the threshold no lower
-    limit exists: an upper limit only, never a value. Estimators with an outcome model keep the mixture whose level has
-    the variance of their FPR. Other parameters, errors: as :func:`ate`.
+    limit exists: the estimate has an upper limit only, never a value. Estimators with an outcome model use the mixture
+    whose level has the variance of their FPR. Other parameters, errors: as :func:`ate`.
 
     Parameters
     ----------
@@ -337,7 +338,7 @@ def balanced_accuracy(
 
 
 def of(metric: Definition) -> Callable[..., Estimate]:
-    """Return what estimates a metric causally, with the arguments of :func:`ate`; refuse one that nothing does."""
+    """Return the function that estimates a metric causally, with the arguments of :func:`ate`; refuse other metrics."""
     if metric.fpr is not None:
         return partial(tpr_at_fpr, fpr=metric.fpr)
     known = {"auc": auc, "advantage": advantage, "balanced_accuracy": balanced_accuracy, "ate": ate}
@@ -400,7 +401,7 @@ def _start(
     confidence: float = 0.95,
     rng: np.random.Generator,
 ) -> tuple[Estimator, Comparison, AnyLaw | None, float]:
-    """Return what every estimate starts from: the estimator, weighted evidence, its outcome model, the confidence."""
+    """Return the start of every estimate: the estimator, weighted evidence, its outcome model, the confidence."""
     chosen, known = estimator_of(method, outcome), Propensity.of(propensity)
     check_confidence(confidence)
     if rng is not None:  # it is of use to outcome models only
@@ -433,7 +434,7 @@ class _Absent:
         predicted: FloatArray | None,
         own: FloatArray,
     ) -> _Absent:
-        """Estimate it.
+        """Estimate value and variance.
 
         Parameters
         ----------
@@ -456,7 +457,7 @@ def _outer(limits: Iterable[tuple[float, float]]) -> tuple[float, float]:
 def _law(
     estimator: Estimator, evidence: Evidence, propensity: PropensityLike, rng: np.random.Generator | None
 ) -> AnyLaw | None:
-    """Return the law of an estimator with an outcome model, fitted now if it is not yet."""
+    """Return the law of an estimator with an outcome model, fitted if necessary."""
     if isinstance(estimator, GFormula | Aipw):
         return law_of(estimator.outcome, evidence, propensity, rng)
     return None
@@ -468,7 +469,7 @@ def _check_rate(fpr: float) -> None:
 
 
 def _classical(estimator: Estimator, comparison: Comparison) -> bool:
-    """Return whether the classical metric applies: it was asked for, or all weights are equal."""
+    """Return whether the classical metric applies: by the estimator, or because all weights are equal."""
     return isinstance(estimator, Difference) or (isinstance(estimator, Hajek) and comparison.even)
 
 
@@ -480,7 +481,7 @@ def _raw(evidence: Evidence, estimator: Estimator, estimate: Estimate) -> Estima
 
 
 def _snapped(rate: float) -> float:
-    """Clip to [0, 1] what differs from the ends by rounding only."""
+    """Return 0 or 1 for a rate that differs from it by rounding only, or is beyond it."""
     if rate <= _ROUNDING:
         return 0.0
     return 1.0 if rate >= 1 - _ROUNDING else rate

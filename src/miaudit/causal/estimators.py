@@ -29,7 +29,7 @@ class PropensityLike(Protocol):
     odds : array (n,), values / (1 - values)
     features : array (n, p) without an intercept, or None
     logistic : bool, optional, True if it is missing
-        Whether the log-odds were fitted as linear in ``features``, which the score term takes for granted.
+        Whether the log-odds were fitted as linear in ``features``, as the score term assumes.
     folds : array (n,) of int or None, optional
         None states that the propensity was given, or learned from other records.
     rows_per_covariate : float or None, optional
@@ -90,7 +90,7 @@ METHODS = ("difference", "horvitz-thompson", "hajek", "g", "aipw")
 
 
 def estimator_of(method: str | Estimator, outcome: Any = None) -> Estimator:
-    """Return the estimator of a name; only the public functions take names.
+    """Return the estimator of a name.
 
     Examples
     --------
@@ -140,7 +140,7 @@ class Comparison:
 
     @classmethod
     def of(cls, evidence: Evidence, propensity: PropensityLike) -> Comparison:
-        """Check that evidence and propensity match, and sort."""
+        """Sort, and refuse a propensity that does not match the evidence."""
         values, odds = _checked(evidence, propensity)
         weight = np.where(evidence.member, 1.0, odds)
         code = evidence.unit_codes
@@ -280,7 +280,7 @@ def counterfactual_mean(
                 raise InputError("outcome", "an outcome model", "None", "pass outcome=")
             modelled = float(predicted[a].mean())
             residual = share * (outcome - predicted)
-            # The G-formula is given the variance of AIPW: that of the best it can be without assumptions on the shape.
+            # The G-formula has the variance of AIPW, the least that is possible without assumptions on the shape.
             value = modelled + (float(residual.sum()) if isinstance(estimator, Aipw) else 0.0)
             centre = value if isinstance(estimator, Aipw) else modelled
             return value, np.where(a, (predicted - centre) / n1, residual), np.zeros(len(a))

@@ -43,9 +43,9 @@ class Ranked:
     whole : array (m,), weight of the record's unit
     unit : array (m,) of int, or None where every record is one
     before, after : arrays (m,)
-        Members above this record, ties interpolated: with the record itself not accused yet, and with it accused.
+        Members above this record, ties interpolated: before the record itself is accused, and after.
     members : number of members
-    total : what shares are of: the sum of the weights, or a constant (``fixed``)
+    total : the denominator of shares: the sum of the weights, or a constant (``fixed``)
     """
 
     weight: FloatArray
@@ -73,7 +73,7 @@ class Ranked:
         ----------
         score, member, weight : arrays (n,)
         units : or None where every record is one
-        total : what shares are of, where it is not the sum of the weights (Horvitz-Thompson)
+        total : the denominator of shares, where it is not the sum of the weights (Horvitz-Thompson)
         """
         rows = _descending(score, member, weight)
         w, inside = weight[rows], np.sort(score[member])
@@ -88,7 +88,7 @@ class Ranked:
     def heaviest_above(self, fpr: float) -> float:
         """Return the largest accused weight of a unit where the weighted share reaches an FPR.
 
-        At least that of an average unit: no FPR is resolved that as many without weights would not.
+        At least that of an average unit: weights never resolve a smaller FPR than equal weights would.
         """
         return float(self._heaviest()[self._crossing(fpr)])
 
@@ -151,7 +151,7 @@ class Ranked:
         return np.asarray(np.maximum(np.maximum.accumulate(self.so_far), self.weight.sum() / units))
 
     def _between(self, hits: FloatArray, nodes: IndexArray) -> FloatArray:
-        """Return members above a threshold between two nodes, and above one behind the last."""
+        """Return the number of members above thresholds between two nodes, and beyond the last."""
         last = hits[min(int(nodes[-1]), len(hits) - 1)]
         return np.asarray(np.r_[(hits[nodes[:-1]] + hits[nodes[1:] - 1]) / 2, last], dtype=np.float64)
 
@@ -223,7 +223,7 @@ def _descending(score: FloatArray, member: BoolArray, weight: FloatArray) -> Ind
 
 
 def _members_above(score: FloatArray, weight: FloatArray, members: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the number of members above each non-member (m,), not accused itself and accused.
+    """Return the number of members above each non-member (m,), before and after it is accused itself.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ def _running(weight: FloatArray, unit: IndexArray) -> FloatArray:
 
 
 def _above(nodes: IndexArray, group: IndexArray, part: FloatArray, groups: int) -> FloatArray:
-    """Return the sum of the first parts (m,), by group (nodes, groups)."""
+    """Return the sum of the parts (m,) before each node, by group (nodes, groups)."""
     node = np.searchsorted(nodes, np.arange(len(group)), side="right")  # the first node that has the record
     inside = node < len(nodes)
     sums = np.bincount(node[inside] * groups + group[inside], part[inside], minlength=len(nodes) * groups)

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 
-_RESAMPLES = 100  # whose spread is the standard error of screened log-odds
+_RESAMPLES = 100  # their spread is the standard error of screened log-odds
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +49,9 @@ class Propensity:
     Attributes
     ----------
     values : array (n,) in (0, 1), higher means more like the members
-    how : how they came about, in words
+    how : how they were learned, in words
     clip : values are held between ``clip`` and 1 - ``clip``; 0 if they were given
-    clipped : share of the records whose value was moved by that, 0 to 1
+    clipped : share of the records whose value the clip changed, 0 to 1
     folds : array (n,) of int or None
         Fold in which each record was held out; None for given values and for a separate training sample.
     features : array (n, p) or None
@@ -60,9 +60,9 @@ class Propensity:
     logistic : whether the model is the default, linear in ``features`` (the score term of docs/methods.md, section 1)
     rows_per_covariate : rows that the propensity was learned from, for each feature; None if given
     models : folds and features of a stack (:func:`stacked`), which regressions of the score share; None of others
-    line : the line in the covariates that stands in a stack, on the same folds
-    errors : array (n,), standard errors of the log-odds over resamples that repeat the screen; None if none was made
-    added : splines and products that a screen let in, in words; ``features`` are those of the line alone
+    line : the line in the covariates that is part of a stack, on the same folds
+    errors : array (n,), standard errors of the log-odds over resamples that repeat the screen; None without a screen
+    added : splines and products that a screen added, in words; ``features`` are those of the line alone
 
     Examples
     --------
@@ -112,7 +112,7 @@ class Propensity:
 
     @classmethod
     def of(cls, propensity: Any) -> Propensity:
-        """Take what a caller passes as a propensity: one of these or like these as it is, else values (n,) as given.
+        """Return a caller's propensity: an object with odds as it is, or values (n,) as given ones.
 
         Raises
         ------
@@ -141,7 +141,7 @@ class Propensity:
 
     @property
     def screened(self) -> bool:
-        """Whether the line was open to splines and products."""
+        """Whether a screen could add splines and products to the line."""
         return self.errors is not None
 
     @property
@@ -158,7 +158,7 @@ class Propensity:
         """Return the propensities of some rows (indices or a mask) as given ones.
 
         Odds that differ by a factor give the same self-normalised weights, so a part keeps its meaning. Learned from
-        separate records, it also keeps how many those were: what they leave uncertain is as uncertain in a part.
+        separate records, it also keeps their number, so that a part is as uncertain as the whole.
         """
         features = None if self.features is None else self.features[rows]
         models = None if self.models is None else self.models.of_rows(rows)
@@ -205,7 +205,7 @@ class Nuisance:
     Raises
     ------
     InputError
-        For what is no such model, or a classifier beside a propensity.
+        For any other object, or a classifier together with a propensity.
 
     Examples
     --------
@@ -364,7 +364,7 @@ def stacked(
 ) -> Propensity:
     """Fit the propensity on other records by a stack: a line, a ridge on a basis and boosted trees.
 
-    For evidence whose shift is no straight line (:mod:`miaudit.causal.stack`, docs/methods.md, section 9); bounds on
+    For evidence whose shift is not a straight line (:mod:`miaudit.causal.stack`, docs/methods.md, section 9). Bounds on
     privacy parameters need the line of :func:`fit`, whose log-odds have known errors.
 
     Parameters
@@ -388,8 +388,8 @@ def stacked(
     >>> truth = x[:, 0] * x[:, 1]
     >>> member = rng.random(2000) < 1 / (1 + np.exp(-truth))
     >>> evidence = Evidence(score=x[:, 1], member=member, covariates=x, design="zero-run")
-    >>> found = stacked(evidence, rng=rng)
-    >>> bool(np.corrcoef(found.logit, truth)[0, 1] > 0.9), found.how.partition(":")[0]
+    >>> fitted = stacked(evidence, rng=rng)
+    >>> bool(np.corrcoef(fitted.logit, truth)[0, 1] > 0.9), fitted.how.partition(":")[0]
     (True, 'cross-fitted in 5 folds')
     """
     check_generator(rng)
@@ -435,11 +435,11 @@ def bootstrap(
     screened: bool = False,
     **options: Unpack[Refitting],
 ) -> FloatArray:
-    """Refit the propensity on resamples of its training records; the audited records stay.
+    """Refit the propensity on resamples of its training records; the audited records stay the same.
 
     Encoding, strength and calibration are those of the original fit; the model's coefficients are refitted. A
     replicate lies about the calibrated value as far as the uncalibrated log-odds moved: a calibration that shrinks them
-    says that they are poor, not that they are certain. The logistic model is solved for all replicates together: one
+    shows that they are poor, not that they are certain. The logistic model is solved for all replicates together: one
     Hessian, that of the original fit, serves every replicate, and a replicate for which that is not enough gets Newton
     steps of its own. Any other classifier is fitted replicate by replicate, in ``workers`` processes; the result does
     not depend on their number.
@@ -553,7 +553,7 @@ def _model_named(classifier: Any, strengths: Sequence[float]) -> str:
 
 
 def _named(encoding: Encoding) -> str:
-    """Say what an encoding makes of the covariates, with the name of a function of the caller's own."""
+    """Name the features of an encoding, with the name of a caller's own function."""
     match encoding:
         case Custom(function=function):
             return f"features of {getattr(function, '__name__', type(function).__name__)}"

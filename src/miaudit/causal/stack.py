@@ -1,8 +1,8 @@
-"""Models that are stacked, cross-fitted: of membership (the propensity), and of the score among the non-members.
+"""Stacks of cross-fitted models: of membership (the propensity), and of the score among the non-members.
 
-No single model is right for all real shifts: a line misses products, a basis misses jumps, boosting alone is wrong
-nearly everywhere (docs/propensity.md). The stack takes their held-out log-odds into one logistic line, which calibrates
-as well.
+No single model is right for all real shifts. A line misses products, a basis misses jumps, and boosting alone is wrong
+nearly everywhere (docs/propensity.md). The stack combines their held-out log-odds in one logistic line, which also
+calibrates them.
 """
 
 # ruff: noqa: PLC0415 - scikit-learn and scipy.optimize load when used
@@ -25,7 +25,7 @@ from miaudit.causal.cores import at_once, grown
 from miaudit.causal.covariates import Categories, Encoding, Numbers, Table
 from miaudit.errors import InputError
 
-PENALTIES = (1000.0, 200.0, 40.0, 8.0)  # of the basis, times the share of the records that are learned from
+PENALTIES = (1000.0, 200.0, 40.0, 8.0)  # of the basis, times the share of the training rows
 MOST_LOG_ODDS = 7.0
 _LARGEST_SHARE = 2.0  # of one learner
 _BOOSTED: dict[str, Any] = {
@@ -36,13 +36,16 @@ _BOOSTED: dict[str, Any] = {
     "l2_regularization": 5.0,
     "early_stopping": False,
 }
-_FEW_BINS, _MOST_BINS = 63, 255  # regressions are twice as quick with the few; a propensity of few is seldomer refuted
+_FEW_BINS, _MOST_BINS = (
+    63,
+    255,
+)  # regressions are twice as quick with the few; a propensity of few is refuted less often
 _TREES, _LEAF = 40, 4
 _MOST_TRIED = 12  # covariates at a split of a tree that regresses the score
-_FEWEST = 10  # non-members that a score is regressed among
+_FEWEST = 10  # non-members among which a score is regressed
 _RIDGES = np.logspace(-1, 4, 21)
-MOST_LEARNED = 100_000  # records: from more the models would gain little
-_BLOCK = 20_000  # records whose features are made at a time
+MOST_LEARNED = 100_000  # training rows: with more the models would gain little
+_BLOCK = 20_000  # records whose features are computed at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +83,7 @@ class Folds:
         training_rows: IntArray | None = None,
         seed: int,
     ) -> Folds:
-        """Make the basis of each fold on the other records; ``declared`` are positions of codes."""
+        """Learn the design of each fold on the other records; ``declared`` are positions of codes."""
         rows = np.arange(len(x)) if training_rows is None else training_rows
         near, label, place = x[rows], member[rows], fold[rows]
 
@@ -108,9 +111,9 @@ class Folds:
         training_rows: IntArray | None = None,
         seed: int,
     ) -> Folds:
-        """Take columns as they are; texts, and columns that are condensed, as the encoding's components of all rows.
+        """Use numeric columns as they are, and texts and condensed columns as the encoding's components of all rows.
 
-        Nothing is fitted to membership but the products.
+        Only the products are fitted to membership.
         """
         if isinstance(encoding, Numbers | Categories) and table.numbers is not None:
             coded = encoding.columns if isinstance(encoding, Categories) else ()
@@ -130,17 +133,17 @@ class Folds:
 
     @cached_property
     def sorted_x(self) -> FloatArray:
-        """The covariates (n, d) as trees read them: columns sorted by content, so that their order decides nothing."""
+        """The covariates (n, d) for trees: columns sorted by content, so that their order has no effect."""
         return self.x[:, by_content(self.x)]
 
     @property
     def learns_scores(self) -> bool:
-        """Whether each fold leaves non-members to learn a score from, as one of a single unit does not."""
+        """Whether the training rows of each fold have enough non-members for a regression of the score."""
         outside, place = ~self.member[self.training_rows], self.fold[self.training_rows]
         return bool(min(np.count_nonzero(outside & (place != k)) for k in np.unique(self.fold)) >= _FEWEST)
 
     def of_rows(self, rows: NDArray[Any]) -> Folds:
-        """Take some of the records (indices or a mask) with their features."""
+        """Return some of the records (indices or a mask) with their features."""
         place = np.full(len(self.x), -1)
         place[self.training_rows] = np.arange(len(self.training_rows))
         there = place[rows]
@@ -156,7 +159,7 @@ class Folds:
         )
 
     def held_out(self, k: int) -> Iterator[tuple[IntArray, FloatArray]]:
-        """Yield the records of a fold, some at a time, and their features."""
+        """Yield the records of a fold and their features, in blocks."""
         mine = self.fold[self.training_rows] == k
         yield self.training_rows[mine], self.features[k][mine]
         others = self.fold == k
@@ -181,7 +184,7 @@ def log_odds(folds: Folds, others: Mapping[str, FloatArray]) -> tuple[FloatArray
     """
     bent = np.empty((len(PENALTIES), len(folds.x)))
     boosted = np.empty(len(folds.x))
-    # the longer pieces first, so that no core waits for the last of them
+    # the longest pieces first, so that no core waits for a long last one
     pieces = [(learn, into, k) for learn, into in ((_boosted, boosted), (_bent, bent)) for k in folds.designs]
     at_once(lambda piece: piece[0](folds, piece[2], piece[1]), pieces)
     losses = logistic.log_loss(bent, folds.member.astype(np.float64)).mean(axis=1)
@@ -245,7 +248,7 @@ def _boosted(folds: Folds, k: int, held: FloatArray) -> None:
 
 
 def _few_bins(folds: Folds) -> dict[str, Any]:
-    """Return options of regressions: few bins, at quantiles, save where a column's values get a bin each in many."""
+    """Return options of regressions: few bins, but many where these give each value of a column its own bin."""
     levels = [len(np.unique(column)) for column in folds.x[folds.training_rows].T]
     many = any(_FEW_BINS < count <= _MOST_BINS for count in levels)
     return {**_BOOSTED, "max_bins": _MOST_BINS if many else _FEW_BINS, "random_state": folds.seed}
@@ -295,11 +298,11 @@ class _Ridge:
 
 @dataclass(frozen=True, eq=False)
 class _Learned:
-    """What the regressions of a fold share, whatever function of the score is asked for.
+    """The parts of a fold's regressions that do not depend on the function of the score.
 
     Attributes
     ----------
-    inside : array (m,), the non-members that are learned from, among the training rows
+    inside : array (m,), positions of the non-members among the training rows
     ridge : of their features
     leaves, beyond : arrays (trees, m) and (trees, held out), the leaf of each record
     """
@@ -339,7 +342,7 @@ class _Learned:
 
 @dataclass(frozen=True, eq=False)
 class Regressed:
-    """The law of a non-member's score as far as regressions of it go: any mean, and no curve.
+    """The law of a non-member's score by regression: the mean of any function of the score, but not a curve.
 
     A function of the score is regressed on the covariates among the non-members of the other folds: a ridge regression
     on the basis, boosting, and extremely randomised trees that were grown on the score's ranks, in the non-negative
@@ -349,7 +352,7 @@ class Regressed:
     ----------
     folds : the records
     score : array (n,); only the non-members' values are read
-    how : what to say about the model
+    how : the model in words
 
     Examples
     --------
@@ -357,8 +360,8 @@ class Regressed:
     >>> x = rng.normal(size=(1000, 2))
     >>> member = rng.random(1000) < 0.5
     >>> folds = Folds.of(x, member, np.arange(1000) % 5, names=["u", "v"], seed=0)
-    >>> found = Regressed(folds, x[:, 0] + rng.normal(size=1000)).mean
-    >>> bool(np.corrcoef(found, x[:, 0])[0, 1] > 0.95)
+    >>> mean = Regressed(folds, x[:, 0] + rng.normal(size=1000)).mean
+    >>> bool(np.corrcoef(mean, x[:, 0])[0, 1] > 0.95)
     True
     """
 
@@ -390,7 +393,7 @@ class Regressed:
         return self.expected(lambda y: (y >= threshold).astype(np.float64))
 
     def weighted_exceedance(self, weight: ArrayLike, thresholds: ArrayLike) -> FloatArray:  # noqa: ARG002
-        """Refuse: a curve would take a regression for each of its points."""
+        """Refuse a curve, which would need a regression for each of its points."""
         raise InputError(
             "outcome",
             "LocationScale or a regressor for a curve or a threshold that is searched",
@@ -417,7 +420,7 @@ class Regressed:
             predictions[1, out] = trees.fit(folds.sorted_x[rows], values).predict(folds.sorted_x[out])
             predictions[2, out] = mine.of_trees(values)
 
-        self._learned  # noqa: B018 (learned before the threads ask for it)
+        self._learned  # noqa: B018 (learned before the threads use it)
         at_once(fill, folds.designs)
         centre = float(target[outsiders].mean())
         shares, _ = nnls((predictions[:, outsiders] - centre).T, target[outsiders] - centre)
