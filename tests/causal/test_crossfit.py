@@ -10,7 +10,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from causal.test_propensity import rng_of
 from miaudit import Evidence
-from miaudit.causal import crossfit, propensity
+from miaudit.causal import propensity
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
 from worlds.shifted import world
@@ -79,25 +79,3 @@ def test_any_classifier(classifier: object) -> None:
     assert np.corrcoef(found.logit, truth)[0, 1] > 0.85
     assert np.array_equal(found.values, again.values)
     assert not found.logistic
-
-
-@pytest.mark.parametrize("scale", [1.0, 1e25])
-def test_a_hessian_in_single_precision_leads_to_the_same_coefficients(
-    scale: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of many rows; columns that all but repeat each other, and numbers beyond single precision, included."""
-    rng = np.random.default_rng(6)
-    n = crossfit._MANY_ROWS + 1
-    x = rng.normal(size=(n, 6))
-    x[:, 5] = x[:, 4] + 1e-5 * x[:, 5]
-    x = crossfit.with_ones(x)
-    x[:, 1] *= scale
-    y = (rng.random(n) < crossfit.expit(x[:, 2] - 0.5)).astype(np.float64)
-    penalty = crossfit.penalty_of(x, crossfit.STRENGTHS[-1])
-    found, _ = crossfit.minimise(x, y, penalty, np.zeros(x.shape[1]))
-    monkeypatch.setattr(crossfit, "_MANY_ROWS", n)
-    exact, _ = crossfit.minimise(x, y, penalty, np.zeros(x.shape[1]))
-    assert np.allclose(x @ found, x @ exact, atol=1e-6)
-    if scale == 1.0:  # where it ends, by a formula of its own; with the other, both stop far from there
-        gradient = x.T @ (crossfit.expit(x @ found) - y) + penalty * found
-        assert np.abs(gradient / np.abs(x).sum(axis=0)).max() < 1e-9

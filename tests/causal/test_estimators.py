@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 from sklearn.dummy import DummyRegressor
 
-from causal.test_effects import BIG, METHODS, rng, small
+from causal.test_effects import METHODS, rng, small
 from miaudit import Evidence
 from miaudit.causal import effects
 from miaudit.causal.estimators import Aipw, Comparison, GFormula, counterfactual_mean, estimator_of
 from miaudit.causal.outcome import Law, LocationScale
 from worlds.confounded import Confounded, fixed
 
+BIG = Confounded(shift=0.8, effect=0.5)
 CAUSAL = METHODS[1:]
-
-
 WRONG_MODEL = LocationScale(DummyRegressor())
 
 

@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from miaudit import Evidence
-from miaudit.causal import effects, estimators
-from miaudit.causal.estimators import Comparison, Ranked
+from miaudit.causal import effects
+from miaudit.causal.estimators import Comparison
+from miaudit.causal.fiducial import Ranked
 from miaudit.metrics import classical
 from miaudit.metrics.roc import Roc
 from miaudit.metrics.units import Units
@@ -103,18 +103,6 @@ def test_limits_are_those_of_drawn_weights(n: int, fpr: float, how: dict[str, fl
     found, drawn = one.limits(fpr, 0.95, one.members), by_draws(one, fpr, 8000, rng(1))
     assert found == pytest.approx(drawn, abs=0.012)
     assert one.limits(fpr, 0.95, one.members, most_nodes=60) == pytest.approx(drawn, abs=0.02)
-
-
-def test_chances_by_closed_forms() -> None:
-    """Two exponentials; the share of k equal ones, which is Beta."""
-    below = [estimators._chance_below_zero(np.array([[1.0, -a]]), np.ones((1, 2)), 1.0)[0] for a in (0.02, 1.0, 50.0)]
-    assert below == pytest.approx([0.02 / 1.02, 0.5, 50 / 51], abs=0.004)
-    k, alpha = np.arange(1, 60), 0.02
-    factor = np.tile([1 - alpha, -alpha], (len(k), 1))
-    found = estimators._chance_below_zero(factor, np.c_[k, 1000 - k], 1.0)
-    assert found == pytest.approx(stats.beta.cdf(alpha, k, 1000 - k), abs=0.003)
-    ends = estimators._chance_below_zero(np.array([[1.0, -1.0]] * 2), np.array([[0.0, 1.0], [1.0, 0.0]]), 1.0)
-    assert ends.tolist() == [1.0, 0.0]
 
 
 @pytest.mark.parametrize("fpr", [0.01, 0.1, 0.5])

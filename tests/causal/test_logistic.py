@@ -7,14 +7,14 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from miaudit import Evidence
-from miaudit.causal import crossfit, propensity
+from miaudit.causal import logistic, propensity
 from miaudit.errors import InputError
 
 
 def data(n: int = 400, d: int = 3) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(n, d))
-    return crossfit.with_ones(x), (rng.random(n) < crossfit.expit(x[:, 0])).astype(float)
+    return logistic.with_ones(x), (rng.random(n) < logistic.expit(x[:, 0])).astype(float)
 
 
 def reference(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -27,15 +27,15 @@ def test_a_start_where_nothing_curves_finds_the_minimum_all_the_same(start: floa
     """At log-odds beyond 37 every fitted probability is 1 to the last digit, and the Hessian of the intercept 0."""
     x, y = data()
     point = np.array([start, 0.0, 0.0, 0.0])
-    found, _ = crossfit.minimise(x, y, crossfit.penalty_of(x, 1.0), point)
+    found, _ = logistic.minimise(x, y, logistic.penalty_of(x, 1.0), point)
     assert np.allclose(found, reference(x, y), atol=1e-4)
 
 
 def test_repeated_and_constant_columns_without_a_penalty() -> None:
     x, y = data()
     wide = np.c_[x, x[:, 1], np.zeros(len(x))]
-    found, _ = crossfit.minimise(wide, y, np.zeros(wide.shape[1]), np.zeros(wide.shape[1]))
-    plain, _ = crossfit.minimise(x, y, np.zeros(4), np.zeros(4))
+    found, _ = logistic.minimise(wide, y, np.zeros(wide.shape[1]), np.zeros(wide.shape[1]))
+    plain, _ = logistic.minimise(x, y, np.zeros(4), np.zeros(4))
     assert np.allclose(wide @ found, x @ plain, atol=1e-4)
 
 
@@ -43,14 +43,14 @@ def test_repeated_and_constant_columns_without_a_penalty() -> None:
 def test_features_beyond_the_range_of_numbers_are_refused_in_one_line(size: float) -> None:
     x, y = data()
     with pytest.raises(InputError, match="scale the covariates"), np.errstate(all="ignore"):
-        crossfit.minimise(x * size, y, crossfit.penalty_of(x, 1.0), np.zeros(4))
+        logistic.minimise(x * size, y, logistic.penalty_of(x, 1.0), np.zeros(4))
 
 
 def test_a_replicate_that_starts_at_its_solution_stays_there() -> None:
     x = np.column_stack([np.ones(4), [-1.0, 1.0, -1.0, 1.0]])
     member = np.array([False, True, True, False])  # of no column: the gradient at 0 is exactly 0
     start = np.zeros(2)
-    found = crossfit.reweighted(x, member, np.ones((3, 4)), crossfit.penalty_of(x, 1.0), start)
+    found = logistic.reweighted(x, member, np.ones((3, 4)), logistic.penalty_of(x, 1.0), start)
     assert np.array_equal(found, np.zeros((3, 2)))
 
 
@@ -59,7 +59,7 @@ def test_replicates_start_where_nothing_curves() -> None:
     counts = np.ones((2, len(x)), dtype=np.uint16)
     start = np.array([50.0, 0.0, 0.0, 0.0])
     with np.errstate(all="ignore"):
-        found = crossfit.reweighted(x, y > 0, counts, crossfit.penalty_of(x, 1.0), start)
+        found = logistic.reweighted(x, y > 0, counts, logistic.penalty_of(x, 1.0), start)
     assert np.allclose(found, reference(x, y), atol=1e-3)
 
 
@@ -71,3 +71,25 @@ def test_one_record_far_away_neither_fails_nor_warns(far: float) -> None:
     evidence = Evidence(score=x[:, 1], member=np.arange(300) < 150, covariates=x)
     assert np.isfinite(propensity.fit(evidence, rng=rng).odds).all()
     assert np.isfinite(propensity.bootstrap(evidence, replicates=5, rng=rng)).all()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e25])
+def test_a_hessian_in_single_precision_leads_to_the_same_coefficients(
+    scale: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many rows; columns that all but repeat each other, and numbers beyond single precision, included."""
+    rng = np.random.default_rng(6)
+    n = logistic._MANY_ROWS + 1
+    x = rng.normal(size=(n, 6))
+    x[:, 5] = x[:, 4] + 1e-5 * x[:, 5]
+    x = logistic.with_ones(x)
+    x[:, 1] *= scale
+    y = (rng.random(n) < logistic.expit(x[:, 2] - 0.5)).astype(np.float64)
+    penalty = logistic.penalty_of(x, logistic.STRENGTHS[-1])
+    found, _ = logistic.minimise(x, y, penalty, np.zeros(x.shape[1]))
+    monkeypatch.setattr(logistic, "_MANY_ROWS", n)
+    exact, _ = logistic.minimise(x, y, penalty, np.zeros(x.shape[1]))
+    assert np.allclose(x @ found, x @ exact, atol=1e-6)
+    if scale == 1.0:  # where it ends, by a formula of its own; with the other, both stop far from there
+        gradient = x.T @ (logistic.expit(x @ found) - y) + penalty * found
+        assert np.abs(gradient / np.abs(x).sum(axis=0)).max() < 1e-9

@@ -130,7 +130,7 @@ def test_of_very_many_records_regressions_learn_from_a_part_and_predict_all(monk
     assert law.how.endswith("learned from 400 of 1,200 records")
     assert np.corrcoef(law.mean, x[:, 0])[0, 1] > 0.9
     others = np.ones(1200, dtype=np.bool_)
-    others[law.folds.kept] = False
+    others[law.folds.training_rows] = False
     changed = evidence.replace(score=np.where(others, 9.0, evidence.score))  # what is not learned from is not read
     again = Regression().fit(changed, Propensity.given(np.full(1200, 0.5)), np.random.default_rng(1))
     assert np.array_equal(again._learned[0].leaves, law._learned[0].leaves)

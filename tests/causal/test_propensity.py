@@ -13,7 +13,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
 from miaudit import Evidence
-from miaudit.causal import crossfit, propensity
+from miaudit.causal import effects, logistic, propensity
 from miaudit.causal.covariates import Categories
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
@@ -95,6 +95,28 @@ def test_clipping_is_recorded() -> None:
     assert found.values.min() == 0.05
     assert abs(found.clipped - np.mean(np.abs(truth) > np.log(0.95 / 0.05))) < 0.05
     assert propensity.fit(evidence, clip=1e-12, rng=rng_of()).clipped == 0
+
+
+def test_both_ends_are_clipped_and_the_estimate_shows_each() -> None:
+    """The effect that a user reads has the weights of both clips; with one of the two alone it would be another."""
+    evidence, truth = world(300, 300, 1, 2.0)
+    evidence, clip = evidence.replace(score=truth), 0.15  # a score that goes with the covariate
+    raw = propensity.fit(evidence, clip=1e-9, rng=rng_of()).values
+    assert (raw[~evidence.member] < clip).sum() > 30 and (raw[~evidence.member] > 1 - clip).sum() > 3
+    fitted = propensity.fit(evidence, clip=clip, rng=rng_of())
+    effect = effects.ate(evidence, fitted, method="hajek", rng=rng_of()).value
+
+    def by_hand(low: float, high: float) -> float:
+        values = np.clip(raw, low, high)[~evidence.member]
+        absent = np.average(evidence.score[~evidence.member], weights=values / (1 - values))
+        return float(evidence.score[evidence.member].mean() - absent)
+
+    assert effect == pytest.approx(by_hand(clip, 1 - clip), rel=1e-9)
+    for one_sided in (by_hand(clip, 1.0), by_hand(0.0, 1 - clip)):  # the controls
+        assert abs(effect - one_sided) > 0.1
+    assert (fitted.values.min(), fitted.values.max()) == (clip, 1 - clip)
+    replicates = propensity.bootstrap(evidence, replicates=5, clip=clip, rng=rng_of())
+    assert (replicates.min(), replicates.max()) == (clip, 1 - clip)
 
 
 def test_what_is_recorded() -> None:
@@ -184,7 +206,7 @@ def test_coefficients_and_replicates_agree_with_scikit_learn(n: int, d: int, str
     member = rng.random(n) < 1 / (1 + np.exp(-x @ np.full(d, size / np.sqrt(d))))
     ones = np.column_stack([np.ones(n), x])
     penalty = np.r_[0, np.full(d, 1 / strength)]
-    start, _ = crossfit.minimise(ones, member.astype(float), penalty, np.zeros(d + 1))
+    start, _ = logistic.minimise(ones, member.astype(float), penalty, np.zeros(d + 1))
 
     def reference(weight: np.ndarray | None) -> np.ndarray:
         model = LogisticRegression(C=strength, tol=1e-9, max_iter=10_000).fit(x, member, sample_weight=weight)
@@ -192,7 +214,7 @@ def test_coefficients_and_replicates_agree_with_scikit_learn(n: int, d: int, str
 
     assert np.abs(start - reference(None)).max() < 1e-5
     counts = np.array([np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(12)])
-    found = crossfit.reweighted(ones, member, counts, penalty, start)
+    found = logistic.reweighted(ones, member, counts, penalty, start)
     for weight, beta in zip(counts, found, strict=True):
         expected = reference(weight.astype(float))
         assert np.abs(beta - expected).max() < 1e-4 * max(1, np.abs(expected).max())

@@ -7,7 +7,7 @@ import pytest
 from scipy import special, stats
 
 from miaudit import Evidence
-from miaudit.causal import covariates, crossfit, propensity
+from miaudit.causal import covariates, logistic, propensity
 from miaudit.causal.screen import LEVEL, Candidates, Fitted, Screen
 from miaudit.dp import zero_run
 from miaudit.dp.zero_run.independent_guesses import standard_errors
@@ -40,7 +40,7 @@ def test_score_statistics_are_those_of_the_whole_information_and_near_likelihood
     y = member.astype(float)
     candidates = Candidates.of(x, ["a", "b", "c"])
     main, every = candidates.basis(x), np.arange(len(candidates.pairs))
-    z = Fitted.of(crossfit.with_ones(x), y).scores(candidates, main, every)
+    z = Fitted.of(logistic.with_ones(x), y).scores(candidates, main, every)
     made = candidates.of_rows(main, every)
     p, without = slow_fit(x, y)
     assert not z[:3].any()  # normal scores of normal columns: the line says all of them
@@ -101,10 +101,10 @@ def test_resamples_are_near_those_that_are_fitted_and_screened_in_full(product: 
         enlarged = Screen.of(x[rows], member[rows], ["a", "b", "c"])
         for one, functions in ((slow, enlarged), (plain, lambda z: np.empty((len(z), 0)))):
             part, wanted = (np.hstack([z, functions(z)]) for z in (x[rows], target))
-            fitted = crossfit.with_ones(part)
-            penalty = crossfit.penalty_of(fitted, 100.0)
-            beta, _ = crossfit.minimise(fitted, member[rows].astype(float), penalty, np.zeros(fitted.shape[1]))
-            one[k] = crossfit.expit(crossfit.with_ones(wanted) @ beta)
+            fitted = logistic.with_ones(part)
+            penalty = logistic.penalty_of(fitted, 100.0)
+            beta, _ = logistic.minimise(fitted, member[rows].astype(float), penalty, np.zeros(fitted.shape[1]))
+            one[k] = logistic.expit(logistic.with_ones(wanted) @ beta)
     spread, wanted, without = (special.logit(values).std(axis=0).mean() for values in (quick, slow, plain))
     if product == 0.12:  # near the threshold: enters in some resamples, and the spread has to show it
         assert wanted > 1.2 * without

@@ -294,7 +294,7 @@ def test_features_are_held_of_the_records_that_are_learned_from_only() -> None:
 
     def most(kept: np.ndarray | None) -> float:
         tracemalloc.start()
-        held = Folds.of(x, member, fold, names=list("abcdefgh"), kept=kept, seed=0)
+        held = Folds.of(x, member, fold, names=list("abcdefgh"), training_rows=kept, seed=0)
         rows = [part for k in range(5) for part, _ in held.held_out(k)]
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
@@ -304,6 +304,6 @@ def test_features_are_held_of_the_records_that_are_learned_from_only() -> None:
     some = np.arange(0, 20_000, 21)
     assert most(some) < 0.5
     assert most(None) > 0.9  # the control
-    held = Folds.of(x, member, fold, names=list("abcdefgh"), kept=some, seed=0)
+    held = Folds.of(x, member, fold, names=list("abcdefgh"), training_rows=some, seed=0)
     for rows, features in held.held_out(0):
         assert np.allclose(features, held.designs[0](x[rows]))

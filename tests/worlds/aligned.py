@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import optimize, special, stats
 
 from miaudit import Evidence
-from miaudit.causal import effects
+from miaudit.causal import effects, tpr_limits
 from miaudit.causal.estimators import Comparison, Hajek, PropensityLike
 from miaudit.metrics import classical
 from worlds.confounded import given, logistic
@@ -83,7 +83,7 @@ def by_overall_size(
         limits = classical.tpr_limits_uncertain_level(curve, outer, confidence, spread, comparison.n1)
         return 0.0, limits[1]
     at = float(curve.threshold[np.searchsorted(curve.fpr, fpr * (1 - 1e-12), side="left")])
-    _, variance = effects._rate_at(Hajek(), comparison, None, at)
+    _, variance = tpr_limits.rate_at(Hajek(), comparison, None, at)
     w = comparison.weight[~comparison.member & (comparison.score >= at)]
     variance *= 1 + float(np.sqrt(w @ w) / w.sum())
     return classical.tpr_limits_uncertain_level(curve, fpr, confidence, variance, comparison.n1)

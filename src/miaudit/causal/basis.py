@@ -1,4 +1,4 @@
-"""A basis of functions of covariates in which a logistic model can bend: splines of ranks, levels, products."""
+"""A basis of functions of covariates for logistic models: splines of ranks, indicators of levels, and products."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
-from miaudit.causal import crossfit
+from miaudit.causal import logistic
 
 _KNOTS = (0.05, 0.275, 0.5, 0.725, 0.95)  # quantiles of a column's normal scores
 _LEVELS = range(3, 41)  # an undeclared column of so many whole numbers may be a code as well as an amount
 _FEWEST_IN_LEVEL = 2  # rows; a level with fewer is pooled with the other rare ones
 _FEW_LEVELS = 12  # up to so many, products with each level are tried
 _PRODUCTS = 15
-_LEAST_SCORE = 3.0  # |z| of a product after the main effects
+_LEAST_SCORE = 3.0  # |z| of a product beyond the main effects
 _CLIP = 6.0  # of products of normal scores
-_FIRST_RIDGE = 40.0  # of the main effects whose residuals the products are tried on
+_FIRST_RIDGE = 40.0  # of the main effects whose residuals test the products
 _ROUNDING = 1e-9
 
 
@@ -65,41 +65,21 @@ class Scale:
 
 
 @dataclass(frozen=True, eq=False)
-class Basis:
-    """Functions of covariates, made on training rows without their labels.
+class Columns:
+    """The columns that are amounts, and the columns whose levels get an indicator each.
 
     Attributes
     ----------
-    amounts : (column, scale) of each column that is taken as an amount
-    codes : (column, levels, whether rare ones were pooled) of each column whose levels get an indicator each
-    names : names of the functions, for sentences
-    sorts : how many functions there are of each sort: normal scores, bends, indicators
-    centre, spread : arrays (p,), of the training rows
+    amounts : (column, scale) of each amount
+    codes : (column, levels, whether rare ones were pooled) of each column of levels
     """
 
     amounts: tuple[tuple[int, Scale], ...]
     codes: tuple[tuple[int, FloatArray, bool], ...]
-    names: tuple[str, ...]
-    sorts: tuple[int, int, int]
-    centre: FloatArray
-    spread: FloatArray
 
     @classmethod
-    def fitted(cls, x: FloatArray, names: Sequence[str], declared: Sequence[int] = ()) -> tuple[Basis, FloatArray]:
-        """Make the basis of covariates, and its functions of them (n, p), standardised.
-
-        Parameters
-        ----------
-        x : array (n, d), training rows
-        names : of the columns
-        declared : positions of the columns that are codes and no amounts
-
-        Examples
-        --------
-        >>> basis, made = Basis.fitted(np.array([[1.0, 0], [2, 1], [3, 2], [4, 1]] * 5), ["pay", "site"])
-        >>> basis.sorts, made.shape
-        ((2, 4, 7), (20, 13))
-        """
+    def of(cls, x: FloatArray, declared: Sequence[int]) -> tuple[Columns, list[FloatArray]]:
+        """Sort the columns of training rows (n, d), and return the normal scores (n,) of each amount with them."""
         amounts: list[tuple[int, Scale]] = []
         codes: list[tuple[int, FloatArray, bool]] = []
         scores: list[FloatArray] = []
@@ -115,24 +95,24 @@ class Basis:
             if column in declared or whole:
                 common = counts >= _FEWEST_IN_LEVEL
                 codes.append((column, levels[common], not bool(common.all())))
-        start = cls(tuple(amounts), tuple(codes), (), (0, 0, 0), np.zeros(0), np.ones(0))
-        raw, labels, sorts = start._raw(x, names, scores)
-        spread = raw.std(axis=0)
-        spread = np.where(spread > _ROUNDING, spread, np.inf)
-        basis = cls(tuple(amounts), tuple(codes), labels, sorts, raw.mean(axis=0), spread)
-        return basis, (raw - basis.centre) / spread
+        return cls(tuple(amounts), tuple(codes)), scores
 
-    def _raw(
-        self, x: FloatArray, names: Sequence[str], scores: Sequence[FloatArray]
+    def scores(self, x: FloatArray) -> list[FloatArray]:
+        """Return the normal scores (n,) of each amount, of any rows (n, d)."""
+        return [scale.scores(x[:, column]) for column, scale in self.amounts]
+
+    def functions(
+        self, x: FloatArray, scores: Sequence[FloatArray], names: Sequence[str]
     ) -> tuple[FloatArray, tuple[str, ...], tuple[int, int, int]]:
+        """Return the functions (n, p) of rows (n, d) with their normal scores, their names, and the counts by sort."""
         curved = [scale.bends(z) for (_, scale), z in zip(self.amounts, scores, strict=True)]
         levels = []
         labels = [names[column] for column, _ in self.amounts]
         for (column, _), part in zip(self.amounts, curved, strict=True):
             labels += [f"{names[column]}, curved"] * part.shape[1]
-        for column, known, pooled in self.codes:
-            levels.append(x[:, column][:, None] == known)
-            labels += [f"{names[column]} = {level:g}" for level in known]
+        for column, common, pooled in self.codes:
+            levels.append(x[:, column][:, None] == common)
+            labels += [f"{names[column]} = {level:g}" for level in common]
             if pooled:
                 levels.append(~levels[-1].any(axis=1, keepdims=True))
                 labels.append(f"{names[column]}: rare levels")
@@ -140,21 +120,60 @@ class Basis:
         sorts = len(scores), sum(part.shape[1] for part in curved), sum(part.shape[1] for part in levels)
         return np.hstack(parts).astype(np.float64), tuple(labels), sorts
 
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Functions of covariates, learned from training rows without their labels.
+
+    Attributes
+    ----------
+    columns : how each column enters
+    names : names of the functions, for sentences
+    sorts : how many functions there are of each sort: normal scores, bends, indicators
+    centre, spread : arrays (p,), of the training rows
+    """
+
+    columns: Columns
+    names: tuple[str, ...]
+    sorts: tuple[int, int, int]
+    centre: FloatArray
+    spread: FloatArray
+
+    @classmethod
+    def fitted(cls, x: FloatArray, names: Sequence[str], declared: Sequence[int] = ()) -> tuple[Basis, FloatArray]:
+        """Learn the basis of covariates, and return it with its functions of them (n, p), standardised.
+
+        Parameters
+        ----------
+        x : array (n, d), training rows
+        names : of the columns
+        declared : positions of the columns that are codes and not amounts
+
+        Examples
+        --------
+        >>> basis, main = Basis.fitted(np.array([[1.0, 0], [2, 1], [3, 2], [4, 1]] * 5), ["pay", "site"])
+        >>> basis.sorts, main.shape
+        ((2, 4, 7), (20, 13))
+        """
+        columns, scores = Columns.of(x, declared)
+        raw, labels, sorts = columns.functions(x, scores, names)
+        basis = cls(columns, labels, sorts, raw.mean(axis=0), _spread(raw))
+        return basis, (raw - basis.centre) / basis.spread
+
     def __call__(self, x: FloatArray) -> FloatArray:
         """Return the functions (n, p), standardised as the training rows are; normal scores first."""
-        scores = [scale.scores(x[:, column]) for column, scale in self.amounts]
-        raw, _, _ = self._raw(x, [str(i) for i in range(x.shape[1])], scores)
+        raw, _, _ = self.columns.functions(x, self.columns.scores(x), [str(i) for i in range(x.shape[1])])
         return (raw - self.centre) / self.spread
 
     @property
     def factors(self) -> IntArray:
-        """Positions of the functions whose products are tried: normal scores, and levels where a column has few."""
-        columns, at = list(range(self.sorts[0])), self.sorts[0] + self.sorts[1]
-        for _, levels, pooled in self.codes:
+        """Positions of the functions whose products are tested: normal scores, and the levels of columns with few."""
+        positions, at = list(range(self.sorts[0])), self.sorts[0] + self.sorts[1]
+        for _, levels, pooled in self.columns.codes:
             if len(levels) <= _FEW_LEVELS:
-                columns += range(at, at + len(levels))
+                positions += range(at, at + len(levels))
             at += len(levels) + pooled
-        return np.array(columns, dtype=np.int64)
+        return np.array(positions, dtype=np.int64)
 
     @property
     def ridge(self) -> FloatArray:
@@ -166,7 +185,7 @@ class Basis:
 
 @dataclass(frozen=True, eq=False)
 class Products:
-    """Products of two functions of a basis, chosen by what they say of membership beyond the main effects.
+    """Products of two functions of a basis, chosen by how well they predict membership beyond the main effects.
 
     Attributes
     ----------
@@ -195,31 +214,19 @@ class Products:
         main : array (n, p), the basis on training rows
         member : array (n,)
         most : number of products
-        least : |z| above which a product is kept
+        least : |z| that a product must exceed
         """
-        ones, y = crossfit.with_ones(main), member.astype(np.float64)
-        penalty = np.r_[0.0, _FIRST_RIDGE * basis.ridge]
-        beta, _ = crossfit.minimise(ones, y, penalty, np.zeros(ones.shape[1]), tolerance=1e-4)
-        p = crossfit.expit(ones @ beta)
         factors = basis.factors
         first, second = np.triu_indices(len(factors), 1)
         if not len(first):
             return cls(np.empty((0, 2), dtype=np.int64), np.empty(0), np.empty(0))
-        s = main[:, factors]
-        r, w = y - p, p * (1 - p)
-        # sums over rows of r p_ij and w (p_ij - c_ij)^2 for all products at once
-        summed = (r[:, None] * s).T @ s
-        one, two = ((w[:, None] * s**k).T @ s**k for k in (1, 2))
-        centre = one / w.sum()
-        variance = two - w.sum() * centre**2
-        z = (summed - r.sum() * centre) / np.sqrt(np.where(variance > _ROUNDING * w.sum(), variance, np.inf))
-        strength = np.abs(z[first, second])
+        fitted = _main_effects(main, basis, member)
+        strength = np.abs(_product_scores(main[:, factors], member - fitted, fitted * (1 - fitted))[first, second])
         strongest = np.argsort(-strength, kind="stable")[:most]
         strongest = strongest[strength[strongest] > least]
         pairs = np.column_stack([factors[first[strongest]], factors[second[strongest]]])
         products = cls(pairs, np.zeros(len(pairs)), np.ones(len(pairs)))(main)
-        spread = products.std(axis=0)
-        return cls(pairs, products.mean(axis=0), np.where(spread > _ROUNDING, spread, np.inf))
+        return cls(pairs, products.mean(axis=0), _spread(products))
 
     def __call__(self, main: FloatArray) -> FloatArray:
         """Return the products (n, k) of rows of the basis (n, p), standardised as the training rows are."""
@@ -227,9 +234,38 @@ class Products:
         return np.asarray((products - self.centre) / self.spread)
 
 
+def _main_effects(main: FloatArray, basis: Basis, member: BoolArray) -> FloatArray:
+    """Return the probabilities (n,) of membership by a shrunken logistic model of the basis (n, p)."""
+    ones, penalty = logistic.with_ones(main), np.r_[0.0, _FIRST_RIDGE * basis.ridge]
+    beta, _ = logistic.minimise(ones, member.astype(np.float64), penalty, np.zeros(ones.shape[1]), tolerance=1e-4)
+    return logistic.expit(ones @ beta)
+
+
+def _product_scores(s: FloatArray, residual: FloatArray, weight: FloatArray) -> FloatArray:
+    """Return the score statistic z (k, k) of the product of each two columns s (n, k).
+
+    With residuals r, binomial variances w and a product p less its weighted mean c, z is sum r (p - c) over the root of
+    sum w (p - c)^2; matrix products give these sums for all products at once.
+    """
+    total = weight.sum()
+    summed = (residual[:, None] * s).T @ s
+    first, second = ((weight[:, None] * s**k).T @ s**k for k in (1, 2))
+    centre = first / total
+    variance = second - total * centre**2
+    return np.asarray(
+        (summed - residual.sum() * centre) / np.sqrt(np.where(variance > _ROUNDING * total, variance, np.inf))
+    )
+
+
+def _spread(columns: FloatArray) -> FloatArray:
+    """Return the standard deviation (p,) of each column; infinite where it is rounding error."""
+    spread = columns.std(axis=0)
+    return np.where(spread > _ROUNDING, spread, np.inf)
+
+
 @dataclass(frozen=True, eq=False)
 class Design:
-    """A basis and the products of it that say something of membership: what the models of one fold are linear in."""
+    """A basis and the products that help to predict membership: the features of the linear models of one fold."""
 
     basis: Basis
     products: Products
@@ -238,7 +274,7 @@ class Design:
     def fitted(
         cls, x: FloatArray, member: BoolArray, names: Sequence[str], declared: Sequence[int] = ()
     ) -> tuple[Design, FloatArray]:
-        """Make it from training rows x (n, d) and their labels (n,), and their features (n, p).
+        """Learn the design from training rows x (n, d) and their labels (n,), and return it with their features (n, p).
 
         ``declared`` are positions of codes.
         """

@@ -1,13 +1,12 @@
 """Two tests of a propensity: a challenge by another model (Theorem C.1), and its lack of fit.
 
-A challenge: whether another model foresees membership better than the propensity allows (Theorem C.1).
+A challenge tests whether another model predicts membership better than the propensity allows (Theorem C.1).
 
-Lack of fit. Weights undo a shift only as far as the propensity describes it. A line in the covariates does not see
-that two of them go together, that a code is a name and not a number, or that a law has heavier tails; the corrected
-metrics then show the shift as if it were memorisation. So before a propensity may carry a verdict it is asked two
-questions: whether extremely randomised trees, learned on the same folds, foresee its residuals on the records that
-were held out, and whether the residuals go with the product of two covariates, or the square of one, where trees lose
-sight of them among many others.
+Lack of fit. Weights undo a shift only as far as the propensity describes it. A line in the covariates misses
+interactions, codes that are names and not numbers, and heavier tails. The corrected metrics then show the shift as if
+it were memorisation. So a propensity must pass two tests before a verdict may depend on it. In the first, extremely
+randomised trees, learned on the same folds, predict its residuals on held-out records. The second compares the
+residuals with the product of each two covariates and the square of each one, which trees miss among many others.
 """
 
 # ruff: noqa: PLC0415 - scikit-learn and scipy.stats load when used
@@ -36,12 +35,12 @@ from miaudit.arrays import (
     Share,
     Text,
 )
-from miaudit.causal import covariates, crossfit, propensity
+from miaudit.causal import covariates, crossfit, logistic, propensity
 from miaudit.causal.column_order import by_content
 from miaudit.causal.cores import at_once, grown
 from miaudit.causal.covariates import Encoding
-from miaudit.causal.crossfit import expit
 from miaudit.causal.imbalance import Imbalance
+from miaudit.causal.logistic import expit
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
@@ -116,7 +115,7 @@ def challenge(
     ----------
     evidence, classifier, encoding, screened, rng : as in :func:`miaudit.causal.propensity.fit`
     competitors : scikit-learn classifiers with ``predict_proba``; p-values are multiplied by their number
-    given : the propensity of each record, where it is known or was learned elsewhere; it is challenged as it is
+    given : the propensity of each record, where it is known or was learned elsewhere; it is challenged unchanged
     gamma : margin on the log-odds, 0 or more; at 0 about one sound learned propensity in eight is refuted
     level : of the test, in (0, 1)
     inner : folds of the training half on which a competitor is calibrated, 2 or more: its cost
@@ -140,19 +139,16 @@ def challenge(
     options: dict[str, Any] = {"encoding": encoding, "inner": inner, "screened": screened}
     rows, logits = propensity.held_out_logits(evidence, models, **options, rng=rng)
     if evidence.unit_codes is not None and (given is None or given.rows_per_covariate is not None):
-        # Log-odds learned from records speak of records that all have the same chance to be drawn.
+        # Log-odds learned from records describe records that all have the same chance to be drawn.
         alike = drawn_alike(evidence.unit_codes[rows], rng, of=sizes(evidence.unit_codes)[rows])
         rows, logits = rows[alike], [logit[alike] for logit in logits]
     own, others = (logits[0], logits[1:]) if given is None else (given.matched(evidence).logit[rows], logits)
-    names = tuple(type(model).__name__ for model in competitors)
-    bets = [_bet(own, other, evidence.member[rows], len(names), gamma, level) for other in others]
-    best = min(range(len(bets)), key=lambda i: bets[i][0])
-    (p_value, _, correct), name = bets[best], names[best]
-    margins = [margin for _, margin, _ in bets if margin is not None]
-    smallest = max(margins) if len(margins) == len(bets) else None
-    sentence = f"{name} won {correct:,} of {len(rows):,} bets on records that no model had seen."
-    return Challenge(
-        p_value, gamma, smallest, level, correct, len(rows), name, names, rejected=p_value <= level, text=sentence
+    names, member = [type(model).__name__ for model in competitors], evidence.member[rows]
+    return _strongest(
+        [
+            _bet(own, other, member, gamma=gamma, level=level, tests=len(names), competitor=name)
+            for other, name in zip(others, names, strict=True)
+        ]
     )
 
 
@@ -174,8 +170,8 @@ def against(
     member : array (n,) of bool
         Labels; independent given the covariates, and unknown to whoever submitted ``other``.
     gamma, level : as in :func:`challenge`
-    tests : number of challenges that were ever made to this propensity, this one included: the p-value is multiplied
-    competitor : what to call the challenger
+    tests : number of all challenges of this propensity, this one included; multiplies the p-value
+    competitor : name of the challenger
 
     Examples
     --------
@@ -188,8 +184,7 @@ def against(
     if not (own.shape == other.shape == member.shape and own.ndim == 1 and len(own)):
         received = f"shapes {own.shape}, {other.shape} and {member.shape}"
         raise InputError("other", "one number for each record, as own and member", received, "sort them alike")
-    p_value, smallest, correct = _bet(own, other, member, tests, gamma, level)
-    return Bet(p_value, gamma, smallest, level, correct, len(own), competitor)
+    return _bet(own, other, member, gamma=gamma, level=level, tests=tests, competitor=competitor)
 
 
 def _check(competitors: Sequence[Any], gamma: float, level: float) -> None:
@@ -202,14 +197,16 @@ def _check(competitors: Sequence[Any], gamma: float, level: float) -> None:
 
 
 def _bet(
-    own: FloatArray, other: FloatArray, member: BoolArray, tests: int, gamma: float, level: float
-) -> tuple[float, float | None, int]:
-    """Test a competitor's guesses against the propensity's certainty of each.
-
-    Returns
-    -------
-    p-value at margin ``gamma``, smallest margin that is not rejected (None: there is none), number of right guesses
-    """
+    own: FloatArray,
+    other: FloatArray,
+    member: BoolArray,
+    *,
+    gamma: float,
+    level: float,
+    tests: int,
+    competitor: str,
+) -> Bet:
+    """Test a competitor's guesses against the propensity's certainty of each; p-values are multiplied by ``tests``."""
     guess = np.where(other > own, 1, -1)
     correct, toward = int(np.count_nonzero(guess == np.where(member, 1, -1))), guess * own
 
@@ -217,7 +214,25 @@ def _bet(
         """Return the chance of as many correct guesses if log-odds are within the margin, after Bonferroni."""
         return min(1.0, tests * float(tail(expit(toward + margin), correct)))
 
-    return p_value(gamma), _smallest(p_value, level), correct
+    return Bet(p_value(gamma), gamma, _smallest(p_value, level), level, correct, len(own), competitor)
+
+
+def _strongest(bets: Sequence[Bet]) -> Challenge:
+    """Report the bet with the smallest p-value, and the smallest margin that none of the bets rejects."""
+    best = min(bets, key=lambda bet: bet.p_value)
+    margins = [bet.smallest_gamma for bet in bets if bet.smallest_gamma is not None]
+    return Challenge(
+        best.p_value,
+        best.gamma,
+        max(margins) if len(margins) == len(bets) else None,
+        best.level,
+        best.correct,
+        best.guesses,
+        best.competitor,
+        tuple(bet.competitor for bet in bets),
+        rejected=best.refutes,
+        text=f"{best.competitor} won {best.correct:,} of {best.guesses:,} bets on records that no model had seen.",
+    )
 
 
 def _smallest(p_value: Callable[[float], float], level: float) -> float | None:
@@ -235,18 +250,20 @@ def _smallest(p_value: Callable[[float], float], level: float) -> float | None:
     return high
 
 
-# One-sided 1%, times the root of two: two records in different folds each have a part in what is foreseen of the other,
+# One-sided 1%, times the root of two: of two records in different folds, each influences the prediction for the other,
 # so that chance counts their pair twice (docs/balance.md).
 LIMIT = 3.3
-STACKED_LIMIT = 2.33  # one-sided 1%; sound stacks stay below it, since boosting has had its say (docs/balance.md)
+STACKED_LIMIT = 2.33  # one-sided 1%; sound stacks stay below it, since they have boosting (docs/balance.md)
 _TREES = 40
 _LEAF = 4
 _FEWEST_TRIED = 4  # covariates at a split against a stack; with two of four, one sign of three in ten passes
-_SPLITS = 100_000  # features that a split tries, times records: few records need a closer look, and can afford it
+_SPLITS = (
+    100_000  # features that a split tries, times records: with few records more features are affordable, and needed
+)
 _FLOOR = 0.005  # where all trees agree by chance
 _NOTHING = 1e-12  # variance of log-odds that are all the same
-_STEP = 2.0  # what the trees may change of a log-odds: a few far-off records shall not decide
-_MOST_LOOKED_AT = 20  # covariates, those that the trees split most, whose share in the refutation is measured
+_STEP = 2.0  # most that the trees may change a log-odds, so that a few distant records do not decide
+_MOST_LOOKED_AT = 20  # covariates that the trees split most: their share in the refutation is measured
 _MOST_NAMED = 4
 _LEAST_LOSS = 0.15  # of z, for a covariate to be named
 _FAMILYWISE = 0.01  # of all products and squares together ...
@@ -261,15 +278,15 @@ class LackOfFit:
 
     Attributes
     ----------
-    z : of the forest: sum of residual times what it would change, over the standard deviation that it has given what is
-        foreseen; where the propensity is right of mean 0 and sd at most about 1.4, larger the more it misses
+    z : of the forest: the sum of residuals times the forest's changes of the log-odds, over its standard deviation; if
+        the propensity is right, its mean is 0 and its sd at most about 1.4; larger the more the propensity misses
     limit : above it the propensity is refuted (one-sided 1%)
     product_z : the largest |z| of residuals times a product of two covariates, or the square of one
     product_limit : above it the propensity is refuted (1% for all of them together, Bonferroni, and at least 4); both
         are None where none could be tried
     product : names of its one or two covariates
-    missed : names of the covariates without which the forest sees less, the most important first, or of the product; of
-        a refuted propensity only
+    missed : names of the covariates without which the forest predicts worse, the most important first, or those of the
+        product; empty unless the propensity is refuted
     rejected : whether the propensity is refuted
     """
 
@@ -293,7 +310,7 @@ class LackOfFit:
 
     @property
     def sentence(self) -> str:
-        """Tests that refute the propensity and what it misses, in words; empty if none does."""
+        """The tests that refute the propensity, and the covariates that it misses, in words; empty if none refutes."""
         if not self.rejected:
             return ""
         stacked = self.limit == STACKED_LIMIT
@@ -326,14 +343,14 @@ def listed(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Challenger:
-    """Extremely randomised trees that foresee membership of the records of the other folds.
+    """Extremely randomised trees that predict the membership of records in folds that they have not seen.
 
     Attributes
     ----------
     fold : array (n,), in which each record is held out
-    x : array (n, d), the covariates as the trees read them, in the order of ``columns``
-    columns : array (d,), positions of these columns in the evidence, sorted by content: their order decides nothing
-    forests : which records each did not see (n,), and its trees
+    x : array (n, d), the covariates of the trees, in the order of ``columns``
+    columns : array (d,), positions of these columns in the evidence, sorted by content: their order has no effect
+    forests : for each the records (n,) that it did not see, and its trees
     logit : array (n,), the log-odds of membership by trees that did not see the record, not calibrated
     """
 
@@ -345,7 +362,7 @@ class Challenger:
 
     @classmethod
     def of(cls, evidence: Evidence, propensity: Propensity, *, rng: np.random.Generator) -> Challenger:
-        """Learn them on the folds of the propensity they will be held against, or on folds of their own."""
+        """Learn the trees on the folds of the propensity that they test, or on folds of their own."""
         if evidence.covariates is None:
             raise InputError("evidence.covariates", "what the propensity was learned from", "none", "pass covariates=")
         place, learn = rng.spawn(2)
@@ -354,10 +371,10 @@ class Challenger:
         columns = by_content(evidence.covariates)
         x, seeds = evidence.covariates[:, columns].astype(np.float32), learn.spawn(int(fold.max()) + 1)
 
-        def learned(k: int) -> tuple[BoolArray, Any]:
+        def forest_of(k: int) -> tuple[BoolArray, Any]:
             return fold == k, _forest(x, evidence.member, fold == k, propensity.stacked, seeds[k])
 
-        forests = at_once(learned, np.unique(fold).tolist())
+        forests = at_once(forest_of, np.unique(fold).tolist())
         return cls(fold, x, columns, forests, _log_odds(forests, x))
 
 
@@ -370,20 +387,20 @@ def measure(
 ) -> LackOfFit:
     """Test whether a forest or a product of covariates predicts membership better than a propensity.
 
-    Extremely randomised trees learned from the other folds give the log-odds of a record, calibrated by Platt's line;
-    what they would change of the propensity's log-odds, at most 2 and nothing on average, is multiplied with the
-    residual. The variance of the sum is the binomial one that the propensity states, or, where records of one unit may
-    depend on each other, that of the sums of units. Products are of normal scores of ranks, so that a tail weighs no
-    more than its records. How often sound propensities are refuted, and wrong ones, is in ``docs/balance.md``.
+    Extremely randomised trees learned from the other folds give the log-odds of a record, calibrated by Platt's line.
+    Their change of the propensity's log-odds, at most 2 and 0 on average, is multiplied by the residual. The variance
+    of the sum is the binomial one that the propensity states, or, where records of one unit may depend on each other,
+    that of the sums of units. Products are of normal scores of ranks, so that a tail weighs no more than its records.
+    ``docs/balance.md`` shows how often sound and wrong propensities are refuted.
 
     Parameters
     ----------
-    evidence : with covariates (n, d): what the propensity could see, see :func:`miaudit.causal.covariates.compared`
+    evidence : with the covariates (n, d) of the propensity, see :func:`miaudit.causal.covariates.compared`
     propensity : of its records, learned without the record itself, or given
-        What a learned one could still change by itself, its scale and the coefficients of its features, is no evidence
-        against it (the tangent space of a score test): that is noise of learning, which balance judges. A given one is
-        tested as it stands, its scale included.
-    challenger : trees of the same records, where they are learned already
+        For a learned one, changes of its scale and of the coefficients of its features are not evidence against it
+        (the tangent space of a score test). They are noise of learning, which balance judges. A given one is tested
+        unchanged, its scale included.
+    challenger : trees that were already learned on the same records
     rng : draws folds, where the propensity has none, and trees
 
     Raises
@@ -396,38 +413,51 @@ def measure(
     >>> from miaudit.causal import propensity
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(2000, 3))
-    >>> member = rng.random(2000) < crossfit.expit(x[:, 0] * x[:, 2])
+    >>> member = rng.random(2000) < logistic.expit(x[:, 0] * x[:, 2])
     >>> evidence = Evidence(score=x[:, 1], member=member, covariates=x, covariate_names=("age", "pay", "hours"))
     >>> line = propensity.fit(evidence, rng=rng)
-    >>> found = measure(evidence, line, rng=rng)
-    >>> found.rejected, sorted(found.missed)
+    >>> misfit = measure(evidence, line, rng=rng)
+    >>> misfit.rejected, sorted(misfit.missed)
     (True, ['age', 'hours'])
-    >>> truth = propensity.Propensity.given(crossfit.expit(x[:, 0] * x[:, 2]))
+    >>> truth = propensity.Propensity.given(logistic.expit(x[:, 0] * x[:, 2]))
     >>> measure(evidence, truth, rng=rng).rejected
     False
     """
     trees = challenger or Challenger.of(evidence, propensity, rng=rng)
     shuffle = rng.spawn(1)[0]
-    x = np.asarray(evidence.covariates)
     values = propensity.matched(evidence).values
     statistic = partial(_z, evidence, values, trees.fold, _tangents(propensity, values))
     z = statistic(trees.logit)
-    names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
-    product_z: float | None
-    product_limit: float | None
-    if propensity.stacked:
-        worst = Imbalance.largest(evidence, propensity.odds, names)
-        product_z, product_limit, product = worst.z, worst.limit, worst.names
-    else:
-        product_z, product_limit, pair = _products(evidence, values, x)
-        product = tuple(names[i] for i in pair)
     limit = STACKED_LIMIT if propensity.stacked else LIMIT
-    by_forest, by_product = z > limit, _above(product_z, product_limit)
-    missed = product if by_product else ()
-    if by_forest:
+    names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(trees.x.shape[1]))
+    product = _largest_product(evidence, propensity, names)
+    missed = product.names if product.refutes else ()
+    if z > limit:
         misfit = _missed(statistic, trees.forests, trees.x, z, shuffle)
         missed = tuple(names[i] for i in trees.columns[misfit])
-    return LackOfFit(z, limit, product_z, product_limit, product, missed, by_forest or by_product)
+    return LackOfFit(z, limit, product.z, product.limit, product.names, missed, z > limit or product.refutes)
+
+
+@dataclass(frozen=True)
+class _Product:
+    """The product or square of covariates with the largest |z|, and its limit; both are None where none was tried."""
+
+    z: float | None
+    limit: float | None
+    names: tuple[str, ...]
+
+    @property
+    def refutes(self) -> bool:
+        return _above(self.z, self.limit)
+
+
+def _largest_product(evidence: Evidence, propensity: Propensity, names: Sequence[str]) -> _Product:
+    """Measure products of the covariates: after weighting for a stack, of the residuals for any other propensity."""
+    if propensity.stacked:
+        largest = Imbalance.largest(evidence, propensity.odds, names)
+        return _Product(largest.z, largest.limit, largest.names)
+    z, limit, pair = _products(evidence, propensity.values, np.asarray(evidence.covariates))
+    return _Product(z, limit, tuple(names[i] for i in pair))
 
 
 def _above(z: float | None, limit: float | None) -> bool:
@@ -435,7 +465,7 @@ def _above(z: float | None, limit: float | None) -> bool:
 
 
 def _tangents(propensity: Propensity, values: FloatArray) -> FloatArray:
-    """Return what is no evidence: orthonormal directions (n, k) of log-odds times the root of the variance."""
+    """Return orthonormal directions (n, k), of log-odds times the root of the variance, that are not evidence."""
     free = [np.ones(len(values))]
     if not propensity.stacked and propensity.rows_per_covariate is not None and propensity.features is not None:
         free += [propensity.logit, *propensity.features.T]
@@ -464,14 +494,14 @@ def _calibrated(raw: FloatArray, member: BoolArray, fold: IntArray) -> FloatArra
     calibrated = np.empty(len(raw))
     for k in np.unique(fold):
         rows = fold == k
-        slope, offset = crossfit.platt(raw[~rows], member[~rows].astype(np.float64))
-        # Where nothing is to be learned, held-out log-odds point the wrong way: their class is rarer elsewhere.
+        slope, offset = logistic.platt(raw[~rows], member[~rows].astype(np.float64))
+        # Without a signal, held-out log-odds have the wrong sign: the class of a record is rarer in the other folds.
         calibrated[rows] = offset + max(slope, 0.0) * raw[rows]
     return calibrated
 
 
 def _forest(x: Float32Array, member: BoolArray, rows: BoolArray, stacked: bool, rng: np.random.Generator) -> list[Any]:
-    """Fit trees on all records but these; against a stack, which has boosted trees of its own, few of a split."""
+    """Fit trees on all other records; against a stack, which has boosted trees, with few covariates at a split."""
     from sklearn.tree import ExtraTreeClassifier
 
     few = max(min(x.shape[1], _FEWEST_TRIED), int(x.shape[1] ** 0.5))
@@ -502,9 +532,9 @@ def _missed(
     used = np.mean([tree.feature_importances_ for _, trees in forests for tree in trees], axis=0)
     losses: dict[int, float] = {}
     for column in np.argsort(-used, kind="stable")[:_MOST_LOOKED_AT]:
-        dealt = x.copy()
-        dealt[:, column] = rng.permutation(x[:, column])
-        losses[int(column)] = z - statistic(_log_odds(forests, dealt))
+        permuted = x.copy()
+        permuted[:, column] = rng.permutation(x[:, column])
+        losses[int(column)] = z - statistic(_log_odds(forests, permuted))
     ranked = sorted(losses, key=lambda column: -losses[column])
     return [column for column in ranked if losses[column] > _LEAST_LOSS * z][:_MOST_NAMED] or ranked[:1]
 
@@ -515,8 +545,8 @@ def _products(
     """Return the largest |z| of a product or square with the residuals, its limit, and the columns.
 
     With residuals r, binomial variances w and a product p less its weighted mean c, z is sum r (p - c) over the root of
-    sum w (p - c)^2; all pairs come out of matrix products, of so many columns at a time as memory bears. Products that
-    rest on few records are no normal sums, and are left out.
+    sum w (p - c)^2. Matrix products give all pairs, for as many columns at a time as fit in memory. Products that rest
+    on few records are not normal sums, and are left out.
     """
     from scipy.stats import rankdata
 

@@ -45,11 +45,11 @@ class Disagreement:
 
         Examples
         --------
-        >>> found = Disagreement.of(
+        >>> gap = Disagreement.of(
         ...     Estimate(0.5, 0.46, 0.6, 0.95, standard_error=0.02),
         ...     Estimate(0.42, 0.38, 0.46, 0.95, standard_error=0.018),
         ... )
-        >>> round(found.errors, 1), found.exceeds
+        >>> round(gap.errors, 1), gap.exceeds
         (4.0, True)
         """
         p, q = (0.5 if one.value is None else one.value for one in (modelled, weighted))

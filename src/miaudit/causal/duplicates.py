@@ -1,11 +1,11 @@
-"""Exact and near duplicates across members and non-members, and equal rows that show undeclared units.
+"""Exact and near duplicates across members and non-members, and equal rows that reveal undeclared units.
 
-A non-member that equals a member, or nearly does, was in effect trained on: it makes an attack look worse than it is.
-Only counts leave this module, never a row.
+The model was in effect trained on a non-member that equals a member, or nearly does. Such records make an attack look
+worse than it is. This module returns only counts, never a row.
 
-Rows that are equal say little by themselves: a table of few categories is full of them. What tells is where they fall.
-Records that are independent, whatever they hold, fall among members or non-members without looking at each other, so
-equal rows do too. Rows of one household that all went the same way do not.
+Equal rows by themselves are no sign of units: a table of few categories is full of them. Their classes are the sign. If
+records are independent, equal rows are members or non-members independently of each other, whatever the values are.
+Rows of one household that were all assigned to the same class are not.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
 from miaudit.arrays import BoolArray, Count, FloatArray, IntArray
 from miaudit.errors import InputError
@@ -26,7 +27,6 @@ from miaudit.evidence import Evidence
 
 if TYPE_CHECKING:
     from scipy.spatial import cKDTree
-from scipy import special
 
 _NEAR = 0.1  # of the typical distance to the nearest record of the same class
 _BY_CHANCE = 0.05  # expected number of members that would be called near duplicates in a smooth density
@@ -72,7 +72,7 @@ def of_covariates(evidence: Evidence, *, rng: np.random.Generator) -> tuple[Twin
 
     Returns
     -------
-    Twins, and in words how near was defined, and what must be said with the counts
+    counts, and a note that defines near in words and states the limits of the counts
 
     Raises
     ------
@@ -91,8 +91,8 @@ def of_covariates(evidence: Evidence, *, rng: np.random.Generator) -> tuple[Twin
     >>> x[500:510] = x[:10]             # ten members again among the non-members
     >>> x[510:530] = x[20:40] + 1e-4    # twenty more, slightly changed
     >>> evidence = Evidence(score=np.zeros(1000), member=np.arange(1000) < 500, covariates=x)
-    >>> found, _ = of_covariates(evidence, rng=rng)
-    >>> found.exact_pairs, found.near_pairs, found.members_affected, found.members_alike
+    >>> twins, _ = of_covariates(evidence, rng=rng)
+    >>> twins.exact_pairs, twins.near_pairs, twins.members_affected, twins.members_alike
     (10, 20, 30, 0)
     """
     if evidence.covariates is None:
@@ -121,7 +121,7 @@ def of_texts(
 
     Returns
     -------
-    Twins, and in words how near was defined, and what must be said with the counts
+    counts, and a note that defines near in words and states the limits of the counts
 
     Raises
     ------
@@ -131,8 +131,8 @@ def of_texts(
     Examples
     --------
     >>> texts = ["the cat sat on the mat today", "Dogs bark", "dogs  bark", "the cat sat on the mat todax", "rain"]
-    >>> found, _ = of_texts(texts, [True, True, False, False, False], rng=np.random.default_rng(0))
-    >>> found.exact_pairs, found.near_pairs, found.members_affected, found.nonmembers_affected
+    >>> twins, _ = of_texts(texts, [True, True, False, False, False], rng=np.random.default_rng(0))
+    >>> twins.exact_pairs, twins.near_pairs, twins.members_affected, twins.nonmembers_affected
     (1, 1, 2, 2)
     """
     inside = np.asarray(member, dtype=np.bool_)
@@ -206,28 +206,59 @@ def _near_rows(z: FloatArray, m: IntArray, o: IntArray, projected: bool, rng: np
         return _summary(m, o, 0, nothing, "The covariates are constant: every record equals every other.")
     inside, outside = (np.flatnonzero(count) for count in (m, o))
     members, nonmembers = trees = [_tree(z[rows]) for rows in (inside, outside)]
-    measured = [_spacing(tree, rng) for tree in trees if tree.n > 2]
-    if not measured:
+    nearness = _Nearness.of(trees, len(inside), z.shape[1], rng)
+    if nearness is None:
         return _summary(m, o, 0, nothing, "Too few distinct records to say what near means: equal ones were counted.")
-    typical = float(np.median(np.concatenate([first for first, _ in measured])))
-    dimension = 1 / float(np.mean(np.log(np.concatenate([second / first for first, second in measured]))) + 1e-9)
-    rate = _BY_CHANCE / (math.log(2) * max(len(inside), 1))
-    dimension = min(dimension, float(z.shape[1]))
-    fraction = min(_NEAR, rate ** (1 / max(dimension, 0.5)))
-    radius = fraction * typical
+    radius = nearness.radius
     near_of = (
         _reaches(nonmembers, outside, radius, z, inside),
         _reaches(members, inside, radius, z, outside),
         _reaches(members, inside, radius, z, inside),
     )
-    near = (
-        f"Near: closer than {fraction:.2g} of the typical distance between neighbours of one class "
-        f"(effective dimension {dimension:.1f})"
-    )
-    near += f", in a random projection of the covariates to {_DIMENSIONS} dimensions." if projected else "."
     weights = m[inside].astype(np.float64), o[outside].astype(np.float64)
     pairs = members.count_neighbors(nonmembers, radius, weights=weights)  # equal ones included
-    return _summary(m, o, round(float(pairs)) - int(m @ o), near_of, near)
+    return _summary(m, o, round(float(pairs)) - int(m @ o), near_of, nearness.text(projected=projected))
+
+
+@dataclass(frozen=True)
+class _Nearness:
+    """How close two records are that count as near.
+
+    Attributes
+    ----------
+    fraction : of the typical distance between neighbours of one class
+    typical : that distance
+    dimension : effective number of dimensions (two nearest neighbours, Facco et al. 2017)
+    """
+
+    fraction: float
+    typical: float
+    dimension: float
+
+    @classmethod
+    def of(cls, trees: Sequence[cKDTree], members: int, columns: int, rng: np.random.Generator) -> _Nearness | None:
+        """Measure the distances between neighbours in the tree of each class; None where no tree has three records."""
+        measured = [_spacing(tree, rng) for tree in trees if tree.n > 2]
+        if not measured:
+            return None
+        typical = float(np.median(np.concatenate([first for first, _ in measured])))
+        dimension = 1 / float(np.mean(np.log(np.concatenate([second / first for first, second in measured]))) + 1e-9)
+        rate = _BY_CHANCE / (math.log(2) * max(members, 1))
+        dimension = min(dimension, float(columns))
+        return cls(min(_NEAR, rate ** (1 / max(dimension, 0.5))), typical, dimension)
+
+    @property
+    def radius(self) -> float:
+        """Largest distance between two records that are near."""
+        return self.fraction * self.typical
+
+    def text(self, *, projected: bool) -> str:
+        """Define near in words."""
+        where = f", in a random projection of the covariates to {_DIMENSIONS} dimensions." if projected else "."
+        return (
+            f"Near: closer than {self.fraction:.2g} of the typical distance between neighbours of one class "
+            f"(effective dimension {self.dimension:.1f}){where}"
+        )
 
 
 def _tree(z: FloatArray) -> cKDTree:
@@ -244,12 +275,12 @@ def _spacing(tree: cKDTree, rng: np.random.Generator) -> tuple[FloatArray, Float
     return distance[usable, 1], distance[usable, 2]
 
 
-def _reaches(tree: cKDTree, rows: IntArray, radius: float, z: FloatArray, asked: IntArray) -> BoolArray:
-    """Return which contents (k,), of those asked, have another one among the rows of a tree within the radius."""
+def _reaches(tree: cKDTree, rows: IntArray, radius: float, z: FloatArray, queries: IntArray) -> BoolArray:
+    """Return which contents (k,), among the queries, have another one among the rows of a tree within the radius."""
     reached = np.zeros(len(z), dtype=np.bool_)
-    distance, index = tree.query(z[asked], k=2, distance_upper_bound=np.nextafter(radius, np.inf))
-    named = np.append(rows, -1)[index]
-    reached[asked] = (np.isfinite(distance) & (named != asked[:, None])).any(axis=1)
+    distance, index = tree.query(z[queries], k=2, distance_upper_bound=np.nextafter(radius, np.inf))
+    neighbours = np.append(rows, -1)[index]
+    reached[queries] = (np.isfinite(distance) & (neighbours != queries[:, None])).any(axis=1)
     return reached
 
 
@@ -299,7 +330,7 @@ def _similar_pairs(texts: Sequence[str], threshold: float, rng: np.random.Genera
 LEVEL = 1e-4
 NOTICED = 1.05  # a nominal 2.5% is then 2.8%
 MATTERS = 1.25  # and then 4%
-_MULTIPLIERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # of splitmix64; 64 bits tell rows apart
+_MULTIPLIERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # of splitmix64; 64 bits distinguish rows
 _MOST_BY_A_SHIFT = 0.5  # propensities that are uniform on (0, 1) reach 1/3
 
 
@@ -311,8 +342,8 @@ class Repeats:
     ----------
     rows : records that have an equal one
     pairs : pairs of equal rows
-    across : those of one member and one non-member
-    expected : how many of them would be if every record fell on its side by itself
+    across : pairs of one member and one non-member
+    expected : number of such pairs if the records are independent
     effect : factor by which the variance of a difference between members and non-members exceeds that of independent
         records, as far as equal rows make it (Kish's design effect); about 1 if records are independent
     p_value : probability of an effect as large if records are independent and of one population
@@ -321,8 +352,8 @@ class Repeats:
     --------
     >>> rng = np.random.default_rng(0)
     >>> coarse, member = rng.integers(0, 4, size=(400, 2)), np.arange(400) < 200  # sixteen kinds of records
-    >>> found = Repeats.of(coarse, member)
-    >>> found.pairs > 4000, found.beyond_chance
+    >>> repeats = Repeats.of(coarse, member)
+    >>> repeats.pairs > 4000, repeats.beyond_chance
     (True, False)
     >>> fives = Repeats.of(np.repeat(rng.normal(size=(80, 2)), 5, axis=0), member)  # households of five equal rows
     >>> fives.pairs, fives.across, round(fives.effect, 1), fives.beyond_chance
@@ -342,9 +373,10 @@ class Repeats:
 
         Notes
         -----
-        With c_k equal rows of which a_k are members, and a share p of all n rows members, the sum of (a_k - p c_k)^2
-        is n p (1 - p) on average, but for the number of members being given; what it exceeds that by makes the effect.
-        The tail is that of a scaled chi-square with the mean and the variance of binomial a_k. O(n log n).
+        There are c_k equal rows of which a_k are members, and members are a share p of all n rows. By chance the sum
+        of (a_k - p c_k)^2 is n p (1 - p) on average, apart from a correction because the number of members is fixed;
+        the excess over that gives the effect. The tail is that of a scaled chi-square with the mean and the variance
+        of binomial a_k. O(n log n).
 
         Raises
         ------
@@ -356,26 +388,20 @@ class Repeats:
         if len(values) != len(inside) or inside.all() or not inside.any():
             received = f"{len(values)} rows, {np.count_nonzero(inside)} of {len(inside)} members"
             raise InputError("member", "as many as rows, of both classes", received, "pass one for each row")
-        code = content_codes(values)
+        code, n, p = content_codes(values), len(inside), float(inside.mean())
         count, inner = np.bincount(code).astype(np.float64), np.bincount(code, weights=inside)
-        p = float(inside.mean())
-        v = p * (1 - p)
-        n, many = len(inside), count > 1
-        c, a = count[many], inner[many]
-        variance_share = (n - c) / (
-            n - 1
-        )  # the number of members is given: less than binomial where one row is most of all
-        excess, mean = float(((a - p * c) ** 2).sum()), v * float(c.sum())
-        variance = float((c * v * (1 + 3 * (c - 2) * v) - (c * v) ** 2).sum())
-        p_value = float(special.gammaincc(mean**2 / variance, excess * mean / variance)) if variance > 0 else 1.0
-        pairs = float((c * (c - 1)).sum() / 2)
-        across = float((a * (c - a)).sum())
-        effect = 1 + (excess - v * float((c * variance_share).sum())) / (n * v)
-        return cls(int(c.sum()), round(pairs), round(across), 2 * v * pairs * n / (n - 1), effect, p_value)
+        many = count > 1
+        c, a, v = count[many], inner[many], p * (1 - p)
+        excess = float(((a - p * c) ** 2).sum())
+        pairs, across = float((c * (c - 1)).sum() / 2), float((a * (c - a)).sum())
+        # The number of members is fixed: the variance is less than binomial where one row is most of all.
+        effect = 1 + (excess - v * float((c * ((n - c) / (n - 1))).sum())) / (n * v)
+        expected = 2 * v * pairs * n / (n - 1)
+        return cls(int(c.sum()), round(pairs), round(across), expected, effect, _tail_by_chance(c, v, excess))
 
     @property
     def apart(self) -> float:
-        """How far equal rows stay in one class: 0 as by chance, 1 always."""
+        """How much more often than by chance equal rows share a class: 0 as by chance, 1 always."""
         return 1 - self.across / self.expected if self.pairs else 0.0
 
     @property
@@ -384,10 +410,10 @@ class Repeats:
         return self.p_value < LEVEL and self.effect >= NOTICED
 
     def forbids(self, design: str | None) -> bool:
-        """Return whether intervals that take records as independent are refuted.
+        """Return whether equal rows refute intervals that treat records as independent.
 
-        Where membership was not assigned at random (zero-run), members and non-members may differ, and equal rows then
-        fall on one side more often than by chance: only rows that hardly ever part do refute.
+        Where membership was not assigned at random (zero-run), members and non-members may differ, so that equal rows
+        share a class more often than by chance. In that design only rows that almost always share a class refute.
         """
         if not (self.beyond_chance and self.effect >= MATTERS):
             return False
@@ -405,6 +431,13 @@ class Repeats:
             f"independent are then too narrow (the variance is about {self.effect:.1f} times as large): {name}, or "
             "keep one of several equal records."
         )
+
+
+def _tail_by_chance(c: FloatArray, v: float, excess: float) -> float:
+    """Return the chance of as large a sum of (a_k - p c_k)^2 for binomial a_k of c_k, where v = p (1 - p)."""
+    mean = v * float(c.sum())
+    variance = float((c * v * (1 + 3 * (c - 2) * v) - (c * v) ** 2).sum())
+    return float(special.gammaincc(mean**2 / variance, excess * mean / variance)) if variance > 0 else 1.0
 
 
 def content_codes(rows: ArrayLike) -> IntArray:

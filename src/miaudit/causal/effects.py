@@ -1,15 +1,16 @@
 """Causal metrics of membership: the success of an attack against comparable non-members.
 
-Every metric asks one question of the non-members: what is E[h(Y(0))] in the population of the **members**? The score
-itself (h(y) = y) gives the average effect, the share of members above y the AUC, and 1{y >= t} the causal FPR. The five
-estimators (:mod:`miaudit.causal.estimators`) are five answers to it; the intervals come from their influence functions.
+Every metric needs one number from the non-members: E[h(Y(0))] in the population of the **members**. The score itself
+(h(y) = y) gives the average effect, the share of members above y the AUC, and 1{y >= t} the causal FPR. The five
+estimators (:mod:`miaudit.causal.estimators`) estimate it in five ways; the intervals come from their influence
+functions.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Required, TypedDict, Unpack
 
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miaudit.arrays import FloatArray
+from miaudit.causal import tpr_limits
 from miaudit.causal.estimators import (
     METHODS,
     Aipw,
@@ -27,15 +29,14 @@ from miaudit.causal.estimators import (
     Hajek,
     HorvitzThompson,
     PropensityLike,
-    Ranked,
-    check_confidence,
     counterfactual_mean,
     estimator_of,
 )
-from miaudit.causal.outcome import AnyLaw, law_of, one_step_further, share_above
+from miaudit.causal.outcome import AnyLaw, law_of, model_note, one_step_further, share_above
 from miaudit.causal.propensity import Propensity
+from miaudit.causal.tpr_limits import LOW_FPR
 from miaudit.errors import InputError
-from miaudit.errors.checks import check_generator
+from miaudit.errors.checks import check_confidence, check_generator
 from miaudit.evidence import Evidence
 from miaudit.metrics import classical
 from miaudit.metrics.classical import Estimate, Sample
@@ -68,14 +69,12 @@ __all__ = [
 
 
 _ROUNDING = 1e-12
-_BAND_NODES = 60  # a drawn band needs fewer digits than a reported limit
-_NOTHING = 1e-9  # a variance below this part of the usual one is rounding error
+_BAND_NODES = 60  # a band in a chart needs fewer digits than a reported limit
 THRESHOLDS = 2000  # vertices of a curve that needs an outcome model
 RAW = "raw, not causal: members and non-members may differ by more than membership"
-LOW_FPR = "an outcome model is not to be trusted for the TPR at a low FPR with few non-members; prefer hajek"
 
 
-class Asked(TypedDict, total=False):
+class Options(TypedDict, total=False):
     """Keywords of every estimate of one score: see :func:`ate`."""
 
     method: str | Estimator
@@ -84,7 +83,7 @@ class Asked(TypedDict, total=False):
     rng: Required[np.random.Generator]
 
 
-def ate(evidence: Evidence, propensity: PropensityLike | ArrayLike, **asked: Unpack[Asked]) -> Estimate:
+def ate(evidence: Evidence, propensity: PropensityLike | ArrayLike, **options: Unpack[Options]) -> Estimate:
     """Estimate the average effect of membership on the score among the members (paper, (2)).
 
     Parameters
@@ -117,32 +116,29 @@ def ate(evidence: Evidence, propensity: PropensityLike | ArrayLike, **asked: Unp
     >>> known = SimpleNamespace(values=pi, odds=pi / (1 - pi), features=None)
     >>> print(round(ate(evidence, known, method="difference", rng=rng).value, 1))  # the truth is 0.5
     1.3
-    >>> found = ate(evidence, known, rng=rng)
-    >>> found.low < 0.5 < found.high
+    >>> effect = ate(evidence, known, rng=rng)
+    >>> effect.low < 0.5 < effect.high
     True
     """
-    chosen, comparison, law, confidence = _start(evidence, propensity, **asked)
+    chosen, comparison, law, confidence = _start(evidence, propensity, **options)
     if isinstance(chosen, Difference):
         return _raw(evidence, chosen, Sample.of(evidence).difference(confidence))
-    y, a, n1 = comparison.score, comparison.member, comparison.n1
-    absent, influence, gradient = counterfactual_mean(chosen, comparison, y, None if law is None else law.mean)
-    present = float(y[a].mean())
-    own = np.where(a, (y - present) / n1, 0.0)
-    variance = comparison.variance(own - influence, -gradient)
-    further = absent
-    if law is not None:
-        further, variance = one_step_further(chosen, comparison, law, y, absent, -own, variance)
+    y = comparison.score
+    present = float(y[comparison.member].mean())
+    own = np.where(comparison.member, (present - y) / comparison.n1, 0.0)
+    absent = _Absent.of(chosen, comparison, law, y, None if law is None else law.mean, own)
     freedom = min(comparison.effective_members, comparison.effective_nonmembers) - 1
-    value = present - absent
+    effect = present - absent.value
     if freedom < 1:
-        return Estimate(value, -math.inf, math.inf, confidence, "no interval: fewer than two effective records")
-    error = math.sqrt(variance)
-    limits = [classical.student_limits(x, error, freedom, confidence) for x in (value, present - further)]
-    low, high = min(limits)[0], max(high for _, high in limits)
-    return Estimate(value, low, high, confidence, _model_note(law), standard_error=classical.root(variance, 0.0))
+        return Estimate(effect, -math.inf, math.inf, confidence, "no interval: fewer than two effective records")
+    error = math.sqrt(absent.variance)
+    low, high = _outer(
+        classical.student_limits(value, error, freedom, confidence) for value in (effect, present - absent.further)
+    )
+    return Estimate(effect, low, high, confidence, model_note(law), standard_error=classical.root(absent.variance, 0.0))
 
 
-def auc(evidence: Evidence, propensity: PropensityLike | ArrayLike, **asked: Unpack[Asked]) -> Estimate:
+def auc(evidence: Evidence, propensity: PropensityLike | ArrayLike, **options: Unpack[Options]) -> Estimate:
     """Estimate the causal AUC: 0.5 at no effect; ties count one half (paper, 3.2; errata A4).
 
     Parameters, errors: as :func:`ate`. The interval is normal on the logit scale, from the influence function.
@@ -158,34 +154,30 @@ def auc(evidence: Evidence, propensity: PropensityLike | ArrayLike, **asked: Unp
     >>> known = SimpleNamespace(values=pi, odds=pi / (1 - pi), features=None)
     >>> print(round(auc(evidence, known, method="difference", rng=rng).value, 1))
     0.7
-    >>> found = auc(evidence, known, method="aipw", rng=rng)
-    >>> found.low < 0.5 < found.high
+    >>> area = auc(evidence, known, method="aipw", rng=rng)
+    >>> area.low < 0.5 < area.high
     True
     """
-    chosen, comparison, law, confidence = _start(evidence, propensity, **asked)
+    chosen, comparison, law, confidence = _start(evidence, propensity, **options)
     if _classical(chosen, comparison):
         return _raw(evidence, chosen, Sample.of(evidence).auc(confidence))
-    predicted = None if law is None else law.expected(share_above(comparison.score[comparison.member]))
     above, below = comparison.share_of_members_above, comparison.share_of_nonmembers_below
-    value, influence, gradient = counterfactual_mean(chosen, comparison, above, predicted)
     if isinstance(chosen, HorvitzThompson):
         below = below * comparison.total / comparison.n1
     own = np.where(comparison.member, (below - below[comparison.member].mean()) / comparison.n1, 0.0)
-    variance = comparison.variance(influence + own, gradient)
-    further = value
-    if law is not None:
-        further, variance = one_step_further(chosen, comparison, law, above, value, own, variance)
-    note = _model_note(law)
-    if not -_ROUNDING <= value <= 1 + _ROUNDING:
-        note = "; ".join(part for part in (note, f"{value:.3f} before clipping to [0, 1]") if part)
-    clipped = _snapped(value)
+    predicted = None if law is None else law.expected(share_above(comparison.score[comparison.member]))
+    area = _Absent.of(chosen, comparison, law, above, predicted, own)
+    note = model_note(law)
+    if not -_ROUNDING <= area.value <= 1 + _ROUNDING:
+        note = "; ".join(part for part in (note, f"{area.value:.3f} before clipping to [0, 1]") if part)
+    clipped = _snapped(area.value)
     sizes = comparison.effective_members, comparison.effective_nonmembers
-    freedom = None if comparison.units is None else min(sizes) - 1  # few units know little of their variance
-    limits = [
-        classical.auc_limits(x, variance, *sizes, confidence, freedom) for x in (clipped, min(max(further, 0.0), 1.0))
-    ]
-    low, high = min(limits)[0], max(high for _, high in limits)
-    return Estimate(clipped, low, high, confidence, note, standard_error=classical.root(variance))
+    freedom = None if comparison.units is None else min(sizes) - 1  # few units: their variance is hardly known
+    low, high = _outer(
+        classical.auc_limits(value, area.variance, *sizes, confidence, freedom)
+        for value in (clipped, min(max(area.further, 0.0), 1.0))
+    )
+    return Estimate(clipped, low, high, confidence, note, standard_error=classical.root(area.variance))
 
 
 def roc(
@@ -225,14 +217,14 @@ def roc(
 
 
 def tpr_at_fpr(
-    evidence: Evidence, propensity: PropensityLike | ArrayLike, *, fpr: float, **asked: Unpack[Asked]
+    evidence: Evidence, propensity: PropensityLike | ArrayLike, *, fpr: float, **options: Unpack[Options]
 ) -> Estimate:
     """Estimate the causal TPR at an FPR (errata A2), interpolated inside ties.
 
-    The interval is that of fiducial weights (:class:`miaudit.causal.estimators.Ranked`). Where the weight that may be
+    The interval is that of fiducial weights (:class:`miaudit.causal.fiducial.Ranked`). Where the weight that may be
     accused is less than ``resolution(confidence)`` times that of the heaviest non-member above the threshold no lower
-    limit exists: an upper limit only, never a value. Estimators with an outcome model keep the mixture whose level has
-    the variance of their FPR. Other parameters, errors: as :func:`ate`.
+    limit exists: the estimate has an upper limit only, never a value. Estimators with an outcome model use the mixture
+    whose level has the variance of their FPR. Other parameters, errors: as :func:`ate`.
 
     Parameters
     ----------
@@ -247,17 +239,17 @@ def tpr_at_fpr(
     >>> member = rng.random(4000) < pi
     >>> evidence = Evidence(score=x + rng.normal(size=4000), member=member)  # membership does nothing
     >>> known = SimpleNamespace(values=pi, odds=pi / (1 - pi), features=None)
-    >>> found = tpr_at_fpr(evidence, known, fpr=0.05, rng=rng)
-    >>> found.low < 0.05 < found.high
+    >>> rate = tpr_at_fpr(evidence, known, fpr=0.05, rng=rng)
+    >>> rate.low < 0.05 < rate.high
     True
     >>> tpr_at_fpr(evidence, known, fpr=0.001, rng=rng).value is None
     True
     """
     _check_rate(fpr)
-    chosen, comparison, law, confidence = _start(evidence, propensity, **asked)
+    chosen, comparison, law, confidence = _start(evidence, propensity, **options)
     if _classical(chosen, comparison):
         return _raw(evidence, chosen, Sample.of(evidence).tpr_at_fpr(fpr, confidence))
-    return _tpr_from(_curve(chosen, comparison, law, THRESHOLDS), chosen, comparison, law, fpr, confidence)
+    return tpr_limits.estimate(_curve(chosen, comparison, law, THRESHOLDS), chosen, comparison, law, fpr, confidence)
 
 
 def tpr_band(
@@ -281,7 +273,10 @@ def tpr_band(
         sample = Sample.of(evidence)
         band = [sample.tpr_at_fpr(float(alpha), confidence) for alpha in fpr]
     else:
-        band = [_tpr_from(comparison.roc, chosen, comparison, None, float(a), confidence, _BAND_NODES) for a in fpr]
+        band = [
+            tpr_limits.estimate(comparison.roc, chosen, comparison, None, float(a), confidence, _BAND_NODES)
+            for a in fpr
+        ]
     return comparison.roc, np.array([e.low for e in band]), np.array([e.high for e in band])
 
 
@@ -309,7 +304,7 @@ def effective_nonmembers(
     return classical.resolution(confidence) / comparison.ranked.smallest_fpr(confidence)
 
 
-def advantage(evidence: Evidence, propensity: PropensityLike | ArrayLike, **asked: Unpack[Asked]) -> Estimate:
+def advantage(evidence: Evidence, propensity: PropensityLike | ArrayLike, **options: Unpack[Options]) -> Estimate:
     """Estimate the causal sup(TPR - FPR), 0 at no effect; limits account for the search of a threshold.
 
     Parameters, errors: as :func:`ate`. The limits are those of the classical metric with as many non-members as would
@@ -323,7 +318,7 @@ def advantage(evidence: Evidence, propensity: PropensityLike | ArrayLike, **aske
     >>> advantage(evidence, known, rng=np.random.default_rng(0)).value
     1.0
     """
-    chosen, comparison, law, confidence = _start(evidence, propensity, **asked)
+    chosen, comparison, law, confidence = _start(evidence, propensity, **options)
     if _classical(chosen, comparison):
         return _raw(evidence, chosen, Sample.of(evidence).advantage(confidence))
     curve = _curve(chosen, comparison, law, THRESHOLDS)
@@ -331,17 +326,19 @@ def advantage(evidence: Evidence, propensity: PropensityLike | ArrayLike, **aske
     opposed = comparison.units is not None and comparison.units.spanning > 0  # at worst: units of both classes
     variance = sum(size**-0.5 for size in sizes) ** 2 if opposed else None
     low, high = classical.advantage_limits(curve, confidence, *sizes, variance=variance, opposition=float(opposed))
-    return Estimate(max(curve.advantage, 0.0), low, high, confidence, _model_note(law))
+    return Estimate(max(curve.advantage, 0.0), low, high, confidence, model_note(law))
 
 
-def balanced_accuracy(evidence: Evidence, propensity: PropensityLike | ArrayLike, **asked: Unpack[Asked]) -> Estimate:
+def balanced_accuracy(
+    evidence: Evidence, propensity: PropensityLike | ArrayLike, **options: Unpack[Options]
+) -> Estimate:
     """Estimate the causal (TPR + TNR) / 2 at the best threshold: (1 + advantage) / 2; see :func:`ate`."""
-    best = advantage(evidence, propensity, **asked)
+    best = advantage(evidence, propensity, **options)
     return replace(best, value=(1 + (best.value or 0.0)) / 2, low=(1 + best.low) / 2, high=(1 + best.high) / 2)
 
 
 def of(metric: Definition) -> Callable[..., Estimate]:
-    """Return what estimates a metric causally, with the arguments of :func:`ate`; refuse one that nothing does."""
+    """Return the function that estimates a metric causally, with the arguments of :func:`ate`; refuse other metrics."""
     if metric.fpr is not None:
         return partial(tpr_at_fpr, fpr=metric.fpr)
     known = {"auc": auc, "advantage": advantage, "balanced_accuracy": balanced_accuracy, "ate": ate}
@@ -370,7 +367,7 @@ def tpr_at_threshold(evidence: Evidence, *, threshold: float, confidence: float 
 
 
 def fpr_at_threshold(
-    evidence: Evidence, propensity: PropensityLike | ArrayLike, *, threshold: float, **asked: Unpack[Asked]
+    evidence: Evidence, propensity: PropensityLike | ArrayLike, *, threshold: float, **options: Unpack[Options]
 ) -> Estimate:
     """Estimate the causal FPR at a threshold fixed beforehand: P(Y(0) >= t) among members (paper, (11)).
 
@@ -385,11 +382,11 @@ def fpr_at_threshold(
     >>> round(fpr_at_threshold(evidence, known, threshold=1.5, rng=np.random.default_rng(0)).value, 3)
     0.9
     """
-    chosen, comparison, law, confidence = _start(evidence, propensity, **asked)
-    rate, variance = _rate_at(chosen, comparison, law, threshold)
+    chosen, comparison, law, confidence = _start(evidence, propensity, **options)
+    rate, variance = tpr_limits.rate_at(chosen, comparison, law, threshold)
     rate = _snapped(rate)
     trials = rate * (1 - rate) / variance if variance > 0 and 0 < rate < 1 else comparison.effective_nonmembers
-    return Estimate(rate, *classical.wilson_limits(rate, trials, confidence), confidence, _model_note(law))
+    return Estimate(rate, *classical.wilson_limits(rate, trials, confidence), confidence, model_note(law))
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------
@@ -404,7 +401,7 @@ def _start(
     confidence: float = 0.95,
     rng: np.random.Generator,
 ) -> tuple[Estimator, Comparison, AnyLaw | None, float]:
-    """Return what every estimate starts from: the estimator, weighted evidence, its outcome model, the confidence."""
+    """Return the start of every estimate: the estimator, weighted evidence, its outcome model, the confidence."""
     chosen, known = estimator_of(method, outcome), Propensity.of(propensity)
     check_confidence(confidence)
     if rng is not None:  # it is of use to outcome models only
@@ -412,10 +409,55 @@ def _start(
     return chosen, Comparison.of(evidence, known), _law(chosen, evidence, known, rng), confidence
 
 
+@dataclass(frozen=True)
+class _Absent:
+    """E[h(Y(0))] in the population of the members, with the variance of the metric that it is part of.
+
+    Attributes
+    ----------
+    value : the estimate
+    further : the estimate by an outcome model one step further; the same where there is no outcome model
+    variance : of the metric, the members' own part included
+    """
+
+    value: float
+    further: float
+    variance: float
+
+    @classmethod
+    def of(
+        cls,
+        estimator: Estimator,
+        comparison: Comparison,
+        law: AnyLaw | None,
+        outcome: FloatArray,
+        predicted: FloatArray | None,
+        own: FloatArray,
+    ) -> _Absent:
+        """Estimate value and variance.
+
+        Parameters
+        ----------
+        outcome, predicted : as of :func:`miaudit.causal.estimators.counterfactual_mean`
+        own : array (n,), each member's part in the error of the metric, zero in sum and for non-members
+        """
+        value, influence, gradient = counterfactual_mean(estimator, comparison, outcome, predicted)
+        variance = comparison.variance(influence + own, gradient)
+        if law is None:
+            return cls(value, value, variance)
+        return cls(value, *one_step_further(estimator, comparison, law, outcome, value, own, variance))
+
+
+def _outer(limits: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """Return the outer limits of several intervals."""
+    lows, highs = zip(*limits, strict=True)
+    return min(lows), max(highs)
+
+
 def _law(
     estimator: Estimator, evidence: Evidence, propensity: PropensityLike, rng: np.random.Generator | None
 ) -> AnyLaw | None:
-    """Return the law of an estimator with an outcome model, fitted now if it is not yet."""
+    """Return the law of an estimator with an outcome model, fitted if necessary."""
     if isinstance(estimator, GFormula | Aipw):
         return law_of(estimator.outcome, evidence, propensity, rng)
     return None
@@ -427,26 +469,22 @@ def _check_rate(fpr: float) -> None:
 
 
 def _classical(estimator: Estimator, comparison: Comparison) -> bool:
-    """Return whether the classical metric applies: it was asked for, or all weights are equal."""
+    """Return whether the classical metric applies: by the estimator, or because all weights are equal."""
     return isinstance(estimator, Difference) or (isinstance(estimator, Hajek) and comparison.even)
 
 
-def _raw(evidence: Evidence, estimator: Estimator, found: Estimate) -> Estimate:
-    """Say of a classical metric that was asked for where membership was not drawn what it is not."""
+def _raw(evidence: Evidence, estimator: Estimator, estimate: Estimate) -> Estimate:
+    """Note on a classical metric that it is not causal, where membership was not assigned at random."""
     if not isinstance(estimator, Difference) or evidence.design != "zero-run":
-        return found
-    return replace(found, note=f"{RAW}; {found.note}" if found.note else RAW)
+        return estimate
+    return replace(estimate, note=f"{RAW}; {estimate.note}" if estimate.note else RAW)
 
 
 def _snapped(rate: float) -> float:
-    """Clip to [0, 1] what differs from the ends by rounding only."""
+    """Return 0 or 1 for a rate that differs from it by rounding only, or is beyond it."""
     if rate <= _ROUNDING:
         return 0.0
     return 1.0 if rate >= 1 - _ROUNDING else rate
-
-
-def _model_note(law: AnyLaw | None) -> str:
-    return "" if law is None else f"outcome model: {law.how}"
 
 
 def _curve(estimator: Estimator, comparison: Comparison, law: AnyLaw | None, thresholds: int) -> Roc:
@@ -491,94 +529,6 @@ def _modelled_curve(augmented: bool, comparison: Comparison, law: AnyLaw, most: 
         rate * comparison.total,
         np.concatenate([[0.0], weighted.true_positive[vertices_used], [comparison.n1]]),
     )
-
-
-def _rate_at(estimator: Estimator, comparison: Comparison, law: AnyLaw | None, threshold: float) -> tuple[float, float]:
-    """Return the causal FPR at a threshold, and its variance."""
-    hit = (comparison.score >= threshold).astype(np.float64)
-    predicted = None if law is None else law.exceedance(threshold)
-    rate, influence, gradient = counterfactual_mean(estimator, comparison, hit, predicted)
-    return rate, comparison.variance(influence, gradient)
-
-
-def _tpr_from(
-    curve: Roc,
-    estimator: Estimator,
-    comparison: Comparison,
-    law: AnyLaw | None,
-    fpr: float,
-    confidence: float,
-    most_nodes: int = classical.MOST_NODES,
-) -> Estimate:
-    ranked = comparison.ranked
-    if isinstance(estimator, HorvitzThompson):
-        ranked = Ranked.of(comparison.score, comparison.member, comparison.weight, comparison.units, comparison.n1)
-    above = classical.resolution(confidence) / ranked.smallest_fpr(confidence)
-    bounded = classical.resolvable(fpr, above, confidence)
-    value, step = float(curve.tpr_at(fpr)), curve.step_tpr_at(fpr)
-    interpolated = not math.isclose(value, step) and curve.has_ties
-    at = float(curve.threshold[np.searchsorted(curve.fpr, fpr * (1 - 1e-12), side="left")])
-    if law is not None:
-        low, high = _modelled_limits(curve, estimator, comparison, law, fpr, confidence, above, at, interpolated)
-    else:
-        trials, shape = _trials(comparison, curve, fpr), _certainty(estimator, comparison, at)
-        low, high = ranked.limits(fpr, confidence, trials, shape=shape, most_nodes=most_nodes)
-    notes = [] if law is None else [LOW_FPR, _model_note(law)]
-    if not bounded:
-        needed = f"an FPR of {fpr:g} needs {classical.nonmembers_needed(fpr, confidence):,} effective non-members"
-        if not classical.resolvable(fpr, comparison.effective_nonmembers, confidence):
-            there = f"there are {math.floor(comparison.effective_nonmembers):,}"
-            return Estimate(None, 0.0, high, confidence, f"upper limit only: {needed}, {there}")
-        there = f"by the weight of the heaviest above the threshold there are {math.floor(above):,}"
-        notes.append(f"no lower limit: {needed}, and {there}")
-        low = 0.0
-    if interpolated and law is None:
-        notes.insert(0, "interpolated inside ties (a randomised threshold)")
-    return Estimate(value, min(low, value), max(high, value), confidence, "; ".join(notes), step)
-
-
-def _certainty(estimator: Estimator, comparison: Comparison, threshold: float) -> float:
-    """Return the share of the FPR's variance that remains with known weights, in (0, 1]."""
-    hit = (comparison.score >= threshold).astype(np.float64)
-    _, influence, gradient = counterfactual_mean(estimator, comparison, hit, None)
-    known, learned = (comparison.variance(influence, part) for part in (np.zeros_like(gradient), gradient))
-    # Where all are accused, in one tie block, both are rounding error.
-    return known / learned if known > _NOTHING / comparison.effective_nonmembers else 1.0
-
-
-def _modelled_limits(
-    curve: Roc,
-    estimator: Estimator,
-    comparison: Comparison,
-    law: AnyLaw,
-    fpr: float,
-    confidence: float,
-    effective: float,
-    threshold: float,
-    interpolated: bool,
-) -> tuple[float, float]:
-    """Return TPR limits where the FPR has an outcome model: a mixture over a Beta law of the level."""
-    if not classical.resolvable(fpr, effective, confidence):
-        # One more effective non-member above the threshold than expected: the outer count.
-        fpr = (fpr * effective + 1) / (effective + 1)
-        variance = fpr * (1 - fpr) / (effective + 1)
-    else:
-        _, variance = _rate_at(estimator, comparison, law, threshold)
-        independent = fpr * (1 - fpr) / effective
-        # Where (nearly) all are accused at the threshold, in one tie block, its own rate varies less than the level.
-        if variance <= _NOTHING * independent or interpolated:
-            variance = max(variance, independent)
-    trials = _trials(comparison, curve, fpr)
-    return classical.tpr_limits_uncertain_level(curve, fpr, confidence, variance, trials)
-
-
-def _trials(comparison: Comparison, curve: Roc, fpr: float) -> float:
-    """Return the number of independent members that gives the TPR its variance."""
-    if comparison.units is None:
-        return comparison.n1
-    at = curve.threshold[min(int(np.searchsorted(curve.fpr, fpr, side="left")), len(curve.threshold) - 1)]
-    accused = comparison.score >= at
-    return comparison.units.independent_trials(accused, members=True)
 
 
 def _nonmembers_for_the_curve(comparison: Comparison) -> float:

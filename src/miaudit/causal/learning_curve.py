@@ -1,4 +1,4 @@
-"""Whether a propensity is learned yet: the AUC of covariates alone, learned from half of the rows and from all."""
+"""Learning curve of a propensity: the AUC of covariates alone, learned from half of the rows and from all of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miaudit.arrays import BoolArray, FloatArray, Share
-from miaudit.causal import covariates, crossfit
+from miaudit.causal import covariates, crossfit, logistic
 from miaudit.causal.covariates import Encoding, Part, Table
 from miaudit.causal.crossfit import FOLDS
 from miaudit.errors.checks import check_generator
@@ -50,8 +50,9 @@ def learning_curve(
 ) -> LearningCurve:
     """Compare the AUC of covariates alone when learned from half of the rows and from all of them.
 
-    Each fold is held out once; what the model learned from the whole training part, and from random halves of it,
-    says of those rows is compared pair by pair (the variance is DeLong's for paired curves, or of units).
+    Each fold is held out once. On its rows, the predictions of the model that learned from the whole training part are
+    compared, pair by pair, with those of models that learned from random halves of it (the variance is DeLong's for
+    paired curves, or of units).
 
     Parameters
     ----------
@@ -73,17 +74,45 @@ def learning_curve(
     influence = np.zeros(evidence.n)
     half = full = 0.0
     for part, seed in zip(parts, learn.spawn(len(parts)), strict=True):
-        whole, halves = _curve_scores(part, chosen, classifier, strength, seed)
-        member = evidence.member[part.held_out]
-        auc_full, above_full = _auc_influence(whole, member)
-        influences = [_auc_influence(score, member) for score in halves]
-        full += auc_full / len(parts)
-        half += float(np.mean([auc for auc, _ in influences])) / len(parts)
-        change = above_full - np.mean([above for _, above in influences], axis=0)
-        influence[part.held_out] = change / len(parts)
+        rise = _Rise.of(part, evidence.member[part.held_out], chosen, classifier, strength, seed)
+        full += rise.full / len(parts)
+        half += rise.half / len(parts)
+        influence[part.held_out] = rise.influence / len(parts)
     totals = influence if evidence.unit_codes is None else np.bincount(evidence.unit_codes, weights=influence)
     error = float(np.sqrt(totals @ totals))
     return LearningCurve(half, full, bool(full - half > max(_RISE_Z * error, _RISE_LEAST)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Rise:
+    """AUCs on the records of one fold, and the influence (m,) of each record on their difference.
+
+    Attributes
+    ----------
+    half : mean AUC of the models that learned from halves of the training part
+    full : AUC of the model that learned from the whole training part
+    influence : array (m,), on ``full`` less ``half``
+    """
+
+    half: float
+    full: float
+    influence: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        part: Part,
+        member: BoolArray,
+        encoding: Encoding,
+        classifier: Any,
+        strength: float | None,
+        rng: np.random.Generator,
+    ) -> _Rise:
+        """Learn from the part and its halves, and compare on the held-out records with memberships (m,)."""
+        whole, halves = _curve_scores(part, encoding, classifier, strength, rng)
+        full, of_whole = _auc_influence(whole, member)
+        aucs, of_halves = zip(*(_auc_influence(score, member) for score in halves), strict=True)
+        return cls(float(np.mean(aucs)), full, of_whole - np.mean(of_halves, axis=0))
 
 
 def _strength_of_all(encoding: Encoding, table: Table, evidence: Evidence, rng: np.random.Generator) -> float:
@@ -92,7 +121,7 @@ def _strength_of_all(encoding: Encoding, table: Table, evidence: Evidence, rng: 
     crossfit.refuse_wide(x)
     inner = covariates.assign(evidence.member, covariates.codes(evidence), crossfit.INNER_FOLDS, rng)
     y = evidence.member.astype(np.float64)
-    return crossfit.choose_strength(crossfit.with_ones(x), y, inner)[0]
+    return logistic.choose_strength(logistic.with_ones(x), y, inner)[0]
 
 
 def _curve_scores(
@@ -106,12 +135,12 @@ def _curve_scores(
 
     def scores(rows: BoolArray) -> FloatArray:
         if strength is None:
-            some = crossfit.fit_classifier(classifier, x[rows], part.member[rows], crossfit.seed_of(rng))
-            return crossfit.raw_logit(some, out)
-        ones, y = crossfit.with_ones(x[rows]), part.member[rows].astype(np.float64)
+            estimator = crossfit.fit_classifier(classifier, x[rows], part.member[rows], crossfit.seed_of(rng))
+            return crossfit.raw_logit(estimator, out)
+        ones, y = logistic.with_ones(x[rows]), part.member[rows].astype(np.float64)
         start = np.zeros(ones.shape[1])
-        beta, _ = crossfit.minimise(ones, y, crossfit.penalty_of(ones, strength), start, tolerance=1e-5)
-        return crossfit.with_ones(out) @ beta
+        beta, _ = logistic.minimise(ones, y, logistic.penalty_of(ones, strength), start, tolerance=1e-5)
+        return logistic.with_ones(out) @ beta
 
     whole = scores(np.ones(len(x), dtype=np.bool_))
     halves = []

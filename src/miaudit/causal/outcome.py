@@ -257,7 +257,7 @@ class Regression:
         table = encodings.table_of(plain, encoding)
         selected = encodings.sampled(evidence.member, code, stack.MOST_LEARNED, seed)
         shared = stack.Folds.of_table(
-            table, encoding, evidence.member, fold, kept=selected, seed=crossfit.seed_of(seed)
+            table, encoding, evidence.member, fold, training_rows=selected, seed=crossfit.seed_of(seed)
         )
         some = f", learned from {len(selected):,} of {evidence.n:,} records" if len(selected) < evidence.n else ""
         return stack.Regressed(shared, evidence.score, stack.Regressed.how + some)
@@ -303,6 +303,11 @@ def one_step_further(
         return value, variance
     weighted, influence, gradient = counterfactual_mean(Hajek(), comparison, outcome, None)
     return 2 * value - weighted, max(variance, comparison.variance(influence + own, gradient))
+
+
+def model_note(law: AnyLaw | None) -> str:
+    """Return the note that names the outcome model of an estimate; empty without one."""
+    return "" if law is None else f"outcome model: {law.how}"
 
 
 def share_above(members: FloatArray) -> Callable[[FloatArray], FloatArray]:

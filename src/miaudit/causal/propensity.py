@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miaudit.arrays import FloatArray, IndexArray, IntArray
-from miaudit.causal import covariates, crossfit, screen, stack
+from miaudit.causal import covariates, crossfit, logistic, screen, stack
 from miaudit.causal.cores import at_once
-from miaudit.causal.covariates import Categories, Custom, Encoding, Images, Part, Reduced, Text, resample
-from miaudit.causal.crossfit import CLIP, FOLDS
+from miaudit.causal.covariates import Categories, Custom, Encoding, Images, Reduced, Text, resample
+from miaudit.causal.crossfit import CLIP, FOLDS, FoldModels, Learner
 from miaudit.causal.learning_curve import LearningCurve, learning_curve
 from miaudit.causal.outcome import Law, LocationScale, Regression
 from miaudit.errors import InputError
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 
-_RESAMPLES = 100  # whose spread is the standard error of screened log-odds
+_RESAMPLES = 100  # their spread is the standard error of screened log-odds
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +50,9 @@ class Propensity:
     Attributes
     ----------
     values : array (n,) in (0, 1), higher means more like the members
-    how : how they came about, in words
+    how : how they were learned, in words
     clip : values are held between ``clip`` and 1 - ``clip``; 0 if they were given
-    clipped : share of the records whose value was moved by that, 0 to 1
+    clipped : share of the records whose value the clip changed, 0 to 1
     folds : array (n,) of int or None
         Fold in which each record was held out; None for given values and for a separate training sample.
     features : array (n, p) or None
@@ -61,9 +61,9 @@ class Propensity:
     logistic : whether the model is the default, linear in ``features`` (the score term of docs/methods.md, section 1)
     rows_per_covariate : rows that the propensity was learned from, for each feature; None if given
     models : folds and features of a stack (:func:`stacked`), which regressions of the score share; None of others
-    line : the line in the covariates that stands in a stack, on the same folds
-    errors : array (n,), standard errors of the log-odds over resamples that repeat the screen; None if none was made
-    added : splines and products that a screen let in, in words; ``features`` are those of the line alone
+    line : the line in the covariates that is part of a stack, on the same folds
+    errors : array (n,), standard errors of the log-odds over resamples that repeat the screen; None without a screen
+    added : splines and products that a screen added, in words; ``features`` are those of the line alone
 
     Examples
     --------
@@ -113,7 +113,7 @@ class Propensity:
 
     @classmethod
     def of(cls, propensity: Any) -> Propensity:
-        """Take what a caller passes as a propensity: one of these or like these as it is, else values (n,) as given.
+        """Return a caller's propensity: an object with odds as it is, or values (n,) as given ones.
 
         Raises
         ------
@@ -142,7 +142,7 @@ class Propensity:
 
     @property
     def screened(self) -> bool:
-        """Whether the line was open to splines and products."""
+        """Whether a screen could add splines and products to the line."""
         return self.errors is not None
 
     @property
@@ -159,7 +159,7 @@ class Propensity:
         """Return the propensities of some rows (indices or a mask) as given ones.
 
         Odds that differ by a factor give the same self-normalised weights, so a part keeps its meaning. Learned from
-        separate records, it also keeps how many those were: what they leave uncertain is as uncertain in a part.
+        separate records, it also keeps their number, so that a part is as uncertain as the whole.
         """
         features = None if self.features is None else self.features[rows]
         models = None if self.models is None else self.models.of_rows(rows)
@@ -206,7 +206,7 @@ class Nuisance:
     Raises
     ------
     InputError
-        For what is no such model, or a classifier beside a propensity.
+        For any other object, or a classifier together with a propensity.
 
     Examples
     --------
@@ -323,37 +323,37 @@ def fit(
     check_generator(rng)
     chosen = crossfit.encoding_of(evidence, encoding, classifier, strength)
     crossfit.check_clip(clip)
+    enlarge = screen.enlarging(chosen, classifier) if screened else None
+    learner = Learner(chosen, classifier, strength, enlarge, refuse_few_rows=refuse_few_rows)
     place, learn = rng.spawn(2)
-    audited, parts, fold = covariates.divide(evidence, train, chosen, folds, place)
-    larger = screen.enlarging(chosen, classifier) if screened else None
-    options: dict[str, Any] = {"refuse_few_rows": refuse_few_rows, "enlarge": larger}
-
-    def model_of(task: tuple[Part, np.random.Generator]) -> crossfit.Model:
-        part, seed = task
-        return crossfit.learn(part, chosen, classifier, strength, **options, rng=seed)
-
-    models = at_once(model_of, zip(parts, learn.spawn(len(parts)), strict=True), classifier)
-    logit = np.empty(evidence.n)
-    for part, model in zip(parts, models, strict=True):
-        logit[part.held_out] = model.logit(part.apply) + part.prior_shift
-    values, clipped = crossfit.clipped(crossfit.expit(logit), clip)
-    encoder = models[0].encoder
-    if fold is not None:
-        encoder = covariates.fit(chosen, audited, seed=crossfit.seed_of(place))
-    features = encoder(audited)
-    rows = evidence.n if train is None else train.n
-    where = f"on {rows:,} separate records" if fold is None else f"cross-fitted in {len(models)} folds"
-    strengths = [model.strength for model in models if model.strength is not None]
-    few = "" if refuse_few_rows else "; with more features than rows allowed"
-    added = tuple(dict.fromkeys(name for model in models if screened for name in model.screen.added))
-    learned = f"{_model_named(classifier, strengths)}{', enlarged by ' * bool(added)}{', '.join(added)}"
-    how = f"{where}: {_named(chosen)}, {learned}, Platt calibration{few}"
-    linear, ratio = classifier is None, rows / (features.shape[1] + len(added))
-    propensity = Propensity(values, how, clip, clipped, fold, features, audited.dropped, linear, ratio)
+    models = FoldModels.of(learner, evidence, train, folds, rng=place, learn=learn)
+    source = evidence if train is None else train
+    propensity = _of_models(models, source.n, clip, place)
     if not screened:
         return propensity
-    resampled = resample(evidence if train is None else train, _RESAMPLES, strata=fold, rng=place)
-    return replace(propensity, errors=screen.spread(evidence.n, parts, models, resampled, place), added=added)
+    resampled = resample(source, _RESAMPLES, strata=models.fold, rng=place)
+    errors = screen.spread(evidence.n, models.parts, models.models, resampled, place)
+    return replace(propensity, errors=errors, added=models.added)
+
+
+def _of_models(models: FoldModels, rows: int, clip: float, rng: np.random.Generator) -> Propensity:
+    """Return the propensity of the audited records, from models that were learned from so many rows."""
+    values, clipped = crossfit.clipped(logistic.expit(models.logit), clip)
+    features = models.features(rng)
+    per_covariate = rows / (features.shape[1] + len(models.added))
+    dropped, line = models.audited.dropped, models.learner.classifier is None
+    how = _description(models, rows)
+    return Propensity(values, how, clip, clipped, models.fold, features, dropped, line, per_covariate)
+
+
+def _description(models: FoldModels, rows: int) -> str:
+    """Describe in words where the models were learned, from which features, and how."""
+    separate = f"on {rows:,} separate records"
+    where = separate if models.fold is None else f"cross-fitted in {len(models.models)} folds"
+    model = _model_named(models.learner.classifier, models.strengths)
+    enlarged = f", enlarged by {', '.join(models.added)}" if models.added else ""
+    wide = "" if models.learner.refuse_few_rows else "; with more features than rows allowed"
+    return f"{where}: {_named(models.learner.encoding)}, {model}{enlarged}, Platt calibration{wide}"
 
 
 def stacked(
@@ -365,7 +365,7 @@ def stacked(
 ) -> Propensity:
     """Fit the propensity on other records by a stack: a line, a ridge on a basis and boosted trees.
 
-    For evidence whose shift is no straight line (:mod:`miaudit.causal.stack`, docs/methods.md, section 9); bounds on
+    For evidence whose shift is not a straight line (:mod:`miaudit.causal.stack`, docs/methods.md, section 9). Bounds on
     privacy parameters need the line of :func:`fit`, whose log-odds have known errors.
 
     Parameters
@@ -389,8 +389,8 @@ def stacked(
     >>> truth = x[:, 0] * x[:, 1]
     >>> member = rng.random(2000) < 1 / (1 + np.exp(-truth))
     >>> evidence = Evidence(score=x[:, 1], member=member, covariates=x, design="zero-run")
-    >>> found = stacked(evidence, rng=rng)
-    >>> bool(np.corrcoef(found.logit, truth)[0, 1] > 0.9), found.how.partition(":")[0]
+    >>> fitted = stacked(evidence, rng=rng)
+    >>> bool(np.corrcoef(fitted.logit, truth)[0, 1] > 0.9), fitted.how.partition(":")[0]
     (True, 'cross-fitted in 5 folds')
     """
     check_generator(rng)
@@ -401,12 +401,12 @@ def stacked(
     table, seed = covariates.table_of(evidence, chosen), crossfit.seed_of(place)
     models = stack.Folds.of_table(table, chosen, evidence.member, line.folds, seed=seed)
     logit, shares = stack.log_odds(models, {"line": line.logit})
-    said = ", ".join(f"{share:.2f} of {name}" for name, share in shares.items() if share >= 0.005) or "of nothing"
+    learners = ", ".join(f"{share:.2f} of {name}" for name, share in shares.items() if share >= 0.005)
     return replace(
         line,
-        values=crossfit.expit(logit),
-        how=f"cross-fitted in {len(models.designs)} folds: {_named(chosen)}, a stack ({said})",
-        clip=float(crossfit.expit(np.array(-stack.MOST_LOG_ODDS))),
+        values=logistic.expit(logit),
+        how=f"cross-fitted in {len(models.designs)} folds: {_named(chosen)}, a stack ({learners or 'of nothing'})",
+        clip=float(logistic.expit(np.array(-stack.MOST_LOG_ODDS))),
         clipped=float((np.abs(logit) >= stack.MOST_LOG_ODDS).mean()),
         logistic=False,
         models=models,
@@ -436,11 +436,11 @@ def bootstrap(
     screened: bool = False,
     **options: Unpack[Refitting],
 ) -> FloatArray:
-    """Refit the propensity on resamples of its training records; the audited records stay.
+    """Refit the propensity on resamples of its training records; the audited records stay the same.
 
     Encoding, strength and calibration are those of the original fit; the model's coefficients are refitted. A
     replicate lies about the calibrated value as far as the uncalibrated log-odds moved: a calibration that shrinks them
-    says that they are poor, not that they are certain. The logistic model is solved for all replicates together: one
+    shows that they are poor, not that they are certain. The logistic model is solved for all replicates together: one
     Hessian, that of the original fit, serves every replicate, and a replicate for which that is not enough gets Newton
     steps of its own. Any other classifier is fitted replicate by replicate, in ``workers`` processes; the result does
     not depend on their number.
@@ -472,11 +472,11 @@ def bootstrap(
     if screened:
         chosen = crossfit.encoding_of(evidence, options.get("encoding"))
         options["enlarge"] = screen.enlarging(chosen, options.get("classifier"))
-    replicates_drawn, blocks = crossfit.refits(evidence, train, replicates, **options)
-    out = np.empty((len(replicates_drawn), evidence.n))
+    counts, blocks = crossfit.refits(evidence, train, replicates, **options)
+    propensities = np.empty((len(counts), evidence.n))
     for block, values in blocks:
-        out[block] = values
-    return out
+        propensities[block] = values
+    return propensities
 
 
 def held_out_logits(
@@ -522,12 +522,12 @@ def held_out_logits(
         table, evidence.member, code, covariates.folds_of(2, evidence.member, code, place) == 0, 0.0
     )
 
-    def learned(model: tuple[Any, np.random.Generator]) -> FloatArray:
-        classifier, seed = model
-        larger = screen.enlarging(chosen, None) if screened and classifier is None else None
-        return crossfit.learn(part, chosen, classifier, inner=inner, enlarge=larger, rng=seed).logit(part.apply)
+    def logit_of(task: tuple[Any, np.random.Generator]) -> FloatArray:
+        classifier, seed = task
+        enlarge = screen.enlarging(chosen, None) if screened and classifier is None else None
+        return Learner(chosen, classifier, enlarge=enlarge, inner=inner).learn(part, seed).logit(part.apply)
 
-    logits = at_once(learned, zip(classifiers, learn.spawn(len(classifiers)), strict=True), *classifiers)
+    logits = at_once(logit_of, zip(classifiers, learn.spawn(len(classifiers)), strict=True), *classifiers)
     selected = one_of_each(code[part.held_out], place)
     return np.flatnonzero(part.held_out)[selected], [logit[selected] for logit in logits]
 
@@ -554,7 +554,7 @@ def _model_named(classifier: Any, strengths: Sequence[float]) -> str:
 
 
 def _named(encoding: Encoding) -> str:
-    """Say what an encoding makes of the covariates, with the name of a function of the caller's own."""
+    """Name the features of an encoding, with the name of a caller's own function."""
     match encoding:
         case Custom(function=function):
             return f"features of {getattr(function, '__name__', type(function).__name__)}"

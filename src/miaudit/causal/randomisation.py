@@ -1,19 +1,20 @@
-"""Whether covariates identify members, although a design says that chance decided: an exact test by permutation.
+"""Exact permutation test of whether covariates identify members, for designs that assigned membership at random.
 
-Where memberships were assigned at random, every way to hand them out again was as likely as the one that happened. So
-the statistic of the real memberships is one of many equally likely ones, whatever the covariates are: their number,
-tails, gaps and dependence do not matter, and neither does the sample size. What was assigned together moves together:
-the records of a unit on one side are one piece.
+Under random assignment every permutation of the memberships was as likely as the actual one. The statistic of the
+actual memberships is then one of many equally likely values, whatever the number, tails, gaps and dependence of the
+covariates, and for every sample size. Records that were assigned together are permuted together: the records of a unit
+on one side are one piece.
 
-The statistic is how well a ridge regression on ranks, squares of ranks, levels and products of the covariates predicts
-memberships that it has not seen (five folds). It needs no classifier, and many permutations cost one product of
-matrices.
+The statistic says how well a ridge regression on ranks, squares of ranks, levels and products of the covariates
+predicts memberships that it has not seen (five folds). It needs no classifier, and one product of matrices serves many
+permutations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import special
@@ -30,10 +31,10 @@ from miaudit.metrics.classical import Estimate, Sample
 __all__ = ["PERMUTATIONS", "AloneTest", "alone"]
 
 PERMUTATIONS = 3999  # p-values from 1/4,000
-MOST_PIECES = 20_000  # that are looked at, drawn at random where there are more
+MOST_PIECES = 20_000  # in a test, selected at random where there are more
 FOLDS = 5
 FEWEST = 2 * FOLDS  # pieces of each side
-_ENOUGH = 20  # permutations at least as large as the truth, after which the p-value is known (Besag and Clifford 1991)
+_ENOUGH = 20  # permutations at least as large as the truth: then the p-value is known (Besag and Clifford 1991)
 _BATCH = 100
 _LEVELS = 40  # distinct values of a column up to which each has a feature of its own
 _MOST_LEVELS = 300  # of all columns together
@@ -52,7 +53,7 @@ class AloneTest:
     ----------
     auc : cross-fitted AUC of the covariates alone, with its interval
     p_value : probability of a statistic as large if memberships were assigned at random; exact
-    pieces : how many independent assignments were looked at
+    pieces : number of independent assignments in the test
     """
 
     auc: Estimate
@@ -88,45 +89,77 @@ def alone(evidence: Evidence, encoding: Encoding, *, confidence: float, rng: np.
     """
     check_generator(rng)
     fold_rng, permute_rng = rng.spawn(2)
-    piece, run = _pieces(evidence)
-    selected = _some(piece, fold_rng)
-    if selected is not None:
-        evidence, piece, run = (
-            evidence.take(selected),
-            np.unique(piece[selected], return_inverse=True)[1],
-            run[selected],
-        )
-    first = np.unique(piece, return_index=True)[1]
-    member, stratum = evidence.member[first], run[first]
+    pieces = _Pieces.of(evidence).selected(fold_rng)
+    member, stratum = pieces.member, pieces.run
     fewest = int(min(np.count_nonzero(member), np.count_nonzero(~member)))
     if fewest < FEWEST:
         allowed, hint = f"at least {FEWEST} members and {FEWEST} non-members (units)", "collect more records"
         raise InputError("evidence", allowed, f"{fewest}", hint)
-    table = covariates.table_of(evidence, encoding)
-    folded = _Folds.of(_centred(_mean(features(table, encoding), piece), stratum), stratum, fold_rng)
+    x = features(covariates.table_of(pieces.evidence, encoding), encoding)
+    folded = _Folds.of(_centred(_mean(x, pieces.piece), stratum), stratum, fold_rng)
     y = _centred(member.astype(np.float64)[:, None], stratum)
     p_value = _p_value(folded, y[:, 0], stratum, permute_rng)
-    predicted = folded.predicted(y)[:, 0]
-    auc = Sample.of(Evidence(score=predicted, member=member)).auc(confidence)
+    auc = Sample.of(Evidence(score=folded.predicted(y)[:, 0], member=member)).auc(confidence)
     return AloneTest(auc, p_value, len(member))
 
 
-# -- what was assigned together ---------------------------------------------------------------------------------------
+# -- pieces ------------------------------------------------------------------------------------------------------------
 
 
-def _pieces(evidence: Evidence) -> tuple[IntArray, IntArray]:
-    """Number what was assigned together (n,), and the runs (n,).
+@dataclass(frozen=True, eq=False)
+class _Pieces:
+    """Records that were assigned together.
 
-    A piece is the records of one unit on one side. Units that nobody declared show by equal rows that hardly ever part:
-    these are pieces too, unless the covariates are so coarse that many records share a row.
+    A piece is the records of one unit on one side. Units that nobody declared are recognised by equal rows that are
+    hardly ever on both sides: these are pieces too, unless the covariates are so coarse that many records share a row.
+
+    Attributes
+    ----------
+    evidence : the records
+    piece : array (n,), the number of each record's piece, from 0 without gaps
+    record_run : array (n,), the number of each record's run
     """
-    run = np.zeros(evidence.n, np.int64)
-    if evidence.run is not None:
-        run = np.unique(evidence.run, return_inverse=True)[1].astype(np.int64)
-    code = evidence.unit_codes
-    if code is None:
-        code = _households(evidence)
-    return np.unique(2 * code + evidence.member, return_inverse=True)[1].astype(np.int64), run
+
+    evidence: Evidence
+    piece: IntArray
+    record_run: IntArray
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> _Pieces:
+        """Number the pieces and the runs of all records."""
+        run = np.zeros(evidence.n, np.int64)
+        if evidence.run is not None:
+            run = np.unique(evidence.run, return_inverse=True)[1].astype(np.int64)
+        code = evidence.unit_codes
+        if code is None:
+            code = _households(evidence)
+        return cls(evidence, np.unique(2 * code + evidence.member, return_inverse=True)[1].astype(np.int64), run)
+
+    def selected(self, rng: np.random.Generator) -> _Pieces:
+        """Return at most ``MOST_PIECES`` of them, selected at random."""
+        count = int(self.piece.max()) + 1
+        if count <= MOST_PIECES:
+            return self
+        chosen = np.zeros(count, np.bool_)
+        chosen[rng.permutation(count)[:MOST_PIECES]] = True
+        rows = chosen[self.piece]
+        piece = np.unique(self.piece[rows], return_inverse=True)[1]
+        return _Pieces(self.evidence.take(rows), piece, self.record_run[rows])
+
+    @property
+    def member(self) -> BoolArray:
+        """Membership (m,) of each piece."""
+        return self.evidence.member[self._first]
+
+    @property
+    def run(self) -> IntArray:
+        """Run (m,) of each piece."""
+        return self.record_run[self._first]
+
+    @cached_property
+    def _first(self) -> IntArray:
+        """The first record (m,) of each piece."""
+        return np.unique(self.piece, return_index=True)[1]
 
 
 def _households(evidence: Evidence) -> IntArray:
@@ -139,16 +172,6 @@ def _households(evidence: Evidence) -> IntArray:
     if evidence.n > _MOST_OF_A_KIND * (int(kind.max()) + 1):
         return every
     return kind if Repeats.of(described, evidence.member).forbids("zero-run") else every
-
-
-def _some(piece: IntArray, rng: np.random.Generator) -> BoolArray | None:
-    """Return the records (n,) of the pieces that are looked at; None for all."""
-    count = int(piece.max()) + 1
-    if count <= MOST_PIECES:
-        return None
-    chosen = np.zeros(count, np.bool_)
-    chosen[rng.permutation(count)[:MOST_PIECES]] = True
-    return chosen[piece]
 
 
 def _mean(x: FloatArray, piece: IntArray) -> FloatArray:
@@ -178,11 +201,11 @@ def _rows_of(stratum: IntArray) -> Iterator[IntArray]:
 
 
 def features(table: Table, encoding: Encoding) -> FloatArray:
-    """Turn covariates into standardised features (n, p) that no membership decides.
+    """Return standardised features (n, p) of the covariates; they do not depend on membership.
 
-    A column has its normal scores and their squares, and, where it has at most 40 values or is a declared category, one
-    feature for each level. Products of two columns follow where records are many and columns few. The order of the
-    columns decides nothing.
+    A column has its normal scores and their squares. A declared category, or a column of at most 40 values, has one
+    feature for each level as well. Products of two columns follow where records are many and columns few. The result
+    does not depend on the order of the columns.
     """
     x, coded = _numbers(table, encoding)
     ranked: list[FloatArray] = []
@@ -275,8 +298,8 @@ def _p_value(folded: _Folds, y: FloatArray, stratum: IntArray, rng: np.random.Ge
 
     Notes
     -----
-    With h permutations at least as large as the truth among the first l, h / l is a p-value if l is where the h-th of
-    them came (Besag and Clifford 1991); else (g + 1) / (N + 1), of N permutations with g of them.
+    The search stops at the h-th permutation that is at least as large as the truth. If this is the l-th of all, h / l
+    is a p-value (Besag and Clifford 1991). If N permutations have only g < h such, the p-value is (g + 1) / (N + 1).
     """
     truth = float(folded.statistic(y[:, None])[0])
     slack = 1e-9 * max(1.0, abs(truth))

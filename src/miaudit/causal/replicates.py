@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from miaudit.arrays import FloatArray
-from miaudit.causal.estimators import Ranked, check_confidence
+from miaudit.causal.fiducial import Ranked
 from miaudit.causal.resamples import Resamples, together
 from miaudit.errors import InputError
+from miaudit.errors.checks import check_confidence
 from miaudit.evidence import Evidence
 from miaudit.metrics.classical import Estimate, tpr_name
 from miaudit.metrics.roc import Roc
@@ -51,8 +52,8 @@ def bootstrap_limits(
     >>> rng = np.random.default_rng(0)
     >>> evidence = Evidence(score=rng.normal(size=200) + (np.arange(200) < 100), member=np.arange(200) < 100)
     >>> half = [rng.multinomial(100, np.full(100, 0.01), size=300) for _ in range(2)]
-    >>> found = bootstrap_limits(evidence, np.ones((300, 200)), np.hstack(half))
-    >>> found["auc"][0] < 0.76 < found["auc"][1]
+    >>> by_metric = bootstrap_limits(evidence, np.ones((300, 200)), np.hstack(half))
+    >>> by_metric["auc"][0] < 0.76 < by_metric["auc"][1]
     True
     """
     return limits(estimates(evidence, odds, counts, fpr_targets=fpr_targets), fpr_targets, confidence)
@@ -157,8 +158,8 @@ def difference(
     >>> member = np.arange(600) % 2 == 0
     >>> noise = rng.normal(size=600)
     >>> strong, weak = (Evidence(score=noise + gap * member, member=member) for gap in (2.0, 0.5))
-    >>> found = difference(strong, weak, replicates=200, rng=rng)["auc"]
-    >>> found.low > 0
+    >>> gain = difference(strong, weak, replicates=200, rng=rng)["auc"]
+    >>> gain.low > 0
     True
     """
     _check(first, second, replicates)
@@ -218,10 +219,10 @@ def _difference(
     return one - other
 
 
-def _outer_limits(value: float, drawn: FloatArray, confidence: float) -> tuple[float, float]:
+def _outer_limits(value: float, replicates: FloatArray, confidence: float) -> tuple[float, float]:
     tails = np.array([(1 - confidence) / 2, (1 + confidence) / 2])
-    percentile = np.quantile(drawn, tails)
-    normal = value + special.ndtri(tails) * drawn.std(ddof=1)
+    percentile = np.quantile(replicates, tails)
+    normal = value + special.ndtri(tails) * replicates.std(ddof=1)
     low, high = min(percentile[0], normal[0]), max(percentile[1], normal[1])
     return max(-1.0, float(low)), min(1.0, float(high))
 

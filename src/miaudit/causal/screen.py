@@ -1,8 +1,8 @@
 """A line in the covariates, enlarged by the splines and products that its training rows call for.
 
-Each candidate is asked by its score test whether the line misses it: z = sum r c / sqrt(sum w c^2), with the residuals
-r and weights w of the line and c the candidate less what the columns of the line say of it. The strongest enters as
-long as it passes Bonferroni's 5% over all candidates, and the others are asked again beside it.
+The score test of each candidate shows whether the line misses it: z = sum r c / sqrt(sum w c^2), with the residuals r
+and weights w of the line, where c is the part of the candidate that the columns of the line do not explain. The
+strongest enters as long as it passes Bonferroni's 5% over all candidates. The others are then tested again beside it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import linalg, special
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
-from miaudit.causal import covariates, crossfit
+from miaudit.causal import covariates, crossfit, logistic
 from miaudit.causal.basis import Basis
 from miaudit.causal.covariates import Encoding, Part, Table
 from miaudit.errors import InputError
@@ -24,10 +24,10 @@ from miaudit.metrics.trials import independent_share
 
 LEVEL = 0.05  # of all candidates together
 MOST = 15  # functions that may enter
-_LEAST_LEFT = 0.01  # of a candidate's weighted sum of squares, beyond what the line's columns say of it
+_LEAST_LEFT = 0.01  # of a candidate's weighted sum of squares that the line's columns do not explain
 _CLIP = 6.0  # of products of normal scores
-# Of the limit: a resample is asked about candidates so near. Of all of them it would let in two or three that mean
-# nothing, since its z has the noise of two samples (docs/zero_run.md).
+# Of the limit: a resample tests only candidates this near. If it tested all, two or three would enter by chance, since
+# its z has the noise of two samples (docs/zero_run.md).
 _WITHIN = 1.5
 _NUMBERS = 2**22  # of candidates that are held together
 _ROUNDING = 1e-9
@@ -35,12 +35,12 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Splines of each column's normal scores, and products of two columns' scores, made without labels.
+    """Splines of each column's normal scores, and products of two columns' scores, learned without labels.
 
     Attributes
     ----------
     basis : of the training rows
-    pairs : array (k, 2), positions in the basis of what a function is a product of; the second is -1 of a spline
+    pairs : array (k, 2), positions in the basis of the two factors of a product; for a spline the second is -1
     """
 
     basis: Basis
@@ -74,14 +74,14 @@ class Candidates:
 
 @dataclass(frozen=True, eq=False)
 class Screen:
-    """The functions that entered, and how resamples of the training rows are asked again.
+    """The functions that entered, and those that resamples of the training rows test again.
 
     Attributes
     ----------
-    candidates : that were asked
-    limit : |z| that Bonferroni asks for
+    candidates : all that were tested
+    limit : |z| that a function must exceed (Bonferroni)
     chosen : array (k,), those that entered, the strongest first
-    near : array (s,), those that a resample may let enter
+    near : array (s,), those that may enter in a resample
     """
 
     candidates: Candidates
@@ -95,7 +95,7 @@ class Screen:
 
         Parameters
         ----------
-        x : array (n, d), features of the line, which splines and products are made of
+        x : array (n, d), features of the line, whose splines and products are the candidates
         member : array (n,)
         names : of the features
         independent : share of the rows that count as independent, in (0, 1]
@@ -105,7 +105,7 @@ class Screen:
         limit = -float(special.ndtri(LEVEL / 2 / max(1, count)) / np.sqrt(independent))
         main, y = candidates.basis(x), member.astype(np.float64)
         pool, chosen = np.arange(count), np.empty(0, dtype=np.int64)
-        z, design = np.zeros(count), crossfit.with_ones(x)
+        z, design = np.zeros(count), logistic.with_ones(x)
         while len(pool):
             fitted = Fitted.of(design, y)
             scores = fitted.scores(candidates, main, pool)
@@ -134,20 +134,20 @@ class Screen:
 
         return features
 
-    def asked_again(
+    def rescreen(
         self, member: BoolArray, rows: tuple[FloatArray, FloatArray], penalty: FloatArray, beta: FloatArray
     ) -> Again:
-        """Return what screens resamples of the training rows.
+        """Return the screen of resamples of the training rows.
 
         Parameters
         ----------
         member : array (n,), of the training rows
-        rows : the columns, ones first, of training rows (n, p) and of those that log-odds are wanted of (m, p)
+        rows : the columns, ones first, of training rows (n, p) and of the rows whose log-odds are needed (m, p)
         penalty, beta : arrays (p,), of the model of all training rows
         """
         design, beyond = rows
         width = design.shape[1] - len(self.chosen)
-        p = crossfit.expit(design @ beta)
+        p = logistic.expit(design @ beta)
         fitted = Fitted(design, member - p, p * (1 - p))
         products, wanted = (
             self.candidates.of_rows(self.candidates.basis(part[:, 1:width]), self.near) for part in (design, beyond)
@@ -185,25 +185,26 @@ class Fitted:
     @classmethod
     def of(cls, design: FloatArray, y: FloatArray) -> Fitted:
         """Fit it, hardly shrunken."""
-        penalty = crossfit.penalty_of(design, crossfit.STRENGTHS[-1])
-        beta, _ = crossfit.minimise(design, y, penalty, np.zeros(design.shape[1]), tolerance=1e-6)
-        p = crossfit.expit(design @ beta)
+        penalty = logistic.penalty_of(design, logistic.STRENGTHS[-1])
+        beta, _ = logistic.minimise(design, y, penalty, np.zeros(design.shape[1]), tolerance=1e-6)
+        p = logistic.expit(design @ beta)
         return cls(design, y - p, p * (1 - p))
 
-    def beyond(self, made: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return what the columns do not say of functions (n, k), and the coefficients (p, k) of what they say."""
+    def beyond(self, functions: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the part of functions (n, k) that the columns do not explain, and coefficients (p, k) of the rest."""
         weighted = self.design * self.weight[:, None]
         gram = weighted.T @ self.design
-        solved = linalg.solve(gram + _ROUNDING * np.trace(gram) * np.eye(len(gram)), weighted.T @ made, assume_a="pos")
-        return made - self.design @ solved, solved
+        shrunken = gram + _ROUNDING * np.trace(gram) * np.eye(len(gram))
+        solved = linalg.solve(shrunken, weighted.T @ functions, assume_a="pos")
+        return functions - self.design @ solved, solved
 
-    def scores(self, candidates: Candidates, main: FloatArray, asked: IntArray) -> FloatArray:
-        """Return z (k,) of some candidates; 0 where the columns say nearly all of one."""
-        scores = np.empty(len(asked))
+    def scores(self, candidates: Candidates, main: FloatArray, numbers: IntArray) -> FloatArray:
+        """Return z (k,) of some candidates, by number; 0 where the columns explain nearly all of one."""
+        scores = np.empty(len(numbers))
         size = max(1, _NUMBERS // len(main))
-        for first in range(0, len(asked), size):
+        for first in range(0, len(numbers), size):
             part = slice(first, first + size)
-            products = candidates.of_rows(main, asked[part])
+            products = candidates.of_rows(main, numbers[part])
             left, _ = self.beyond(products)
             own, whole = (
                 self.weight @ one**2 for one in (left, products - np.average(products, axis=0, weights=self.weight))
@@ -214,12 +215,12 @@ class Fitted:
 
 
 def enlarging(encoding: Encoding, classifier: Any = None) -> Callable[[Part, FloatArray], Screen]:
-    """Return what screens the training rows of a part, whose features are those of an encoding.
+    """Return the function that screens the training rows of a part, for the features of an encoding.
 
     Raises
     ------
     InputError
-        For a classifier, which is no line.
+        For a classifier: only the logistic model can be enlarged.
     """
     if classifier is not None:
         raise InputError("screened", "the logistic model", "a classifier", "leave one of the two out")
@@ -235,14 +236,18 @@ def enlarging(encoding: Encoding, classifier: Any = None) -> Callable[[Part, Flo
 
 
 def spread(
-    n: int, parts: Sequence[Part], models: Sequence[crossfit.Model], drawn: NDArray[np.uint16], rng: np.random.Generator
+    n: int,
+    parts: Sequence[Part],
+    models: Sequence[crossfit.Model],
+    counts: NDArray[np.uint16],
+    rng: np.random.Generator,
 ) -> FloatArray:
     """Return standard errors (n,) of log-odds over resamples (k, rows), each screened again."""
     errors = np.empty(n)
     for part, model in zip(parts, models, strict=True):
-        replicates = crossfit.replicates_of(model, part, drawn, 1, rng)
+        replicates = crossfit.replicates_of(model, part, counts, 1, rng)
         size = max(1, _NUMBERS // len(part.member))
-        blocks = [replicates(slice(first, first + size))(slice(None)) for first in range(0, len(drawn), size)]
+        blocks = [replicates(slice(first, first + size))(slice(None)) for first in range(0, len(counts), size)]
         errors[part.held_out] = np.concatenate(blocks).std(axis=0, ddof=1)
     return errors
 
@@ -251,18 +256,19 @@ def spread(
 class Again:
     """The screen of resamples, to first order about the model of all training rows.
 
-    A function that stands in the model leaves a resample's where its Wald statistic is within the limit, and one that
-    does not enters by its score statistic; either moves the other coefficients by one Newton step.
+    A function of the model leaves the model of a resample if its Wald statistic is within the limit. Another candidate
+    enters by its score statistic. Either moves the other coefficients by one Newton step.
 
     Attributes
     ----------
     limit : of |z|
     first : position of the first function among the model's columns
     covariance : array (p, p), of the model's coefficients
-    beyond : array (m, p), the model's columns of the rows that log-odds are wanted of
-    design, near : arrays (n, p), (n, s), the model's columns of training rows, and the candidates beyond these
+    beyond : array (m, p), the model's columns of the rows whose log-odds are needed
+    design, near : arrays (n, p), (n, s), the model's columns of training rows, and the part of the
+        candidates that these do not explain
     gram : array (s, s), of candidates
-    near_beyond : array (m, s), the candidates of the wanted rows
+    near_beyond : array (m, s), the same part of the candidates for the rows whose log-odds are needed
     y : array (n,), labels
     """
 
@@ -276,14 +282,14 @@ class Again:
     gram: FloatArray
     y: FloatArray
 
-    def __call__(self, counts: NDArray[Any], found: FloatArray) -> FloatArray:
-        """Return by how much log-odds (k, m) of resamples move, whose coefficients without it are found (k, p)."""
-        steps = np.zeros_like(found)
-        for k in np.flatnonzero((np.abs(self._wald(found)) < self.limit).any(axis=1)):
-            steps[k] = self._left_out(found[k])
+    def __call__(self, counts: NDArray[Any], betas: FloatArray) -> FloatArray:
+        """Return the change of the log-odds (k, m) of resamples, from coefficients (k, p) without a new screen."""
+        steps = np.zeros_like(betas)
+        for k in np.flatnonzero((np.abs(self._wald(betas)) < self.limit).any(axis=1)):
+            steps[k] = self._left_out(betas[k])
         moved = steps @ self.beyond.T
         if self.near.shape[1]:
-            residual = counts * (self.y - crossfit.expit(found @ self.design.T))
+            residual = counts * (self.y - logistic.expit(betas @ self.design.T))
             scores = residual @ self.near
             entered = np.zeros_like(scores)
             for k in np.flatnonzero((np.abs(scores) > self.limit * np.sqrt(np.diag(self.gram))).any(axis=1)):
@@ -292,8 +298,8 @@ class Again:
             moved += entered[:, some] @ self.near_beyond[:, some].T
         return np.asarray(moved)
 
-    def _wald(self, found: FloatArray) -> FloatArray:
-        return np.asarray(found[..., self.first :] / np.sqrt(np.diag(self.covariance))[self.first :])
+    def _wald(self, betas: FloatArray) -> FloatArray:
+        return np.asarray(betas[..., self.first :] / np.sqrt(np.diag(self.covariance))[self.first :])
 
     def _left_out(self, beta: FloatArray) -> FloatArray:
         """Return the step (p,) that leaves out functions, the weakest first, until all others pass."""

@@ -279,9 +279,9 @@ def _counts(comparison: Comparison, rng: np.random.Generator) -> FloatArray:
     return record_counts
 
 
-def _stretched(observed: Estimate, kept: float, chance: float, most: float) -> Estimate:
+def _stretched(observed: Estimate, right_share: float, chance: float, most: float) -> Estimate:
     def of(value: float) -> float:
-        return min(max(chance + (value - chance) / kept, 0.0 if math.isfinite(most) else -math.inf), most)
+        return min(max(chance + (value - chance) / right_share, 0.0 if math.isfinite(most) else -math.inf), most)
 
     value = None if observed.value is None else of(observed.value)
     return replace(observed, value=value, low=of(observed.low), high=of(observed.high))

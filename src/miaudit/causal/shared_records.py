@@ -1,8 +1,9 @@
-"""Records that stand among members and non-members both: the same record, or records that are equal by chance.
+"""Records that are both members and non-members: the same record, or records that are equal by chance.
 
-A table of few categories is full of equal rows, and so are labels and saturated scores. Equal records that fall on
-their sides one by one part about as often as two coins differ. A side that was copied into the other parts always.
-So what counts is not how many are equal, but how many of the groups of equal records have both sides.
+A table of few categories is full of equal rows, and so are labels and saturated scores. Two equal records that were
+assigned independently differ in membership about as often as two coins. If one class was copied into the other, they
+always differ. So the sign is the number of groups of equal records that have both classes, not the number of equal
+records.
 """
 
 from __future__ import annotations
@@ -29,21 +30,21 @@ class Shared:
 
     Attributes
     ----------
-    members, nonmembers : how many members have an equal non-member, and how many non-members an equal member
-    of_members, of_nonmembers : of how many
-    p_value : bound on the probability of as many groups with both sides, if each record fell on its side by itself
+    members, nonmembers : numbers of members with an equal non-member, and of non-members with an equal member
+    of_members, of_nonmembers : numbers of all members and non-members
+    p_value : bound on the probability of as many groups with both classes, if the records are independent
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> members = rng.normal(size=(400, 3))
     >>> others = np.r_[members[:120], rng.normal(size=(280, 3))]
-    >>> found = Shared.of(np.r_[members, others], np.arange(800) < 400)
-    >>> found.nonmembers, found.of_nonmembers, found.beyond_chance
+    >>> shared = Shared.of(np.r_[members, others], np.arange(800) < 400)
+    >>> shared.nonmembers, shared.of_nonmembers, shared.beyond_chance
     (120, 400, True)
     >>> coarse = rng.integers(0, 4, size=(800, 2))
-    >>> found = Shared.of(coarse, np.arange(800) < 400)
-    >>> found.nonmembers, found.beyond_chance
+    >>> shared = Shared.of(coarse, np.arange(800) < 400)
+    >>> shared.nonmembers, shared.beyond_chance
     (400, False)
     """
 
@@ -60,7 +61,7 @@ class Shared:
         Notes
         -----
         A group of c equal records has both sides with probability 1 - p^c - (1 - p)^c where each is a member with
-        probability p, and more seldom where that probability differs between groups. The p-value is Chernoff's bound
+        probability p, and less often where that probability differs between groups. The p-value is Chernoff's bound
         for the sum over groups. Several equal records on one side with none on the other speak against it.
         """
         inside = np.asarray(member, dtype=np.bool_)
@@ -83,16 +84,16 @@ class Shared:
 
     @property
     def beyond_chance(self) -> bool:
-        """Whether records of one side were copied into the other."""
+        """Whether records of one class were copied into the other."""
         return self.p_value < LEVEL
 
     @property
     def size(self) -> str:
-        """How many stand on both sides, in words."""
+        """The number of records in both classes, in words."""
         return f"{self.nonmembers:,} of {self.of_nonmembers:,} non-members are also members"
 
     def require_none(self, argument: str) -> None:
-        """Refuse records that stand on both sides.
+        """Refuse records that are both members and non-members.
 
         Raises
         ------

@@ -1,8 +1,8 @@
-"""Models that are stacked, cross-fitted: of membership (the propensity), and of the score among the non-members.
+"""Stacks of cross-fitted models: of membership (the propensity), and of the score among the non-members.
 
-No single model is right for all real shifts: a line misses products, a basis misses jumps, boosting alone is wrong
-nearly everywhere (docs/propensity.md). The stack takes their held-out log-odds into one logistic line, which calibrates
-as well.
+No single model is right for all real shifts. A line misses products, a basis misses jumps, and boosting alone is wrong
+nearly everywhere (docs/propensity.md). The stack combines their held-out log-odds in one logistic line, which also
+calibrates them.
 """
 
 # ruff: noqa: PLC0415 - scikit-learn and scipy.optimize load when used
@@ -18,14 +18,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
 from miaudit.arrays import BoolArray, Float32Array, FloatArray, IntArray
-from miaudit.causal import covariates, crossfit
+from miaudit.causal import covariates, crossfit, logistic
 from miaudit.causal.basis import Design
 from miaudit.causal.column_order import by_content
 from miaudit.causal.cores import at_once, grown
 from miaudit.causal.covariates import Categories, Encoding, Numbers, Table
 from miaudit.errors import InputError
 
-PENALTIES = (1000.0, 200.0, 40.0, 8.0)  # of the basis, times the share of the records that are learned from
+PENALTIES = (1000.0, 200.0, 40.0, 8.0)  # of the basis, times the share of the training rows
 MOST_LOG_ODDS = 7.0
 _LARGEST_SHARE = 2.0  # of one learner
 _BOOSTED: dict[str, Any] = {
@@ -36,13 +36,16 @@ _BOOSTED: dict[str, Any] = {
     "l2_regularization": 5.0,
     "early_stopping": False,
 }
-_FEW_BINS, _MOST_BINS = 63, 255  # regressions are twice as quick with the few; a propensity of few is seldomer refuted
+_FEW_BINS, _MOST_BINS = (
+    63,
+    255,
+)  # regressions are twice as quick with the few; a propensity of few is refuted less often
 _TREES, _LEAF = 40, 4
 _MOST_TRIED = 12  # covariates at a split of a tree that regresses the score
-_FEWEST = 10  # non-members that a score is regressed among
+_FEWEST = 10  # non-members among which a score is regressed
 _RIDGES = np.logspace(-1, 4, 21)
-MOST_LEARNED = 100_000  # records: from more the models would gain little
-_BLOCK = 20_000  # records whose features are made at a time
+MOST_LEARNED = 100_000  # training rows: with more the models would gain little
+_BLOCK = 20_000  # records whose features are computed at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,16 +57,16 @@ class Folds:
     x : array (n, d), finite
     member : array (n,)
     fold : array (n,), in which each record is held out; units whole
-    kept : array (m,), ascending: records that models may learn from; units whole
-    designs : by fold, made on the kept records of the others
-    features : by fold an array (m, p): functions of the covariates of the kept records
+    training_rows : array (m,), ascending: records that models may learn from; units whole
+    designs : by fold, learned from the training rows outside it
+    features : by fold an array (m, p): functions of the covariates of the training rows
     seed : of trees
     """
 
     x: FloatArray
     member: BoolArray
     fold: IntArray
-    kept: IntArray
+    training_rows: IntArray
     designs: Mapping[int, Design]
     features: Mapping[int, FloatArray]
     seed: int
@@ -77,14 +80,14 @@ class Folds:
         *,
         names: Sequence[str],
         declared: Sequence[int] = (),
-        kept: IntArray | None = None,
+        training_rows: IntArray | None = None,
         seed: int,
     ) -> Folds:
-        """Make the basis of each fold on the other records; ``declared`` are positions of codes."""
-        rows = np.arange(len(x)) if kept is None else kept
+        """Learn the design of each fold on the other records; ``declared`` are positions of codes."""
+        rows = np.arange(len(x)) if training_rows is None else training_rows
         near, label, place = x[rows], member[rows], fold[rows]
 
-        def made(k: int) -> tuple[Design, FloatArray]:
+        def design_of(k: int) -> tuple[Design, FloatArray]:
             out = place == k
             design, inside = Design.fitted(near[~out], label[~out], names, declared)
             features = np.empty((len(rows), inside.shape[1]))
@@ -92,8 +95,9 @@ class Folds:
             return design, features
 
         numbers = np.unique(fold).tolist()
-        found = dict(zip(numbers, at_once(made, numbers), strict=True))
-        designs, features = ({k: pair[i] for k, pair in found.items()} for i in (0, 1))
+        fitted = dict(zip(numbers, at_once(design_of, numbers), strict=True))
+        designs = {k: design for k, (design, _) in fitted.items()}
+        features = {k: columns for k, (_, columns) in fitted.items()}
         return cls(x, member, fold, rows, designs, features, seed)
 
     @classmethod
@@ -104,49 +108,62 @@ class Folds:
         member: BoolArray,
         fold: IntArray,
         *,
-        kept: IntArray | None = None,
+        training_rows: IntArray | None = None,
         seed: int,
     ) -> Folds:
-        """Take columns as they are; texts, and columns that are condensed, as the encoding's components of all rows.
+        """Use numeric columns as they are, and texts and condensed columns as the encoding's components of all rows.
 
-        Nothing is fitted to membership but the products.
+        Only the products are fitted to membership.
         """
         if isinstance(encoding, Numbers | Categories) and table.numbers is not None:
             coded = encoding.columns if isinstance(encoding, Categories) else ()
             declared = [i for i, column in enumerate(table.columns) if column in coded]
-            return cls.of(table.numbers, member, fold, names=table.names, declared=declared, kept=kept, seed=seed)
+            return cls.of(
+                table.numbers,
+                member,
+                fold,
+                names=table.names,
+                declared=declared,
+                training_rows=training_rows,
+                seed=seed,
+            )
         x = covariates.fit(encoding, table, seed=seed)(table)
         names = [f"component {i + 1}" for i in range(x.shape[1])]
-        return cls.of(x, member, fold, names=names, kept=kept, seed=seed)
+        return cls.of(x, member, fold, names=names, training_rows=training_rows, seed=seed)
 
     @cached_property
     def sorted_x(self) -> FloatArray:
-        """The covariates (n, d) as trees read them: columns sorted by content, so that their order decides nothing."""
+        """The covariates (n, d) for trees: columns sorted by content, so that their order has no effect."""
         return self.x[:, by_content(self.x)]
 
     @property
     def learns_scores(self) -> bool:
-        """Whether each fold leaves non-members to learn a score from, as one of a single unit does not."""
-        outside, place = ~self.member[self.kept], self.fold[self.kept]
+        """Whether the training rows of each fold have enough non-members for a regression of the score."""
+        outside, place = ~self.member[self.training_rows], self.fold[self.training_rows]
         return bool(min(np.count_nonzero(outside & (place != k)) for k in np.unique(self.fold)) >= _FEWEST)
 
     def of_rows(self, rows: NDArray[Any]) -> Folds:
-        """Take some of the records (indices or a mask) with their features."""
+        """Return some of the records (indices or a mask) with their features."""
         place = np.full(len(self.x), -1)
-        place[self.kept] = np.arange(len(self.kept))
+        place[self.training_rows] = np.arange(len(self.training_rows))
         there = place[rows]
         selected = np.flatnonzero(there >= 0)
-        features = {k: made[there[selected]] for k, made in self.features.items()}
+        features = {k: columns[there[selected]] for k, columns in self.features.items()}
         return replace(
-            self, x=self.x[rows], member=self.member[rows], fold=self.fold[rows], kept=selected, features=features
+            self,
+            x=self.x[rows],
+            member=self.member[rows],
+            fold=self.fold[rows],
+            training_rows=selected,
+            features=features,
         )
 
     def held_out(self, k: int) -> Iterator[tuple[IntArray, FloatArray]]:
-        """Yield the records of a fold, some at a time, and their features."""
-        mine = self.fold[self.kept] == k
-        yield self.kept[mine], self.features[k][mine]
+        """Yield the records of a fold and their features, in blocks."""
+        mine = self.fold[self.training_rows] == k
+        yield self.training_rows[mine], self.features[k][mine]
         others = self.fold == k
-        others[self.kept] = False
+        others[self.training_rows] = False
         rest = np.flatnonzero(others)
         for first in range(0, len(rest), _BLOCK):
             rows = rest[first : first + _BLOCK]
@@ -167,10 +184,10 @@ def log_odds(folds: Folds, others: Mapping[str, FloatArray]) -> tuple[FloatArray
     """
     bent = np.empty((len(PENALTIES), len(folds.x)))
     boosted = np.empty(len(folds.x))
-    # the longer pieces first, so that no core waits for the last of them
+    # the longest pieces first, so that no core waits for a long last one
     pieces = [(learn, into, k) for learn, into in ((_boosted, boosted), (_bent, bent)) for k in folds.designs]
     at_once(lambda piece: piece[0](folds, piece[2], piece[1]), pieces)
-    losses = crossfit.log_loss(bent, folds.member.astype(np.float64)).mean(axis=1)
+    losses = logistic.log_loss(bent, folds.member.astype(np.float64)).mean(axis=1)
     candidates = {**others, "basis": bent[int(np.argmin(losses))], "boosting": boosted}
     held = np.column_stack(list(candidates.values()))
     shares = weigh(held, folds.member)
@@ -190,17 +207,17 @@ def weigh(held: FloatArray, member: BoolArray) -> FloatArray:
     --------
     >>> rng = np.random.default_rng(0)
     >>> logit = rng.normal(size=20000)
-    >>> member = rng.random(20000) < crossfit.expit(logit)
+    >>> member = rng.random(20000) < logistic.expit(logit)
     >>> weigh(np.column_stack([2 * logit, rng.normal(size=20000)]), member).round(1) + 0.0
     array([0. , 0.5, 0. ])
     """
     from scipy.optimize import minimize
 
-    x, y = crossfit.with_ones(held), member.astype(np.float64)
+    x, y = logistic.with_ones(held), member.astype(np.float64)
 
     def loss(b: FloatArray) -> tuple[float, FloatArray]:
         eta = x @ b
-        return float(crossfit.log_loss(eta, y).mean()), np.asarray(x.T @ (crossfit.expit(eta) - y) / len(y))
+        return float(logistic.log_loss(eta, y).mean()), np.asarray(x.T @ (logistic.expit(eta) - y) / len(y))
 
     start = np.r_[0.0, np.full(held.shape[1], 1 / held.shape[1])]
     bounds = [(None, None)] + [(0.0, _LARGEST_SHARE)] * held.shape[1]
@@ -209,30 +226,30 @@ def weigh(held: FloatArray, member: BoolArray) -> FloatArray:
 
 def _bent(folds: Folds, k: int, held: FloatArray) -> None:
     """Fill in the held-out log-odds (penalties, n) of a fold by ridge regressions on the basis."""
-    y, rows = folds.member[folds.kept].astype(np.float64), folds.fold[folds.kept] != k
-    inside, target = crossfit.with_ones(folds.features[k][rows]), y[rows]
+    y, rows = folds.member[folds.training_rows].astype(np.float64), folds.fold[folds.training_rows] != k
+    inside, target = logistic.with_ones(folds.features[k][rows]), y[rows]
     beta, curvature, losses = np.zeros(inside.shape[1]), None, []
     for penalty in PENALTIES:
         ridge = np.r_[0.0, penalty * float(rows.mean()) * folds.designs[k].ridge]
-        beta, curvature = crossfit.minimise(inside, target, ridge, beta, curvature=curvature, tolerance=1e-4)
+        beta, curvature = logistic.minimise(inside, target, ridge, beta, curvature=curvature, tolerance=1e-4)
         losses.append(beta)
     for out, features in folds.held_out(k):
-        held[:, out] = (crossfit.with_ones(features) @ np.column_stack(losses)).T
+        held[:, out] = (logistic.with_ones(features) @ np.column_stack(losses)).T
 
 
 def _boosted(folds: Folds, k: int, held: FloatArray) -> None:
     """Fill in the held-out log-odds (n,) of a fold by boosted trees."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    out, rows = folds.fold == k, folds.fold[folds.kept] != k
-    x, member = folds.sorted_x[folds.kept][rows], folds.member[folds.kept][rows]
+    out, rows = folds.fold == k, folds.fold[folds.training_rows] != k
+    x, member = folds.sorted_x[folds.training_rows][rows], folds.member[folds.training_rows][rows]
     trees = HistGradientBoostingClassifier(**_BOOSTED, random_state=folds.seed)
     held[out] = crossfit.raw_logit(trees.fit(x, member), folds.sorted_x[out])
 
 
 def _few_bins(folds: Folds) -> dict[str, Any]:
-    """Return options of regressions: few bins, at quantiles, save where a column's values get a bin each in many."""
-    levels = [len(np.unique(column)) for column in folds.x[folds.kept].T]
+    """Return options of regressions: few bins, but many where these give each value of a column its own bin."""
+    levels = [len(np.unique(column)) for column in folds.x[folds.training_rows].T]
     many = any(_FEW_BINS < count <= _MOST_BINS for count in levels)
     return {**_BOOSTED, "max_bins": _MOST_BINS if many else _FEW_BINS, "random_state": folds.seed}
 
@@ -281,11 +298,11 @@ class _Ridge:
 
 @dataclass(frozen=True, eq=False)
 class _Learned:
-    """What the regressions of a fold share, whatever function of the score is asked for.
+    """The parts of a fold's regressions that do not depend on the function of the score.
 
     Attributes
     ----------
-    inside : array (m,), the non-members that are learned from, among the kept records
+    inside : array (m,), positions of the non-members among the training rows
     ridge : of their features
     leaves, beyond : arrays (trees, m) and (trees, held out), the leaf of each record
     """
@@ -301,8 +318,8 @@ class _Learned:
         from scipy.stats import rankdata
         from sklearn.tree import ExtraTreeRegressor
 
-        inside = np.flatnonzero(~folds.member[folds.kept] & (folds.fold[folds.kept] != k))
-        rows = folds.kept[inside]
+        inside = np.flatnonzero(~folds.member[folds.training_rows] & (folds.fold[folds.training_rows] != k))
+        rows = folds.training_rows[inside]
         few = min(folds.x.shape[1], _MOST_TRIED)
         near, far = (folds.sorted_x[some].astype(np.float32) for some in (rows, folds.fold == k))
         tree = ExtraTreeRegressor(min_samples_leaf=_LEAF, max_features=few)
@@ -325,7 +342,7 @@ class _Learned:
 
 @dataclass(frozen=True, eq=False)
 class Regressed:
-    """The law of a non-member's score as far as regressions of it go: any mean, and no curve.
+    """The law of a non-member's score by regression: the mean of any function of the score, but not a curve.
 
     A function of the score is regressed on the covariates among the non-members of the other folds: a ridge regression
     on the basis, boosting, and extremely randomised trees that were grown on the score's ranks, in the non-negative
@@ -335,7 +352,7 @@ class Regressed:
     ----------
     folds : the records
     score : array (n,); only the non-members' values are read
-    how : what to say about the model
+    how : the model in words
 
     Examples
     --------
@@ -343,8 +360,8 @@ class Regressed:
     >>> x = rng.normal(size=(1000, 2))
     >>> member = rng.random(1000) < 0.5
     >>> folds = Folds.of(x, member, np.arange(1000) % 5, names=["u", "v"], seed=0)
-    >>> found = Regressed(folds, x[:, 0] + rng.normal(size=1000)).mean
-    >>> bool(np.corrcoef(found, x[:, 0])[0, 1] > 0.95)
+    >>> mean = Regressed(folds, x[:, 0] + rng.normal(size=1000)).mean
+    >>> bool(np.corrcoef(mean, x[:, 0])[0, 1] > 0.95)
     True
     """
 
@@ -376,7 +393,7 @@ class Regressed:
         return self.expected(lambda y: (y >= threshold).astype(np.float64))
 
     def weighted_exceedance(self, weight: ArrayLike, thresholds: ArrayLike) -> FloatArray:  # noqa: ARG002
-        """Refuse: a curve would take a regression for each of its points."""
+        """Refuse a curve, which would need a regression for each of its points."""
         raise InputError(
             "outcome",
             "LocationScale or a regressor for a curve or a threshold that is searched",
@@ -394,7 +411,7 @@ class Regressed:
 
         def fill(k: int) -> None:
             out, mine = folds.fold == k, self._learned[k]
-            rows = folds.kept[mine.inside]
+            rows = folds.training_rows[mine.inside]
             values = target[rows]
             intercept, slopes = mine.ridge.fit(folds.features[k][mine.inside], values)
             for some, features in folds.held_out(k):
@@ -403,7 +420,7 @@ class Regressed:
             predictions[1, out] = trees.fit(folds.sorted_x[rows], values).predict(folds.sorted_x[out])
             predictions[2, out] = mine.of_trees(values)
 
-        self._learned  # noqa: B018 (learned before the threads ask for it)
+        self._learned  # noqa: B018 (learned before the threads use it)
         at_once(fill, folds.designs)
         centre = float(target[outsiders].mean())
         shares, _ = nnls((predictions[:, outsiders] - centre).T, target[outsiders] - centre)
