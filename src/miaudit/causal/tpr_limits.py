@@ -10,7 +10,7 @@ import numpy as np
 from miaudit.causal.estimators import Comparison, Estimator, HorvitzThompson, counterfactual_mean
 from miaudit.causal.fiducial import Ranked
 from miaudit.causal.outcome import AnyLaw, model_note
-from miaudit.metrics import classical
+from miaudit.metrics import classical, influence
 from miaudit.metrics.classical import Estimate
 from miaudit.metrics.roc import Roc
 
@@ -71,7 +71,8 @@ def estimate(
         notes.append(f"no lower limit: {needed}, and {available}")
         low = 0.0
     limits = min(low, point.tpr), max(high, point.tpr)
-    return Estimate(point.tpr, *limits, confidence, "; ".join(notes), point.step_tpr)
+    error = _standard_error(curve, estimator, comparison, law, point)
+    return Estimate(point.tpr, *limits, confidence, "; ".join(notes), point.step_tpr, error)
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,22 @@ class _Point:
         tpr, step = float(curve.tpr_at(fpr)), curve.step_tpr_at(fpr)
         threshold = float(curve.threshold[np.searchsorted(curve.fpr, fpr * (1 - 1e-12), side="left")])
         return cls(fpr, tpr, step, threshold, not math.isclose(tpr, step) and curve.has_ties)
+
+
+def _standard_error(
+    curve: Roc, estimator: Estimator, comparison: Comparison, law: AnyLaw | None, point: _Point
+) -> float | None:
+    """Return the standard error of the TPR: of the accused members, and of the FPR by the slope of the curve.
+
+    As :func:`miaudit.metrics.influence.on_tpr`, with the causal FPR in place of the share of accused non-members.
+    """
+    hit = (comparison.score >= point.threshold).astype(np.float64)
+    predicted = None if law is None else law.exceedance(point.threshold)
+    _, on_rate, gradient = counterfactual_mean(estimator, comparison, hit, predicted)
+    slope = influence.slope_at(curve, point.fpr)
+    share = float(hit[comparison.member].mean())
+    own = np.where(comparison.member, (hit - share) / comparison.n1, 0.0)
+    return classical.root(comparison.variance(own - slope * on_rate, -slope * gradient))
 
 
 def _certainty(estimator: Estimator, comparison: Comparison, threshold: float) -> float:

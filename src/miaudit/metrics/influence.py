@@ -63,9 +63,14 @@ def on_tpr(roc: Roc, member: BoolArray, ascending: IndexArray, fpr: float) -> Fl
     if last < len(accused):
         accused[last] = (allowed - alarms[last]) / (alarms[last + 1] - alarms[last])
     tpr = float(np.diff(roc.true_positive) @ accused) / n1
-    wide, narrow = min(2 * fpr, 1.0), fpr / 2
-    slope = max(0.0, float(roc.tpr_at(wide) - roc.tpr_at(narrow)) / (wide - narrow))
+    slope = slope_at(roc, fpr)
     return _of_rows(roc, member, ascending, (accused - tpr) / n1, -slope * (accused - allowed / n0) / n0)
+
+
+def slope_at(roc: Roc, fpr: float) -> float:
+    """Return the slope of a curve at an FPR a, (TPR(2a) - TPR(a/2)) / (1.5 a), at least 0."""
+    wide, narrow = min(2 * fpr, 1.0), fpr / 2
+    return max(0.0, float(roc.tpr_at(wide) - roc.tpr_at(narrow)) / (wide - narrow))
 
 
 def on_difference(score: FloatArray, member: BoolArray) -> FloatArray:
