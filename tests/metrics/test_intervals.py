@@ -85,6 +85,35 @@ def test_the_quantile_of_a_mixture_inverts_its_cdf(data: st.DataObject) -> None:
             assert cdf(x - slack) - 1e-9 <= level <= cdf(min(x + slack, 1 - 1e-17)) + 1e-9
 
 
+@pytest.mark.parametrize("level", [0.025, 0.5, 0.975])
+@pytest.mark.parametrize("trials", [1, 40, 2000.5])
+def test_the_quantile_of_a_mixture_is_that_of_scipys_laws(trials: float, level: float) -> None:
+    mass, share = np.array([0.01, 0.2, 0.7, 0.08, 0.01]), np.array([0.0, 0.1, 0.4, 0.75, 1.0])
+    hits = share * trials
+    parts = [stats.beta(h + 0.5, trials - h + 0.5) for h in hits]
+
+    def below(x: float, at_zero: bool) -> float:
+        pinned = [1.0, *(one.cdf(x) for one in parts[1:])] if at_zero else [*(one.cdf(x) for one in parts[:-1]), 0.0]
+        return float(mass @ pinned)
+
+    for at_zero in (True, False):
+        x = classical.beta_mixture_quantile(mass, hits, trials, level, at_zero=at_zero)
+        assert below(x, at_zero) == pytest.approx(level, abs=1e-8)
+    assert classical.beta_mixture_quantile(mass, hits, trials, 0.01, at_zero=True) == 0.0
+    assert classical.beta_mixture_quantile(mass, hits, trials, 0.99, at_zero=False) == 1.0
+
+
+@pytest.mark.parametrize(("n", "p"), [(5, 0.5), (300, 0.01), (100_000, 0.3)])
+def test_nodes_hold_the_binomial_law(n: int, p: float) -> None:
+    counts, mass = classical.binomial_nodes(n, p, 10**6)
+    expected = stats.binom.pmf(counts, n, p)
+    assert 1 - expected.sum() < 1e-8
+    np.testing.assert_allclose(mass, expected / expected.sum(), rtol=1e-7)
+    assert (counts[0] >= 0, counts[-1] <= n) == (True, True)
+    strided, _ = classical.binomial_nodes(n, p, 50)
+    assert len(strided) <= 100
+
+
 def test_strides_change_nothing_that_matters() -> None:
     score, member = WORLDS["gaussian"].draw(50_000, 50_000, np.random.default_rng(5))
     roc = Roc.of(score, member)
