@@ -250,6 +250,7 @@ def test_no_pilot_in_several_runs_and_no_schedule_above_level_two_fifths() -> No
     with pytest.raises(InputError, match=r"guesses: expected .* received a pilot; leave it out"):
         several_runs.audit(runs, guesses=Pilot(), rng=rng)
     several_runs.audit(runs, guesses=Schedule(), confidence=0.975, rng=rng)  # .3976 of each
+    several_runs.audit(runs, guesses=Schedule(), at_least=Anytime(0.4), rng=rng)  # the limit itself
     with pytest.raises(InputError, match=r"a schedule at level 0\.473 of each of 4 runs"):
         several_runs.audit(runs, guesses=Schedule(), confidence=0.95, rng=rng)
     with pytest.raises(InputError, match=r"a schedule at level 0\.5"):

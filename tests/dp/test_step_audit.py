@@ -61,6 +61,25 @@ def test_the_verdict_is_that_of_the_one_run_test_of_the_claims_tradeoff() -> Non
     assert alone.value == pytest.approx(lower.value, abs=0.05)  # but for ties and canaries left out for balance
 
 
+def test_the_level_is_shared_between_statistics() -> None:
+    """The first has four fifths of it, the others share the rest: a p-value is divided by its share."""
+    rng = np.random.default_rng(6)
+    noise, coins = 3 * rng.normal(size=(STEPS, 600)), rng.random(600) < 0.5
+    known = Released(coins + noise, coins, again=noise + 2.3 * rng.normal(size=noise.shape))
+    for statistics, shares in (
+        ([Sampled()], [1.0]),
+        ([Sampled(), AgainstRerun()], [0.8, 0.2]),
+        ([Sampled(), SameBatch(1), AgainstRerun()], [0.8, 0.1, 0.1]),
+        ([AgainstRerun(), Sampled(), SameBatch(1)], [0.8, 0.1, 0.1]),
+    ):
+        found = step_audit.audit(known, CLAIM, statistics=statistics, rng=np.random.default_rng(7))
+        paid = [p / share for (_, p), share in zip(found.of_statistics, shares, strict=True)]
+        assert found.p_value == pytest.approx(min(1.0, *paid))
+        assert found.refuted == (found.p_value <= 0.05)
+        assert found.lower.confidence == 0.95
+        assert any("share the rest" in text for text in found.lower.corrections) == (len(statistics) > 1)
+
+
 def test_several_runs_are_combined_as_several_runs_are() -> None:
     rng = np.random.default_rng(4)
     runs = [released(rng) for _ in range(3)]

@@ -243,6 +243,9 @@ def test_a_score_of_two_values_is_cut_between_them() -> None:
     assert zero_run_audit.centre_of(told) == 0.5
     assert zero_run_audit.centre_of(np.array([0.0] * 6 + [1.0] * 4)) == 0.5
     assert zero_run_audit.centre_of(np.array([1.0, 2.0, 2.0, 2.0, 2.0, 3.0, 4.0])) == 2.5
+    assert zero_run_audit.centre_of(np.array([0.0, 1.0, 1.0, 1.0, 2.0])) == 0.5  # as even above as below
+    assert zero_run_audit.centre_of(np.array([0.0, 1.0, 1.0, 1.0, 2.0, 3.0])) == 1.5
+    assert zero_run_audit.centre_of(np.array([0.0, 0.5, 1.0, 1.0, 1.0, 2.0])) == 0.75
     assert zero_run_audit.centre_of(np.arange(5.0)) == 2.0
     assert zero_run_audit.centre_of(np.ones(4)) == 1.0
 
@@ -329,6 +332,9 @@ def test_copies_of_a_record_do_not_make_a_propensity_testable() -> None:
     assert not found.testable
     assert found.rows_per_covariate == 5
     assert zero_run.testability(ev, learned, bounds_given=True).testable
+    known = zero_run.testability(ev, np.full(1000, 0.5))  # an array of known ones
+    assert known.testable
+    assert (known.effective, known.records, known.rows_per_covariate) == (pytest.approx(1000), 100, None)
 
 
 def test_unequal_sizes_are_subsampled_by_composition_only_and_said() -> None:
