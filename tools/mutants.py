@@ -19,11 +19,13 @@ from __future__ import annotations
 
 import argparse
 import ast
+import bisect
 import builtins
 import contextlib
 import functools
 import gc
 import hashlib
+import itertools
 import json
 import os
 import pickle
@@ -55,8 +57,17 @@ ROOMS = {
 }
 HITS = "_statements_executed"  # what instrumented code writes to
 SWAPS = {
-    **{"min": "max", "minimum": "maximum", "fmin": "fmax", "argmin": "argmax", "nanmin": "nanmax"},
-    **{"floor": "ceil", "any": "all", "sf": "cdf", "isf": "ppf", "logsf": "logcdf", "zeros": "ones"},
+    "min": "max",
+    "minimum": "maximum",
+    "fmin": "fmax",
+    "argmin": "argmax",
+    "nanmin": "nanmax",
+    "floor": "ceil",
+    "any": "all",
+    "sf": "cdf",
+    "isf": "ppf",
+    "logsf": "logcdf",
+    "zeros": "ones",
 }
 SWAPS |= {new: old for old, new in SWAPS.items()}
 WORDS = {"left": "right", "lower": "higher", "less": "greater"}  # sides of ties, quantiles and tests
@@ -290,7 +301,7 @@ def rebind(tree: ast.Module, mutant: Mutant) -> None:
     statement = next(one for one in tree.body if _target(one) == mutant.function and hasattr(one, "value"))
     own = sys.modules["miaudit." + mutant.path.removesuffix(".py").replace("/", ".")]
     value = ast.Expression(statement.value)  # type: ignore[attr-defined]
-    new, old = eval(compile(value, mutant.path, "eval"), vars(own)), vars(own)[mutant.function]  # noqa: S307
+    new, old = eval(compile(value, mutant.path, "eval"), vars(own)), vars(own)[mutant.function]
     for module in list(sys.modules.values()):
         if getattr(module, "__dict__", {}).get(mutant.function) is old:
             vars(module)[mutant.function] = new
@@ -336,6 +347,7 @@ class Runner:
     paths: list[Path]
     mutants: list[Mutant]
     jobs: int
+    budget: float
     report: Callable[[Mutant, str, str], None]
     failed: bool = False
     items: list[Any] = field(default_factory=list)
@@ -409,7 +421,15 @@ class Runner:
         return time.process_time() - start
 
     def tests_of(self, mutant: Mutant) -> list[int]:
-        """Return the tests that execute what a mutant changes, fastest first."""
+        """Return tests that execute what a mutant changes: those of its module first, the fastest first."""
+        own = f"test_{Path(mutant.path).name}::"
+        tests = self.fastest(self.executing(mutant))
+        tests.sort(key=lambda number: own not in self.items[number].nodeid)
+        spent = list(itertools.accumulate(self.seconds[number] for number in tests))
+        return tests[: max(1, bisect.bisect_right(spent, self.budget))]
+
+    def executing(self, mutant: Mutant) -> set[int]:
+        """Return the tests that execute what a mutant changes."""
         path = SRC / mutant.path
         if mutant.function and self._at_the_top(mutant):
             tests: set[int] = set()
@@ -424,8 +444,8 @@ class Runner:
                         head = ast.unparse(node.iter if isinstance(node, ast.For) else node.test)
                         if re.search(rf"\b{mutant.function}\b", head):
                             tests |= self.executed.get(self.offsets[user] + number, set())
-            return self.fastest(tests)
-        return self.fastest(self.executed.get(self.offsets[path] + mutant.statement, set()))
+            return tests
+        return self.executed.get(self.offsets[path] + mutant.statement, set())
 
     @functools.cached_property
     def _tops(self) -> dict[Path, set[int]]:
@@ -509,7 +529,7 @@ class Runner:
                 if status or not answer:
                     self.report(mutant, "killed", "time" if os.WIFSIGNALED(status) else "the process ended")
                 else:
-                    killer = pickle.loads(answer)  # noqa: S301 of our own process
+                    killer = pickle.loads(answer)
                     self.report(mutant, "killed" if killer else "survived", killer)
 
 
@@ -534,7 +554,7 @@ def _answer(number: int, reading: int) -> Pass:
     _, status = os.waitpid(number, 0)
     if status:
         raise SystemExit(f"The pass over the tests failed: {status}")
-    result: Pass = pickle.loads(answer)  # noqa: S301 of our own process
+    result: Pass = pickle.loads(answer)
     return result
 
 
@@ -543,9 +563,9 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("room", choices=sorted(ROOMS))
     parser.add_argument("--sample", type=int, default=300, help="mutants at most")
-    parser.add_argument("--skip", type=int, default=0, help="of the sample, those that are done")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--seconds", type=float, default=20.0, help="CPU seconds of tests for each mutant, at most")
     parser.add_argument("--again", action="store_true", help="only those that survived the last time")
     parser.add_argument("--list", action="store_true", help="list the mutants of the room")
     return parser.parse_args()
@@ -562,7 +582,8 @@ def main() -> int:
     results = {one["name"]: one for one in map(json.loads, out.read_text().splitlines())} if out.is_file() else {}
     if chosen.again:
         mutants = [one for one in known if results.get(one.name, {"status": "killed"})["status"] != "killed"]
-    mutants = mutants[chosen.skip :]
+    elif not chosen.list:
+        mutants = [one for one in mutants if one.name not in results]
     if chosen.list:
         print("\n".join(mutant.name for mutant in mutants), f"{len(known)} mutants", sep="\n")
         return 0
@@ -579,13 +600,15 @@ def main() -> int:
 
     import pytest
 
-    runner = Runner(paths, mutants, chosen.jobs, report)
+    runner = Runner(paths, mutants, chosen.jobs, chosen.seconds, report)
     where = [*tests, *(str(path.relative_to(ROOT)) for path in paths)]
     os.chdir(ROOT)
     quiet = ["-q", "-q", "-s", "-n", "0", "-p", "no:benchmark", "-m", FAST]
     pytest.main([*quiet, *where], plugins=[runner])
     minutes = (time.monotonic() - start) / 60
     print(f"{chosen.room}: {len(known)} mutants known, {counts.total()} run in {minutes:.0f} minutes, {dict(counts)}")
+    results = {one["name"]: one for one in map(json.loads, out.read_text().splitlines())}
+    print(f"of all that were run: {dict(Counter(one['status'] for one in results.values()))}")
     return 0
 
 

@@ -109,6 +109,21 @@ def test_an_alarm_that_stated_limits_switch_off_is_proven_all_the_same():
     assert audited(made, limits={"auc": 0.6, "surest_members": 0.9}).verdict.status == "flagged"
 
 
+def test_the_findings_are_about_the_score_that_is_nearest_to_a_limit():
+    """A list that is right decides where the policy asks for lists, and else the p-values of its limits."""
+    rng = np.random.default_rng(1)
+    member = np.arange(8000) % 2 == 0
+    exposed, moved = rng.normal(size=(2, 8000))
+    exposed[np.flatnonzero(member)[:120]] += 30
+    moved += 0.2 * member
+    made = ma.Evidence(score={"exposed": exposed, "moved": moved}, member=member, design="one-run")
+    for limits, best in (({"auc": 0.53}, "moved"), ({"auc": 0.53, "surest_members": 0.9}, "exposed")):
+        found = audited(made, limits=limits)
+        assert found.verdict.status == "flagged"
+        assert found.scores[0].score == best
+    assert audited(made).scores[0].score == "exposed"  # the default policy has the alarm
+
+
 def test_sealed_coins_count_as_fair_ones():
     """The list's length follows from the number of coins, not from how they fell."""
     from miaudit.auditing.case import choose

@@ -90,6 +90,54 @@ def test_a_plan_refuses_limits_that_an_audit_of_scores_does_not_measure(limits, 
         ma.Plan(limits={"mu": 1.0}, bounds=None)
 
 
+def test_a_command_refuses_stated_limits_that_it_does_not_measure():
+    known = ["auc", "surest_members", "mu"]  # auc stands for every metric
+    for limits in ({"auc": 0.6}, {"tpr_at_fpr_0.01": 0.1, "mu": 1.0}, {"ate": 0.2, "surest_members": 0.9}):
+        policy = Policy.of(limits)
+        assert policy.only(known, "compare") is policy
+    with pytest.raises(InputError, match="any metric, surest_members, mu, which compare measures, received epsilon"):
+        Policy.of({"auc": 0.6, "epsilon": 1.0}).only(known, "compare")
+    with pytest.raises(InputError, match="auc|advantage"):
+        Policy.of({"advantage": 0.6}).only(["mu"], "compare")
+    alarm = Policy.of({"auc": 0.6, "surest_members": 0.9})
+    with pytest.raises(InputError, match="received surest_members"):
+        alarm.only(["auc"], "compare")
+    for default in (Policy.of(None), Policy.of({**DEFAULT_LIMITS, "surest_members": 0.9})):
+        assert default.only(["mu"], "compare") is default  # nobody stated them
+
+
+def test_names_of_limits_by_what_they_are():
+    policy = Policy.of({"auc": 0.6, "mu": 1.0, "tpr_at_fpr_0.01": 0.1, "epsilon": 2.0, "copies": 0.0, "ate": 1.5})
+    assert policy.metrics == ("auc", "tpr_at_fpr_0.01", "ate")
+    assert policy.parameters == ("mu", "epsilon")
+    assert policy.fpr_targets == (0.01,)
+    assert policy.thresholds["ate"] == 1.5  # in units of the score
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed", "refused"),
+    [
+        ("auc", [0, 0.999], [1, -0.001]),
+        ("surest_members", [0.5001, 0.9999], [0.5, 1]),
+        ("epsilon", [0, 50], [-1e-9]),
+        ("mu", [0, 50], [-1e-9]),
+        ("copies", [0, 0.5], [1, -0.1]),
+        ("extraction", [0, 0.5], [1, -0.1]),
+        ("ate", [-3, 0, 7], [1e300, -1e300]),
+        ("tpr_at_fpr_1e-12", [0.1], []),
+    ],
+)
+def test_the_ends_of_what_a_limit_may_be(name, allowed, refused):
+    for value in allowed:
+        assert checked({name: value}) == ((name, float(value)),)
+    for value in refused:
+        with pytest.raises(InputError, match="limits"):
+            checked({name: value})
+    for rate in ("tpr_at_fpr_9e-13", "tpr_at_fpr_1"):
+        with pytest.raises(InputError, match="an FPR"):
+            checked({rate: 0.1})
+
+
 def test_every_rate_of_a_limit_is_measured():
     plan = ma.Plan(fpr_targets=(0.2,), limits={"tpr_at_fpr_0.05": 0.1})
     assert plan.rates == (0.05, 0.2)

@@ -44,6 +44,12 @@ def test_within_the_limits_gives_each_upper_limit_and_what_is_not_excluded():
     assert "A stronger attack, and leakage below the limits, are not excluded." in said
     assert "So few non-members cannot show that TPR at 0.1% FPR exceeds its limit" in said
     assert "records of which" not in said
+    assert "surest members" not in said
+    wider = limit("tpr_at_fpr_0.1", 0.1, 0.2, 0.25, "within", score="margin")
+    for found in ((WITHIN, wider), (wider, WITHIN)):  # of several scores the widest interval counts
+        said = text("clear", *found)
+        assert "at most 20% by margin (limit 25%)" in said
+        assert "14.1%" not in said
 
 
 def test_an_open_limit_is_told_with_both_ends_and_the_others_beside_it():
