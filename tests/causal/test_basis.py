@@ -97,3 +97,9 @@ def test_a_design_does_not_look_at_the_rows_that_it_is_applied_to() -> None:
     one = design(x[300:])
     assert np.array_equal(one[:50], design(x[300:350]))
     assert one.shape[1] == len(design.ridge)
+
+
+def test_products_are_held_within_six_on_both_sides() -> None:
+    products = Products(np.array([[0, 1], [0, 2]]), np.array([0.0, 1.0]), np.array([1.0, 2.0]))
+    main = np.array([[4.0, 3.0, 1.0], [-4.0, 3.0, 5.0], [1.0, 2.0, -3.0]])
+    assert products(main).tolist() == [[6.0, (4 - 1) / 2], [-6.0, (-6 - 1) / 2], [2.0, (-3 - 1) / 2]]
