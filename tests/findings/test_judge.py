@@ -264,6 +264,14 @@ def test_a_stated_list_without_records_for_one_is_open():
     assert all(one.limit != "surest_members" for one in default.limits)
 
 
+def test_a_policy_of_nothing_but_a_list_is_judged_by_it():
+    score, member = world("exposed", 4000, np.random.default_rng(0))
+    found = judge(Policy.of({"surest_members": 0.9}), [scored("a", score, member)], confidence=0.95)
+    assert (found.status, found.metric, found.threshold) == ("flagged", "surest_members", 0.9)
+    quiet = scored("a", *world("none", 4000, np.random.default_rng(0)))
+    assert judge(Policy.of({"surest_members": 0.9}), [quiet], confidence=0.95).status == "inconclusive"
+
+
 # -- scores beside a declared headline ---------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from miaudit.findings.verdict import LimitResult
 from miaudit.findings.verdict_text import inverted, list_sentence, sentence
+from miaudit.metrics.definition import describe
 
 SURE = LimitResult("surest_members", "loss", 49.0, 50.0, 0.9, 0.001, "exceeded")
 SILENT = LimitResult("surest_members", "loss", 20.0, 50.0, 0.9, 0.9, "silent")
@@ -30,7 +31,7 @@ def test_a_concern_names_every_limit_that_is_exceeded_and_every_one_that_is_not_
     said = text("flagged", EXCEEDED, AUC, OPEN, FEW, SURE)
     assert said.startswith("Concern: with 95% confidence, ")
     assert "at least 6.11%, above the limit of 5%" in said
-    assert "AUC at least 0.610 (limit 0.600)" in said
+    assert "Also above their limits: AUC at least 0.610 (limit 0.600). An attacker" in said
     assert "50 records of which 49 are members" in said
     assert "Not resolved: TPR at 10% FPR at most 30.1% (limit 25%) and TPR at 0.1% FPR at most 3% (limit 2%)" in said
 
@@ -50,6 +51,17 @@ def test_within_the_limits_gives_each_upper_limit_and_what_is_not_excluded():
         said = text("clear", *found)
         assert "at most 20% by margin (limit 25%)" in said
         assert "14.1%" not in said
+
+
+def test_within_the_limits_a_metric_is_described_and_a_rate_is_named():
+    for one, shown in (
+        (WITHIN, "TPR at 10% FPR is at most 14.1%"),
+        (limit("auc", 0.4, 0.55, 0.6, "within"), "under the ROC"),
+    ):
+        said = text("clear", one)
+        assert said.startswith("Within the limits: with 95% confidence, ")
+        assert shown in said
+    assert f"{describe('auc')} is at most 0.55" in said
 
 
 def test_an_open_limit_is_told_with_both_ends_and_the_others_beside_it():

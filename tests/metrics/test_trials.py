@@ -12,7 +12,15 @@ from miaudit import Evidence
 from miaudit.causal import propensity
 from miaudit.causal.challenge import against, challenge
 from miaudit.causal.propensity import Propensity
-from miaudit.metrics.trials import approximate_tail, drawn_alike, equal_sizes, independent_share, one_of_each, sizes, tail
+from miaudit.metrics.trials import (
+    approximate_tail,
+    drawn_alike,
+    equal_sizes,
+    independent_share,
+    one_of_each,
+    sizes,
+    tail,
+)
 
 
 def unequal(seed: int, *, members: int = 5, nonmembers: int = 1, units: int = 1000) -> Evidence:
