@@ -330,6 +330,8 @@ def test_p_values_end_at_one_half_and_at_the_surest():
     assert p_value(flat(0.6), "auc", 0.6) == 1.0
     none = Scored("a", lambda name, c: Estimate(None, 0.9, 1.0, c), 1000)
     assert p_value(none, "auc", 0.6) == 1.0  # what is not resolved exceeds nothing
+    assert p_value(none, "ate", 1.5) == 1.0
+    assert p_value(none, "ate", -1.5) == 1.0
     at = lambda name, c: Estimate(0.7, 0.6 + (0.8 - c) / 100, 0.8, c)  # noqa: E731 - two-sided level .2
     assert p_value(Scored("a", at, 1000), "auc", 0.6) == pytest.approx(0.1, rel=1e-3)
 

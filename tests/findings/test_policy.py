@@ -97,7 +97,7 @@ def test_a_command_refuses_stated_limits_that_it_does_not_measure():
         assert policy.only(known, "compare") is policy
     with pytest.raises(InputError, match="any metric, surest_members, mu, which compare measures, received epsilon"):
         Policy.of({"auc": 0.6, "epsilon": 1.0}).only(known, "compare")
-    with pytest.raises(InputError, match="auc|advantage"):
+    with pytest.raises(InputError, match="mu, which compare measures, received advantage"):
         Policy.of({"advantage": 0.6}).only(["mu"], "compare")
     alarm = Policy.of({"auc": 0.6, "surest_members": 0.9})
     with pytest.raises(InputError, match="received surest_members"):

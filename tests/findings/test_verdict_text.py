@@ -5,7 +5,7 @@ import re
 import pytest
 
 from miaudit.findings.verdict import LimitResult
-from miaudit.findings.verdict_text import inverted, list_sentence, sentence
+from miaudit.findings.verdict_text import inverted, list_sentence, not_excluded, sentence
 from miaudit.metrics.definition import describe
 
 SURE = LimitResult("surest_members", "loss", 49.0, 50.0, 0.9, 0.001, "exceeded")
@@ -115,3 +115,12 @@ def test_scores_that_point_the_wrong_way_say_how_and_how_often_chance_does_so():
     said = inverted(["the AUC of loss is at most 0.480"], 0.95, "say so")
     assert "the AUC of loss is at most 0.480" in said
     assert "2.5% of audits" in said
+
+
+def test_what_is_not_excluded_is_of_the_lowest_rate_and_of_the_widest_interval():
+    judged = [("tpr_at_fpr_0.1", 0.3), ("tpr_at_fpr_0.01", 0.04), ("tpr_at_fpr_0.01", 0.06), ("auc", 0.6)]
+    assert "up to 6% of the members at 1% FPR" in not_excluded(judged)
+    shown = [("tpr_at_fpr_0.01", 0.5), ("tpr_at_fpr_0.001", 0.02), ("tpr_at_fpr_0.0001", None)]
+    assert "up to 2% of the members at 0.1% FPR" in not_excluded(judged, shown)
+    assert "up to 6% of the members at 1% FPR" in not_excluded(judged, shown[:1])
+    assert not_excluded([("auc", 0.6)], []) == ""

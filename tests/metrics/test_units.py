@@ -295,7 +295,7 @@ def test_counts_and_shares_of_a_handful_of_units() -> None:
 
 
 def test_the_variance_of_a_share_by_hand() -> None:
-    """Of two units of 3 and 1 records, 2 and no hits: deviations of half a hit each way, with the factor 2 / (2 - 1)."""
+    """Of two units of 3 and 1 records, 2 and no hits: deviations of half a hit each way, times 2 / (2 - 1)."""
     units = Units.of(np.array([0, 0, 0, 1, 2, 3, 3, 4, 4]), np.arange(9) < 4)
     assert units.share_variance(np.array([0, 0]), members=True) == (pytest.approx(2 * 0.5 / 16), 1)
     # three units of the other class, of 1, 2 and 2 records, all hit but two records
