@@ -5,14 +5,15 @@ out. A mutant that no test notices survives: the tests do not hold on to what it
 
 Modules and tests are loaded once. A first pass notes which test executes which statement. Then a process is forked
 for each mutant, which replaces the code of the functions in place and runs the tests that execute the changed
-statement, fastest first, until one fails. Defaults of parameters and fields, annotations and texts stay as they are.
+statement, those of its module first, until one fails. Defaults of parameters and fields and texts stay as they are.
 
-    python tools/mutants.py metrics --sample 300           a seeded sample of one room: causal, dp, metrics, verdict
-    python tools/mutants.py metrics --again                those that survived the last time, after new tests
-    python tools/mutants.py metrics --list                 every mutant, none of them run
+    python tools/mutants.py metrics --sample 300    a seeded sample of one room: causal, dp, metrics or verdict
+    python tools/mutants.py metrics --again         those that survived the last time, after new tests
+    python tools/mutants.py metrics --list          the sample, none of it run
 
 The sample depends on the seed and on what the functions say, not on where they stand in their file. Results go to
-``build/mutants/ROOM.jsonl``. Tests have a limit of CPU time: a mutant that exceeds it counts as killed.
+``build/mutants/ROOM.jsonl``; a mutant that stands there is not run a second time. A test that takes far more CPU time
+than without the change kills the mutant. Of code that many tests execute, the first ``--seconds`` of tests are run.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ import itertools
 import json
 import os
 import pickle
-import re
 import resource
 import shutil
 import signal
@@ -56,19 +56,8 @@ ROOMS = {
     "verdict": (VERDICT, "tests/findings tests/auditing tests/laws/test_limits.py tests/laws/test_verdict_doors.py"),
 }
 HITS = "_statements_executed"  # what instrumented code writes to
-SWAPS = {
-    "min": "max",
-    "minimum": "maximum",
-    "fmin": "fmax",
-    "argmin": "argmax",
-    "nanmin": "nanmax",
-    "floor": "ceil",
-    "any": "all",
-    "sf": "cdf",
-    "isf": "ppf",
-    "logsf": "logcdf",
-    "zeros": "ones",
-}
+PAIRS = ("min max", "minimum maximum", "fmin fmax", "argmin argmax", "nanmin nanmax", "floor ceil", "any all", "sf cdf")
+SWAPS = dict(pair.split() for pair in (*PAIRS, "isf ppf", "logsf logcdf", "zeros ones"))
 SWAPS |= {new: old for old, new in SWAPS.items()}
 WORDS = {"left": "right", "lower": "higher", "less": "greater"}  # sides of ties, quantiles and tests
 WORDS |= {new: old for old, new in WORDS.items()}
@@ -84,16 +73,8 @@ COMPARED: dict[type, tuple[type, ...]] = {
     ast.In: (ast.NotIn,),
     ast.NotIn: (ast.In,),
 }
-COUNTED: dict[type, type] = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Div,
-    ast.Div: ast.Mult,
-    ast.FloorDiv: ast.Div,
-    ast.Pow: ast.Mult,
-    ast.BitAnd: ast.BitOr,
-    ast.BitOr: ast.BitAnd,
-}
+COUNTED: dict[type, type] = {ast.Add: ast.Sub, ast.Mult: ast.Div, ast.BitAnd: ast.BitOr}
+COUNTED |= {new: old for old, new in COUNTED.items()} | {ast.FloorDiv: ast.Div, ast.Pow: ast.Mult}
 UNCHANGED = {"returns", "decorator_list", "args", "type_params", "bases", "keywords"}  # fields that stay
 KEYWORDS = {"strict", "copy", "stacklevel", "encoding", "kw_only", "repr"}  # arguments that change no number
 TOLERANCE = 1e-6  # smaller constants are for rounding: twice as much changes nothing
@@ -307,6 +288,16 @@ def rebind(tree: ast.Module, mutant: Mutant) -> None:
             vars(module)[mutant.function] = new
 
 
+def naming(tree: ast.Module, name: str) -> Iterator[int]:
+    """Yield the numbers of the statements that name something, in themselves and not in statements below them."""
+    for number, node in enumerate(ast.walk(tree)):
+        if isinstance(node, ast.stmt):
+            own = [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
+            parts = (part for child in own for part in ast.walk(child))
+            if any(name in (getattr(part, "id", ""), getattr(part, "attr", "")) for part in parts):
+                yield number
+
+
 def instrumented(tree: ast.Module, offset: int) -> ast.Module:
     """Return a tree in which every statement of a function notes that it was executed."""
     numbers = {id(node): number for number, node in enumerate(ast.walk(tree))}
@@ -429,40 +420,25 @@ class Runner:
         return tests[: max(1, bisect.bisect_right(spent, self.budget))]
 
     def executing(self, mutant: Mutant) -> set[int]:
-        """Return the tests that execute what a mutant changes."""
-        path = SRC / mutant.path
-        if mutant.function and self._at_the_top(mutant):
-            tests: set[int] = set()
-            for user, source in self.trees.items():
-                for number, node in enumerate(ast.walk(ast.parse(source))):
-                    if isinstance(node, ast.stmt) and not hasattr(node, "body"):
-                        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-                        names |= {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
-                        if mutant.function in names:
-                            tests |= self.executed.get(self.offsets[user] + number, set())
-                    elif isinstance(node, ast.If | ast.While | ast.For):
-                        head = ast.unparse(node.iter if isinstance(node, ast.For) else node.test)
-                        if re.search(rf"\b{mutant.function}\b", head):
-                            tests |= self.executed.get(self.offsets[user] + number, set())
-            return tests
-        return self.executed.get(self.offsets[path] + mutant.statement, set())
+        """Return the tests that execute what a mutant changes, or, of a constant, a statement that names it."""
+        if not self.at_the_top(mutant):
+            return self.executed.get(self.offsets[SRC / mutant.path] + mutant.statement, set())
+        tests: set[int] = set()
+        for path, source in self.trees.items():
+            for statement in naming(ast.parse(source), mutant.function):
+                tests |= self.executed.get(self.offsets[path] + statement, set())
+        return tests
 
-    @functools.cached_property
-    def _tops(self) -> dict[Path, set[int]]:
-        trees = {path: ast.parse(source) for path, source in self.trees.items()}
-        return {
-            path: {number for number, node in enumerate(ast.walk(tree)) if node in tree.body and _target(node)}
-            for path, tree in trees.items()
-        }
-
-    def _at_the_top(self, mutant: Mutant) -> bool:
-        return mutant.statement in self._tops[SRC / mutant.path]
+    def at_the_top(self, mutant: Mutant) -> bool:
+        """Whether a mutant changes a constant at the top of its file."""
+        tree = ast.parse(self.trees[SRC / mutant.path])
+        return list(ast.walk(tree))[mutant.statement] in tree.body
 
     def run_mutant(self, mutant: Mutant, tests: list[int]) -> str:
         """Return the test that fails, in a process of its own; empty if none does."""
         path = SRC / mutant.path
         tree = mutated(ast.parse(self.trees[path]), mutant)
-        if self._at_the_top(mutant):
+        if self.at_the_top(mutant):
             rebind(tree, mutant)
         else:
             replace_code(tree, path, self.loaded[str(path)])
