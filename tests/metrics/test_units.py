@@ -350,3 +350,20 @@ def test_rates_of_both_classes_oppose_each_other_by_their_correlation() -> None:
     assert 0.1 < expected < 0.9
     assert units.opposition(np.r_[first, second]) == pytest.approx(expected)
     assert units.opposition(np.r_[first, np.ones(60, bool)]) == pytest.approx(1 / np.sqrt(60))  # rates without errors
+
+
+def test_what_is_said_of_units_names_a_giant_and_those_of_both_classes() -> None:
+    score = np.random.default_rng(14).normal(size=100)
+    member = np.arange(100) < 50
+    single = np.arange(100)
+
+    def said(first: int, both: int) -> str:
+        unit = np.where(single < first, 0, single)
+        unit[99 - np.arange(both)] = unit[49 - np.arange(both)]
+        return Sample.of(Evidence(score=score, member=member, unit=unit)).independence
+
+    assert "One unit holds 12% of the records of a class" in said(6, 0)
+    assert "One unit" not in said(5, 0)  # a tenth is none
+    assert "1 units hold both" in said(6, 1)
+    assert "hold both" not in said(6, 0)
+    assert "of 45 units of members and 50 of non-members" in said(6, 0)
