@@ -54,6 +54,14 @@ def test_score_statistics_are_those_of_the_whole_information_and_near_likelihood
         assert z[k] ** 2 == pytest.approx(2 * (beside - without), rel=0.1, abs=0.1)
 
 
+def test_products_are_held_within_six_on_both_sides_and_splines_are_not() -> None:
+    x, _, _ = world(0.0, n=50)
+    basis = Candidates.of(x, ["a", "b", "c"]).basis
+    candidates = Candidates(basis, np.array([[0, 1], [2, -1]]))
+    main = np.array([[4.0, 3.0, 9.0], [-4.0, 3.0, -9.0], [1.0, 2.0, 0.5]])
+    assert candidates.of_rows(main, np.array([0, 1])).tolist() == [[6.0, 9.0], [-6.0, -9.0], [2.0, 0.5]]
+
+
 def test_what_enters_is_named_and_what_shifts_nothing_stays_out() -> None:
     x, member, _ = world(0.4)
     found = Screen.of(x, member, ["age", "hours", "pay"])
