@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from miaudit.dp import accounting, one_run, several_runs, step_audit
 from miaudit.dp.mechanism import GaussianNoise, LaplaceNoise, PoissonSubsampled, Repeated
@@ -59,6 +60,13 @@ def test_the_verdict_is_that_of_the_one_run_test_of_the_claims_tradeoff() -> Non
     assert found.refuted == (lower.value > 1.0)
     alone = one_run.audit(step_audit.evidence(run, CLAIM), guesses=lower.guesses, rng=np.random.default_rng(3))
     assert alone.value == pytest.approx(lower.value, abs=0.05)  # but for ties and canaries left out for balance
+
+
+def test_a_claim_without_a_mu_is_likened_to_the_one_that_it_meets_at_a_rate_of_5_percent() -> None:
+    run = released(np.random.default_rng(18), m=200, steps=40, noise=1.0, rate=0.2)
+    found = step_audit.audit(run, SAMPLED, statistics=[Sampled()], rng=np.random.default_rng(0))
+    missed = float(accounting.tradeoff(SAMPLED)(0.05))
+    assert found.claimed_mu == pytest.approx(float(stats.norm.isf(0.05) + stats.norm.isf(missed)))
 
 
 def test_the_level_is_shared_between_statistics() -> None:
