@@ -330,3 +330,10 @@ def test_every_way_to_settle_guesses_stays_below_its_level(guesses) -> None:
     for run in gaussian_runs(200, 400, mu, rng):
         above += one_run.audit(run, guesses=guesses, confidence=1 - t, rng=rng).value > mu
     assert above / 200 <= t + 3 * math.sqrt(t * (1 - t) / 200)
+
+
+@pytest.mark.parametrize("name", ["level", "stake"])
+@pytest.mark.parametrize("value", [0, 1, -0.1, 1.5, True, "0.5"])
+def test_a_level_or_a_stake_outside_0_and_1_is_refused(name: str, value: object) -> None:
+    with pytest.raises(InputError, match=name):
+        Anytime(**{name: value})

@@ -272,6 +272,24 @@ def test_a_score_that_covariates_give_exactly_shows_nothing_with_learned_propens
     assert np.mean(np.array(leaked) > 0) > 0.5  # the control: what a fit on covariates and log-odds would guess by
 
 
+def test_what_covariates_say_of_a_score_does_not_decide_the_guesses() -> None:
+    """With known propensities: neither covariates nor log-odds of membership, however much of them the score has."""
+    draw = rng(5)
+    x = draw.normal(size=(800, 2))
+    pi = 1 / (1 + np.exp(-0.5 * x[:, 0]))
+    member = draw.random(800) < pi
+    score = draw.normal(size=800) + 1.5 * member
+    values = {}
+    for name, added in (("plain", 0.0), ("covariates", 20 * x[:, 1]), ("log-odds", 20 * x[:, 0])):
+        ev = Evidence(score=score + added, member=member, covariates=x, design="zero-run")
+        for centre in ("covariates", "median"):
+            found = zero_run.mu_lower_bound(ev, Propensity.given(pi), guesses=200, centre=centre, rng=rng())
+            values[name, centre] = found.value, found.correct
+    assert values["plain", "covariates"][0] > 0.3
+    assert values["covariates", "covariates"] == values["log-odds", "covariates"] == values["plain", "covariates"]
+    assert values["covariates", "median"][0] < 0.1  # the control
+
+
 def test_units_keep_one_record_each() -> None:
     ev, oracle = gaussian(900)
     doubled = Evidence(
