@@ -7,7 +7,7 @@ import miaudit as ma
 from miaudit.command.program import app
 from miaudit.config import audit as audit_config
 from miaudit.errors import InputError
-from miaudit.findings.policy import DEFAULT_LIMITS, Policy, checked
+from miaudit.findings.policy import DEFAULT_LIMITS, OF_COMMANDS, Policy, checked
 
 
 def test_the_default_limits_are_those_of_the_documents():
@@ -15,6 +15,7 @@ def test_the_default_limits_are_those_of_the_documents():
     assert policy.thresholds == {"tpr_at_fpr_0.001": 0.02, "tpr_at_fpr_0.01": 0.05, "tpr_at_fpr_0.1": 0.25}
     assert (policy.sure, policy.stated) == (0.9, False)
     assert ma.Plan().policy == policy
+    assert OF_COMMANDS == {"extraction": 0.05, "copies": 0.0}
 
 
 def test_stated_limits_replace_all_and_switch_the_alarm_off():

@@ -89,6 +89,9 @@ def test_of_several_scores_the_one_nearest_to_exceeding_a_limit_is_told():
     assert "at least 6.11% by loss, above" in said
     assert "0.610" not in said
     assert " by " not in text("flagged", EXCEEDED, AUC)  # of one score nothing need be said
+    unknown = limit("auc", 0.7, 0.8, 0.6, "exceeded", p=None, score="margin")
+    for found in ((AUC, unknown), (unknown, AUC)):  # without a p-value it is the last
+        assert "AUC at least 0.610 by loss (limit 0.600)" in text("flagged", EXCEEDED, *found)
 
 
 def test_a_stated_list_that_was_too_short_to_test_is_said():
