@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.dummy import DummyRegressor
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeRegressor
 
@@ -106,6 +107,10 @@ def test_a_constant_score_and_tied_scores() -> None:
     x, a = rng().normal(size=(80, 2)), np.arange(80) < 40
     law = LocationScale().fit(x, np.full(80, 3.0), a, rng=rng())
     assert law.mean == pytest.approx(3)
+    exact = LocationScale(DummyRegressor()).fit(x, np.full(80, 3.0), a, rng=rng())
+    for threshold, share in ((2.999, 1.0), (3.0, 1.0), (3.001, 0.0)):  # at least the threshold
+        assert exact.exceedance(threshold) == pytest.approx(np.full(80, share))
+        assert exact.weighted_exceedance(np.ones(80), [threshold]) == pytest.approx([80 * share])
     tied = LocationScale().fit(x, (x[:, 0] > 0).astype(float), a, rng=rng())
     assert np.isfinite(tied.mean).all()
     assert ((tied.exceedance(0.5) >= 0) & (tied.exceedance(0.5) <= 1 + 1e-12)).all()

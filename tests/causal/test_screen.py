@@ -108,6 +108,13 @@ def test_a_resample_leaves_out_what_is_within_the_limit_and_lets_in_what_is_beyo
     assert entering(np.ones((1, 60)), sure[None])[0] == pytest.approx(wanted[:, best] * coefficient)
 
 
+def test_the_strongest_enters_first_whatever_its_sign() -> None:
+    x, _, _ = world(0.0)
+    logit = 0.3 * x[:, 0] * x[:, 1] - 0.6 * x[:, 1] * x[:, 2]
+    found = Screen.of(x, np.random.default_rng(5).random(N) < special.expit(logit), ["a", "b", "c"])
+    assert found.added[:2] == ("a product of b and c", "a product of a and b")
+
+
 def test_what_enters_is_named_and_what_shifts_nothing_stays_out() -> None:
     x, member, _ = world(0.4)
     found = Screen.of(x, member, ["age", "hours", "pay"])
