@@ -184,6 +184,10 @@ def test_of_several_lists_the_longest_and_what_the_default_limits_say():
     listed = LimitResult("surest_members", "", 60.0, 60.0, 0.9, 0.001, "exceeded")
     proven, _ = shown_of(by_default=(over, listed))
     assert proven == ("By the default limits this verdict would be a concern: TPR at 10% FPR at least 30% (limit 25%).")
+    alone, _ = shown_of(surest=lists[:1])
+    assert alone == "An attacker can name 40 records of which 40 are members. " + (
+        "At even odds such a list is, as a whole, more than 90% right."
+    )
     assert shown_of(by_default=(listed,))[0] == "By the default limits this verdict would be a concern."
 
 

@@ -349,3 +349,11 @@ def test_a_gaussian_of_huge_mu_has_an_epsilon_above_its_smallest() -> None:
         found = sampling_bounds.gaussian(mu, 1e-5)
         exact = mu * (mu / 2 - stats.norm.ppf(1e-5))  # where the first term alone is delta
         assert exact * (1 - 1e-9) <= found <= exact * (1 + 1e-4)
+
+
+def test_a_mixture_with_laplace_noise_gives_away_what_the_laplace_noise_alone_does() -> None:
+    """Next to no Gaussian noise beside it: at least delta of one Laplace mechanism, in closed form, and little more."""
+    claim = tradeoff(Composed((LaplaceNoise(1.0), GaussianNoise(10.0))))
+    for epsilon in (0.0, 0.1, 0.3, 0.6):
+        alone = 1 - math.exp((epsilon - 1) / 2)
+        assert alone <= claim.delta_at(epsilon) <= alone + 0.02

@@ -258,6 +258,22 @@ def test_no_pilot_in_several_runs_and_no_schedule_above_level_two_fifths() -> No
     several_runs.audit(runs[:1], guesses=Pilot(), rng=rng)
 
 
+@pytest.mark.parametrize(
+    ("several", "at_least", "apart", "all_before"),
+    [(2, None, False, False), (3, None, True, False), (2, Anytime(), True, False), (3, Anytime(), True, True)],
+)
+def test_which_run_chose_and_whether_it_is_audited_is_said(
+    several: int, at_least: Anytime | None, apart: bool, all_before: bool
+) -> None:
+    rng = np.random.default_rng(21)
+    found = several_runs.audit(gaussian_runs(several, 300, 1.0, rng), at_least=at_least, rng=rng)
+    (said,) = [text for text in found.corrections if text.startswith("run 1 chose")]
+    assert ("and is not audited itself" in said) == apart
+    assert ("each later run was audited as all runs before it chose" in said) == all_before
+    fixed = several_runs.audit(gaussian_runs(several, 300, 1.0, rng), guesses=100, at_least=at_least, rng=rng)
+    assert not any("run 1 chose" in text for text in fixed.corrections)
+
+
 # -- what is refused --------------------------------------------------------------------------------------------------
 
 

@@ -161,6 +161,13 @@ def test_claims_and_runs_that_do_not_fit_are_refused() -> None:
         step_audit.audit(run, CLAIM, statistics=[SameBatch(period=10)], rng=rng)
 
 
+@pytest.mark.parametrize("confidence", [0.0, 1.0, 95])
+def test_a_confidence_outside_0_and_1_is_refused(confidence: float) -> None:
+    rng = np.random.default_rng(19)
+    with pytest.raises(InputError, match="confidence"):
+        step_audit.audit(released(rng, m=100), CLAIM, confidence=confidence, rng=rng)
+
+
 def test_too_little_evidence_is_no_answer() -> None:
     rng = np.random.default_rng(17)
     strong = Repeated(GaussianNoise(1.0), STEPS)  # mu = 3

@@ -249,6 +249,34 @@ def test_a_p_value_is_on_the_side_of_the_decision():
         assert (found.p <= 0.025) == (outcome == "exceeded")
 
 
+def test_a_limit_that_is_exceeded_leads_before_a_list():
+    score, member = world("exposed", 4000, np.random.default_rng(0))
+    policy = Policy.of({"ate": 0.1, "surest_members": 0.9})
+    one = scored("a", score, member)
+    high = Scored("a", lambda name, c: Estimate(0.2, 0.15, 0.3, c), 1e6, one.surest)
+    found = judge(policy, [high], confidence=0.95)
+    assert {limit.limit for limit in found.exceeded} == {"ate", "surest_members"}
+    assert found.metric == "ate"
+
+
+def test_without_a_lower_limit_a_level_begins_at_nothing():
+    wide = Scored("a", lambda name, c: Estimate(None, -math.inf, 0.6 if name == "auc" else 0.03, c), 1e6)
+    found = judge(Policy.of({"tpr_at_fpr_0.01": 0.02}), [wide], confidence=0.95)
+    assert (found.status, found.level) == ("inconclusive", "anything from low to moderate")
+
+
+@pytest.mark.parametrize("several", [1, 3])
+def test_whether_a_score_points_the_wrong_way_is_asked_at_the_level_of_all_scores(several):
+    """Upper limits that fall with the level: below one half only if the level were not divided, or one-sided."""
+    tail = 0.025 / several
+    for shift, status in ((1e-6, "not-testable"), (-1e-6, "clear")):
+        estimate = lambda name, c, shift=shift: Estimate(  # noqa: E731
+            0.4, 0.3, 0.5 + 0.1 * ((c - 1) / 2 + tail) - shift, c
+        )
+        found = judge(Policy.of({"auc": 0.6}), [Scored(n, estimate, 1000) for n in "abc"[:several]], confidence=0.95)
+        assert found.status == status
+
+
 def test_a_stated_list_without_records_for_one_is_open():
     found = judge(Policy.of({"auc": 0.99, "surest_members": 0.9}), [Scored("a", asking({}), 1000)], confidence=0.95)
     (missing,) = [one for one in found.limits if one.limit == "surest_members"]

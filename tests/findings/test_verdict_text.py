@@ -64,6 +64,29 @@ def test_within_the_limits_a_metric_is_described_and_a_rate_is_named():
     assert f"{describe('auc')} is at most 0.55" in said
 
 
+def test_limits_are_written_in_their_units_and_with_as_many_digits_as_it_takes():
+    """A share as a percentage that reads otherwise than its limit; effects and parameters in their own units."""
+    close = limit("tpr_at_fpr_0.1", 0.25001, 0.3, 0.25, "exceeded")
+    assert "at least 25.001%, above the limit of 25%" in text("flagged", close)
+    effect = limit("ate", 1.5, 2.0, 1.0, "exceeded")
+    said = text("flagged", effect, limit("epsilon", 2.125, None, 2.0, "exceeded"))
+    assert "is at least 1.5, above the limit of 1" in said
+    assert "epsilon at least 2.12 (limit 2)" in said
+
+
+def test_a_concern_of_a_list_alone_names_nothing_else_that_is_resolved():
+    said = text("flagged", SURE, WITHIN)
+    assert said.startswith("Concern: with 95% confidence, an attacker can name 50 records of which 49 are members.")
+    assert "Not resolved" not in said
+    assert "Not resolved: TPR at 10% FPR" in text("flagged", SURE, OPEN)
+    few = limit("tpr_at_fpr_0.1", 0.1, 0.1401, 0.25, "within", resolved=False)
+    assert "Not resolved: TPR at 10% FPR at most 14.1% (limit 25%)" in text("flagged", SURE, few)
+
+
+def test_a_list_after_other_limits_begins_a_sentence():
+    assert ". An attacker can name 50 records" in text("flagged", EXCEEDED, SURE)
+
+
 def test_an_open_limit_is_told_with_both_ends_and_the_others_beside_it():
     said = text("inconclusive", OPEN, FEW)
     assert said.startswith("Not answered (inconclusive): ")
