@@ -332,6 +332,22 @@ def test_independent_trials_by_their_definition(most: bool) -> None:
     assert units.trials(20 + of_hits, members=False) == pytest.approx(expected)
 
 
+def test_large_units_without_a_hit_count_by_how_alike_the_records_of_the_others_are() -> None:
+    """Five units of twenty records without a hit, and fifty pairs of which fifteen are hit and ten are half hit."""
+    sizes = np.r_[np.full(5, 20), np.full(50, 2)]
+    hits = np.r_[np.zeros(5, int), np.full(15, 2), np.full(10, 1), np.zeros(25, int)]
+    code = np.r_[np.repeat(np.arange(55), sizes), 55 + np.arange(30)]
+    units = Units.of(code, np.arange(230) < 200)
+    rate = hits.sum() / 200
+    again, pairs = 30 / 40, 40**2 / (15 * 2**2 + 10)  # of the other records of a hit, and how many equal pairs they are
+    alike = ((again * pairs + 0.5) / (pairs + 1) - rate) / (1 - rate)
+    sized = (sizes / 200) ** 2 @ (alike + (1 - alike) / sizes)
+    totals = hits - rate * sizes
+    between = totals @ totals / 200**2 * 55 / 54
+    assert 200**2 / (sizes @ sizes) < 1 / sized < rate * (1 - rate) / between  # it is the sizes that decide
+    assert units.trials(np.repeat(np.arange(55), hits), members=True) == pytest.approx(1 / sized)
+
+
 def test_fewer_than_ten_units_say_nothing_of_how_alike_their_records_are() -> None:
     for count, learns in ((9, False), (10, True)):
         code = np.repeat(np.arange(2 * count), 5)
