@@ -219,6 +219,14 @@ def test_no_difference_refuses_a_stack_or_is_said_to(fair: Balance, name: str, a
     assert "above the limit" not in "".join(overlap.warnings)
 
 
+def test_the_worst_differences_are_shown_first(fair: Balance) -> None:
+    many = tuple(Difference(f"x{i}", 0.01 * i, -0.02 * (30 - i)) for i in range(30))
+    shown = judge_overlap(replace(fair, differences=many)).features
+    size = [max(abs(one.after), abs(one.before)) for one in shown]
+    assert size == sorted(size, reverse=True)
+    assert shown[0].name == "x0"
+
+
 def test_a_refusal_keeps_its_warnings(fair: Balance) -> None:
     overlap = judge_overlap(replace(fair, effective_size=50.0, beyond=0.2))
     assert overlap.status == "refused"

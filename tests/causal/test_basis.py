@@ -48,6 +48,18 @@ def test_rare_levels_are_pooled_and_unknown_ones_are_rare() -> None:
     assert seen.tolist() == [[False, True, False, False], [False, False, False, True], [False, False, False, True]]
 
 
+def test_a_level_of_two_rows_is_no_rare_one() -> None:
+    site = np.r_[np.repeat([0.0, 1.0], 20), 7.0, 7.0]
+    assert Basis.fitted(site[:, None], ["site"], declared=(0,))[0].names == ("site = 0", "site = 1", "site = 7")
+
+
+def test_normal_scores_are_shrunken_a_tenth_as_much_as_the_others() -> None:
+    x = np.column_stack([np.arange(60.0), np.arange(60) % 3])
+    basis = Basis.fitted(x, ["n", "site"])[0]
+    assert basis.sorts[0] == 2
+    assert basis.ridge.tolist() == [0.1] * 2 + [1.0] * (len(basis.names) - 2)
+
+
 @pytest.mark.parametrize(("levels", "indicators"), [(2, 0), (3, 3), (40, 40), (41, 0)])
 def test_whole_numbers_of_few_levels_are_codes_and_amounts(levels: int, indicators: int) -> None:
     x = (np.arange(400.0) % levels)[:, None]
@@ -97,3 +109,15 @@ def test_a_design_does_not_look_at_the_rows_that_it_is_applied_to() -> None:
     one = design(x[300:])
     assert np.array_equal(one[:50], design(x[300:350]))
     assert one.shape[1] == len(design.ridge)
+
+
+def test_products_are_held_within_six_on_both_sides() -> None:
+    products = Products(np.array([[0, 1], [0, 2]]), np.array([0.0, 1.0]), np.array([1.0, 2.0]))
+    main = np.array([[4.0, 3.0, 1.0], [-4.0, 3.0, 5.0], [1.0, 2.0, -3.0]])
+    assert products(main).tolist() == [[6.0, (4 - 1) / 2], [-6.0, (-6 - 1) / 2], [2.0, (-3 - 1) / 2]]
+
+
+@pytest.mark.parametrize(("levels", "tried"), [(12, 13), (13, 1)])
+def test_products_with_each_level_are_tried_of_codes_with_twelve_at_most(levels: int, tried: int) -> None:
+    x = (np.arange(400.0) % levels)[:, None]
+    assert len(Basis.fitted(x, ["n"])[0].factors) == tried

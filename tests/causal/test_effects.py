@@ -146,6 +146,42 @@ def test_notes_of_outcome_models() -> None:
     assert effects.ate(evidence, p, method=Hajek(), rng=rng()).note == ""
 
 
+def test_the_balanced_accuracy_is_half_of_one_and_the_advantage() -> None:
+    evidence, p = small(4, 200)
+    best = effects.advantage(evidence, p, rng=rng())
+    found = effects.balanced_accuracy(evidence, p, rng=rng())
+    assert (found.value, found.low, found.high) == pytest.approx(
+        ((1 + best.value) / 2, (1 + best.low) / 2, (1 + best.high) / 2)
+    )
+    assert 0.5 <= found.low < found.value < found.high < 1
+
+
+def test_units_of_both_classes_widen_the_advantage_as_if_they_opposed_each_other() -> None:
+    """The errors of both rates are added up, not their squares."""
+    evidence, p = small(11, 300)
+    outside = np.flatnonzero(~evidence.member)
+    apart = effects.advantage(evidence.replace(unit=np.arange(300)), p, rng=rng())
+    assert apart == effects.advantage(evidence, p, rng=rng())
+    unit = np.arange(300)
+    unit[outside[:100]] = np.flatnonzero(evidence.member)
+    found = effects.advantage(evidence.replace(unit=unit), p, rng=rng())
+    assert found.value == apart.value
+    assert found.high - found.value > 1.1 * (apart.high - apart.value)
+
+
+@pytest.mark.parametrize("ties", [True, False])
+def test_a_tpr_inside_a_tie_block_is_called_interpolated(ties: bool) -> None:
+    score = np.r_[np.full(50, 2.0), np.arange(50) / 100, np.full(40, 2.0), np.arange(60) / 100 - 1]
+    score = score if ties else score + np.arange(200) * 1e-6
+    evidence = Evidence(score=score, member=np.arange(200) < 100, design="zero-run")
+    even = SimpleNamespace(values=np.full(200, 0.5), odds=np.ones(200), features=None)
+    inside = effects.tpr_at_fpr(evidence, even, fpr=0.2, rng=rng())
+    assert ("interpolated inside ties" in inside.note) == ties
+    assert "interpolated" not in effects.tpr_at_fpr(evidence, even, fpr=0.4, rng=rng()).note  # where the block ends
+    if ties:
+        assert (inside.value, inside.step_value) == (0.25, 0.0)
+
+
 def test_bad_input() -> None:
     evidence, p = small()
     with pytest.raises(InputError, match="did you mean hajek"):

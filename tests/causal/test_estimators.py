@@ -11,8 +11,10 @@ from sklearn.dummy import DummyRegressor
 from causal.test_effects import METHODS, rng, small
 from miaudit import Evidence
 from miaudit.causal import effects
-from miaudit.causal.estimators import Aipw, Comparison, GFormula, counterfactual_mean, estimator_of
+from miaudit.causal.estimators import Aipw, Comparison, GFormula, Ranked, counterfactual_mean, estimator_of
 from miaudit.causal.outcome import Law, LocationScale
+from miaudit.errors import InputError
+from miaudit.metrics.units import Units
 from worlds.confounded import Confounded, fixed
 
 BIG = Confounded(shift=0.8, effect=0.5)
@@ -195,6 +197,105 @@ def test_influence_is_the_derivative(method: str) -> None:
             changed = Comparison.of(evidence, SimpleNamespace(values=propensity.values, odds=moved, features=None))
             after, *_ = counterfactual_mean(estimator, changed, comparison.score, law.mean)
             assert (after - value) / step == pytest.approx(gradient[j], rel=1e-3, abs=1e-7)
+
+
+def test_means_by_their_formulas() -> None:
+    """Difference, (6) and (11), by plain sums; influences are what each record adds to the error."""
+    evidence, propensity = small(6, 70)
+    y, a, w = evidence.score, evidence.member, propensity.odds
+    n1, total = a.sum(), w[~a].sum()
+    comparison = Comparison.of(evidence, propensity)
+    found = {name: counterfactual_mean(estimator_of(name), comparison, y, None) for name in METHODS[:3]}
+    assert found["difference"][0] == pytest.approx(y[~a].mean())
+    assert found["difference"][1] == pytest.approx(np.where(a, 0, (y - y[~a].mean()) / (~a).sum()))
+    assert not found["difference"][2].any()
+    value = w[~a] @ y[~a] / n1
+    assert found["horvitz-thompson"][0] == pytest.approx(value)
+    assert found["horvitz-thompson"][1] == pytest.approx(np.where(a, -value / n1, w * y / n1))
+    assert found["horvitz-thompson"][2] == pytest.approx(np.where(a, 0, w * y / n1))
+    value = w[~a] @ y[~a] / total
+    assert found["hajek"][0] == pytest.approx(value)
+    assert found["hajek"][1] == pytest.approx(np.where(a, 0, w * (y - value) / total))
+    with pytest.raises(InputError, match="an outcome model"):
+        counterfactual_mean(estimator_of("aipw"), comparison, y, None)
+
+
+def test_influences_of_outcome_models_are_those_of_aipw() -> None:
+    evidence, propensity = small(7, 70)
+    y, a, w = evidence.score, evidence.member, propensity.odds
+    m = 0.3 + 0.5 * evidence.covariates[:, 0]
+    comparison = Comparison.of(evidence, propensity)
+    residual = np.where(a, 0, w * (y - m)) / w[~a].sum()
+    value, influence, _ = counterfactual_mean(Aipw(), comparison, y, m)
+    assert value == pytest.approx(m[a].mean() + residual.sum())
+    assert influence == pytest.approx(np.where(a, (m - value) / a.sum(), residual))
+    plain, influence, _ = counterfactual_mean(GFormula(), comparison, y, m)
+    assert plain == pytest.approx(m[a].mean())
+    assert influence == pytest.approx(np.where(a, (m - plain) / a.sum(), residual))
+
+
+def test_the_variance_with_that_of_the_propensity_by_its_definition() -> None:
+    """docs/methods.md, section 1: learned here, the larger of with and without the score; elsewhere, what is added."""
+    evidence, known = small(8, 120)
+    generator = rng(9)
+    features, influence, gradient = generator.normal(size=(120, 2)), *generator.normal(size=(2, 120)) / 120
+    x = np.column_stack([np.ones(120), features])
+    pi, a = known.values, evidence.member
+    information = sum(p * (1 - p) * np.outer(row, row) for p, row in zip(pi, x, strict=True))
+    direction = np.linalg.solve(information, x.T @ gradient)
+    plain = influence @ influence * 120 / 119
+    corrected = influence + (a - pi) * (x @ direction)
+    score = corrected @ corrected * 120 / 119
+
+    def variance(influence: np.ndarray, **more: object) -> float:
+        made = SimpleNamespace(values=pi, odds=known.odds, features=features, logistic=True, **more)
+        return Comparison.of(evidence, made).variance(influence, gradient)
+
+    own = np.zeros(120, dtype=np.int64)
+    assert variance(influence, folds=own) == pytest.approx(max(plain, score))
+    assert variance(influence + corrected, folds=own) > 0
+    opposed = -0.5 * (a - pi) * (x @ direction)  # what the score takes off again
+    less = opposed @ opposed * 120 / 119
+    assert variance(opposed, folds=own) == pytest.approx(less)
+    apart = plain + (x.T @ gradient) @ direction * 120 / 500
+    assert variance(influence, folds=None, rows_per_covariate=250.0) == pytest.approx(apart)
+    assert variance(influence, folds=None, rows_per_covariate=None) == pytest.approx(plain)  # known ones
+    wide = SimpleNamespace(values=pi, odds=known.odds, features=generator.normal(size=(120, 59)), folds=own)
+    assert Comparison.of(evidence, wide).variance(influence, gradient) == pytest.approx(plain)
+
+
+def test_effective_numbers_are_those_of_kish() -> None:
+    evidence, propensity = small(10, 60)
+    w = propensity.odds[~evidence.member]
+    alone = Comparison.of(evidence, propensity)
+    assert alone.effective_nonmembers == pytest.approx(w.sum() ** 2 / (w**2).sum())
+    assert (alone.effective_members, alone.n1) == (evidence.member.sum(), evidence.member.sum())
+    unit = np.arange(60) // 3
+    units = Comparison.of(evidence.replace(unit=unit), propensity)
+    totals = np.bincount(unit[~evidence.member], weights=w)
+    assert units.effective_nonmembers == pytest.approx(totals.sum() ** 2 / (totals**2).sum())
+    members = np.bincount(unit[evidence.member])
+    assert units.effective_members == pytest.approx(members.sum() ** 2 / (members**2).sum())
+    even = SimpleNamespace(values=np.full(60, 0.25), odds=np.full(60, 1 / 3), features=None)
+    assert Comparison.of(evidence, even).even
+    assert not alone.even
+
+
+def test_ranked_nonmembers_by_hand() -> None:
+    """Weights 3, 1, 2, 2 from the highest score down; a member stands above all, and one is tied with the second."""
+    score = np.array([9.0, 5.0, 1.0, 8.0, 5.0, 4.0, 3.0])
+    member = np.array([True, True, True, False, False, False, False])
+    ranked = Ranked.of(score, member, np.array([1.0, 1.0, 1.0, 3.0, 1.0, 2.0, 2.0]), None)
+    assert ranked.weight.tolist() == [3, 1, 2, 2]
+    assert ranked.before.tolist() == [1, 1, 2, 2]  # members above it, with the tied one not accused yet
+    assert ranked.after.tolist() == [1, 2, 2, 2]
+    assert (ranked.members, ranked.total, ranked.fixed) == (3, 8, False)
+    assert ranked.heaviest_above(0.1) == 3
+    light = Ranked.of(-score, member, np.array([1.0, 1.0, 1.0, 3.0, 1.0, 2.0, 2.0]), None)
+    assert [light.heaviest_above(fpr) for fpr in (0.2, 0.5, 0.625, 0.7)] == [2, 2, 2, 3]  # an average one at least
+    paired = Ranked.of(score, member, np.ones(7), Units.of(np.array([0, 1, 2, 3, 4, 3, 4]), member))
+    assert paired.whole.tolist() == [2, 2, 2, 2]
+    assert paired.so_far.tolist() == [1, 1, 2, 2]
 
 
 def test_a_factor_on_the_odds_does_not_matter_where_weights_are_normalised() -> None:

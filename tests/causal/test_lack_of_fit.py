@@ -134,6 +134,17 @@ def test_copies_of_the_same_units_are_no_further_evidence() -> None:
     assert not challenge.measure(declared, truth, rng=np.random.default_rng(0)).rejected
 
 
+def test_the_limit_of_products_counts_all_that_are_tried() -> None:
+    """Of 20 columns 210 products and squares: Bonferroni's 1%. Of few columns 4 standard errors."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(400, 20))
+    member = rng.random(400) < 0.5
+    for d, limit in ((20, -special.ndtri(0.01 / (2 * 210))), (3, 4.0)):
+        evidence = Evidence(score=x[:, 0], member=member, covariates=x[:, :d])
+        found = challenge.measure(evidence, Propensity.given(np.full(400, 0.5)), rng=rng)
+        assert found.product_limit == pytest.approx(limit, abs=0.01)  # few of them rest on too few records
+
+
 def test_constant_and_rare_columns_are_no_obstacle() -> None:
     rng = np.random.default_rng(0)
     n = 1000

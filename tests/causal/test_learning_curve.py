@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from scipy import stats
 from sklearn.naive_bayes import GaussianNB
 
 from miaudit.causal import learning_curve, propensity
+from miaudit.errors import InputError
 from miaudit.metrics import classical
 from miaudit.metrics.roc import Roc
 from worlds.shifted import world
@@ -31,6 +33,13 @@ def test_the_curve_of_another_classifier() -> None:
     curve = propensity.learning_curve(evidence, classifier=GaussianNB(), rng=rng_of())
     assert abs(curve.full - stats.norm.cdf(0.8 / np.sqrt(2))) < 0.06
     assert not curve.rising
+
+
+@pytest.mark.parametrize("classifier", [None, GaussianNB()])
+def test_more_features_than_rows_have_no_curve(classifier: object) -> None:
+    evidence, _ = world(30, 30, 70, 0.8)
+    with pytest.raises(InputError, match="features"):
+        propensity.learning_curve(evidence, classifier=classifier, rng=rng_of())
 
 
 def test_influences_on_the_auc_give_delongs_variance() -> None:

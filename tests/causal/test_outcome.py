@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.dummy import DummyRegressor
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 from miaudit import Evidence
 from miaudit.causal import stack
-from miaudit.causal.outcome import Law, LocationScale, Regression, draw_folds
+from miaudit.causal.outcome import Law, LocationScale, Regression, draw_folds, law_of
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
 from worlds.confounded import Confounded
@@ -104,6 +107,10 @@ def test_a_constant_score_and_tied_scores() -> None:
     x, a = rng().normal(size=(80, 2)), np.arange(80) < 40
     law = LocationScale().fit(x, np.full(80, 3.0), a, rng=rng())
     assert law.mean == pytest.approx(3)
+    exact = LocationScale(DummyRegressor()).fit(x, np.full(80, 3.0), a, rng=rng())
+    for threshold, share in ((2.999, 1.0), (3.0, 1.0), (3.001, 0.0)):  # at least the threshold
+        assert exact.exceedance(threshold) == pytest.approx(np.full(80, share))
+        assert exact.weighted_exceedance(np.ones(80), [threshold]) == pytest.approx([80 * share])
     tied = LocationScale().fit(x, (x[:, 0] > 0).astype(float), a, rng=rng())
     assert np.isfinite(tied.mean).all()
     assert ((tied.exceedance(0.5) >= 0) & (tied.exceedance(0.5) <= 1 + 1e-12)).all()
@@ -135,3 +142,19 @@ def test_of_very_many_records_regressions_learn_from_a_part_and_predict_all(monk
     again = Regression().fit(changed, Propensity.given(np.full(1200, 0.5)), np.random.default_rng(1))
     assert np.array_equal(again._learned[0].leaves, law._learned[0].leaves)
     assert all(made.shape == (400, law.folds.features[0].shape[1]) for made in law.folds.features.values())
+
+
+def test_an_outcome_is_regressed_on_the_covariates_and_not_on_what_a_propensity_made_of_them() -> None:
+    evidence, known = Confounded().draw(60, 140, rng())
+    features = rng(1).normal(size=(evidence.n, 1))
+    encoded = SimpleNamespace(values=known.values, odds=known.odds, features=features)
+    expected = LocationScale().fit(evidence.covariates, evidence.score, evidence.member, rng=rng(2))
+    np.testing.assert_array_equal(law_of(None, evidence, encoded, rng(2)).mean, expected.mean)
+    bare = evidence.replace(covariates=None, covariate_names=None)
+    of_features = LocationScale().fit(features, evidence.score, evidence.member, rng=rng(2))
+    np.testing.assert_array_equal(law_of(None, bare, encoded, rng(2)).mean, of_features.mean)
+    with pytest.raises(InputError, match="evidence without covariates"):
+        law_of(None, bare, known, rng(2))
+    assert law_of(expected, evidence, encoded, None) is expected
+    with pytest.raises(InputError, match="a law of 100 records"):
+        law_of(expected, evidence.take(np.arange(100)), encoded, None)

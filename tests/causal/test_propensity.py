@@ -266,6 +266,9 @@ def test_importing_does_not_load_scikit_learn() -> None:
     [
         ([72.7, 22.7, 0.8], "percent\\? divide by 100"),
         ([1.7, -2.0, 0.3], "not its odds or its logarithm"),
+        ([100.0, 0.0, 30.0], "percent\\? divide by 100"),
+        ([101.0, 40.0, 30.0], "not its odds or its logarithm"),
+        ([72.7, 22.7, -0.8], "not its odds or its logarithm"),
         ([1.0, 0.5], "can only be members"),
     ],
 )

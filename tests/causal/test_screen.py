@@ -8,7 +8,7 @@ from scipy import special, stats
 
 from miaudit import Evidence
 from miaudit.causal import covariates, logistic, propensity
-from miaudit.causal.screen import LEVEL, Candidates, Fitted, Screen
+from miaudit.causal.screen import LEVEL, Again, Candidates, Fitted, Screen
 from miaudit.dp import zero_run
 from miaudit.dp.zero_run.independent_guesses import standard_errors
 from miaudit.errors import InputError
@@ -52,6 +52,67 @@ def test_score_statistics_are_those_of_the_whole_information_and_near_likelihood
         assert z[k] ** 2 == pytest.approx(slow, rel=0.01, abs=0.01)
         _, beside = slow_fit(np.column_stack([x, made[:, k]]), y)
         assert z[k] ** 2 == pytest.approx(2 * (beside - without), rel=0.1, abs=0.1)
+
+
+def test_products_are_held_within_six_on_both_sides_and_splines_are_not() -> None:
+    x, _, _ = world(0.0, n=50)
+    basis = Candidates.of(x, ["a", "b", "c"]).basis
+    candidates = Candidates(basis, np.array([[0, 1], [2, -1]]))
+    main = np.array([[4.0, 3.0, 9.0], [-4.0, 3.0, -9.0], [1.0, 2.0, 0.5]])
+    assert candidates.of_rows(main, np.array([0, 1])).tolist() == [[6.0, 9.0], [-6.0, -9.0], [2.0, 0.5]]
+
+
+def constrained(found: np.ndarray, covariance: np.ndarray, out: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """The minimum of the quadratic form about ``found`` where some coefficients are 0, and the variances there."""
+    inside = np.setdiff1d(np.arange(len(found)), out)
+    information = np.linalg.inv(covariance)
+    step = np.zeros(len(found))
+    step[out] = -found[out]
+    step[inside] = -np.linalg.solve(information[np.ix_(inside, inside)], information[np.ix_(inside, out)] @ step[out])
+    spread = np.zeros(len(found))
+    spread[inside] = np.diag(np.linalg.inv(information[np.ix_(inside, inside)]))
+    return step, spread
+
+
+def test_a_resample_leaves_out_what_is_within_the_limit_and_lets_in_what_is_beyond_it() -> None:
+    """To first order: the constrained minimum of a quadratic form, and least squares of the candidates."""
+    rng = np.random.default_rng(4)
+    root = rng.normal(size=(5, 5)) + 3 * np.eye(5)
+    covariance = root @ root.T / 100
+    spread = np.sqrt(np.diag(covariance))
+    found = np.array([0.1, -0.3, 9.0, 1.5, -8.0]) * spread
+    beyond, design = rng.normal(size=(4, 5)), rng.normal(size=(60, 5))
+    y = (rng.random(60) < 0.5).astype(float)
+    none = np.empty((60, 0))
+    again = Again(4.0, 2, covariance, design, beyond, none, np.empty((4, 0)), np.empty((0, 0)), y)
+    step, left = constrained(found, covariance, [3])
+    z = np.abs(found + step)[[2, 4]] / np.sqrt(left[[2, 4]])
+    assert (z > 4).all()  # the others stay
+    moved = again(np.ones((2, 60)), np.stack([found, 9 * found]))
+    assert moved[0] == pytest.approx(beyond @ step)
+    assert not moved[1].any()  # all of them are beyond it there
+
+    near, wanted = rng.normal(size=(60, 3)), rng.normal(size=(4, 3))
+    gram = near.T @ near
+    sure = np.zeros(5)
+    residual = y - special.expit(design @ sure)
+    scores = residual @ near
+    z = np.abs(scores) / np.sqrt(np.diag(gram))
+    best, limit = int(np.argmax(z)), float(np.sort(z)[1:].mean())  # below the strongest alone
+    coefficient = scores[best] / gram[best, best]
+    rest = scores - gram[:, best] * coefficient
+    others = np.abs(rest) / np.sqrt(np.diag(gram) - gram[:, best] ** 2 / gram[best, best] + 1e-300)
+    others[best] = 0.0
+    assert others.max() < limit
+    entering = Again(limit, 5, covariance, design, beyond, near, wanted, gram, y)
+    assert entering(np.ones((1, 60)), sure[None])[0] == pytest.approx(wanted[:, best] * coefficient)
+
+
+def test_the_strongest_enters_first_whatever_its_sign() -> None:
+    x, _, _ = world(0.0)
+    logit = 0.3 * x[:, 0] * x[:, 1] - 0.6 * x[:, 1] * x[:, 2]
+    found = Screen.of(x, np.random.default_rng(5).random(N) < special.expit(logit), ["a", "b", "c"])
+    assert found.added[:2] == ("a product of b and c", "a product of a and b")
 
 
 def test_what_enters_is_named_and_what_shifts_nothing_stays_out() -> None:

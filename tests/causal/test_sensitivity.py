@@ -87,6 +87,25 @@ def test_the_low_quantile(metric: str) -> None:
     assert found.low == pytest.approx(np.quantile(slow, 0.05), rel=0.06)
 
 
+@pytest.mark.parametrize("metric", ["auc", "ate"])
+def test_one_resample_is_that_of_the_rows_copied_and_sorted_again(metric: str) -> None:
+    """With ties; the same draws, members first."""
+    evidence, p = Confounded(effect=1.5).draw(60, 80, rng(7))
+    evidence = evidence.replace(score=np.round(evidence.score, 1))
+    inside, outside = np.flatnonzero(evidence.member), np.flatnonzero(~evidence.member)
+    value = sensitivity.breakdown(evidence, p, metric=metric, replicates=0, rng=rng()).value
+    below = 0
+    for seed in range(6):
+        draws = rng(seed)
+        rows = np.r_[inside[draws.integers(60, size=60)], outside[draws.integers(80, size=80)]]
+        again = SimpleNamespace(values=p.values[rows], odds=p.odds[rows], features=None)
+        expected = sensitivity.breakdown(evidence.take(rows), again, metric=metric, replicates=0, rng=rng()).value
+        found = sensitivity.breakdown(evidence, p, metric=metric, replicates=1, rng=rng(seed))
+        assert found.low == pytest.approx(max(1.0, min(expected, value)))
+        below += 1 < expected < value
+    assert below >= 2
+
+
 def test_units_are_resampled_whole() -> None:
     evidence, p = Confounded(effect=0.8).draw(300, 300, rng(5))
     rows = np.repeat(np.arange(600), 5)
@@ -116,6 +135,18 @@ def test_tpr_bounds_are_reached_and_never_passed() -> None:
     assert max(reached) <= high + 1e-9
     same = sensitivity.tpr_bounds(evidence, p, fpr=alpha, odds_factor=1.0)
     assert same == pytest.approx((estimate, estimate))
+
+
+def test_what_wrong_labels_shrink_is_stretched_on_both_sides_of_chance() -> None:
+    evidence, p = Confounded(effect=-0.7).draw(150, 150, rng(8))
+    found = sensitivity.under_mislabelling(evidence, p, members=0.1, nonmembers=0.2, rng=rng())
+    ate, auc, best = (metric(evidence, p, rng=rng()) for metric in (effects.ate, effects.auc, effects.advantage))
+    assert ate.high < 0
+    for name, one, chance in (("ate", ate, 0.0), ("auc", auc, 0.5), ("advantage", best, 0.0)):
+        for end in ("value", "low", "high"):
+            expected = chance + (getattr(one, end) - chance) / 0.7
+            expected = expected if name == "ate" else min(max(expected, 0.0), 1.0)
+            assert getattr(found[name], end) == pytest.approx(expected), (name, end)
 
 
 @pytest.mark.long

@@ -12,6 +12,7 @@ from scipy import optimize, stats
 
 from miaudit.dp import accounting, loss_distribution, sampling_bounds
 from miaudit.dp.accounting import calibrate_noise, dp_sgd, tradeoff, upper_bound
+from miaudit.dp.loss_distribution import Released
 from miaudit.dp.mechanism import Composed, GaussianNoise, LaplaceNoise, PoissonSubsampled, Repeated, Selection
 from miaudit.dp.tradeoff import Gaussian
 from miaudit.errors import InputError
@@ -269,3 +270,90 @@ def test_the_trade_off_of_any_training_is_drawn() -> None:
         mu = math.sqrt(steps) / noise
         for fpr in (0.01, 0.5):
             assert Gaussian(min(mu, 1e6))(fpr) - 1e-9 <= drawn(fpr) <= 1 - fpr
+
+
+# -- closed forms by their definition ----------------------------------------------------------------------------------
+
+
+def by_renyi(parts: list[Released], delta: float) -> float:
+    """Epsilon by Renyi divergences of the orders 2 to 50, term by term (section 3.3 of the paper, proposition 12)."""
+
+    def moment(part: Released, order: int) -> float:
+        q, noise = part.rate, part.noise
+        if part.kind == "laplace":
+            p = 1 / (1 + math.exp(-math.log1p(q * math.expm1(1 / noise))))
+            return math.log(p**order * (1 - p) ** (1 - order) + (1 - p) ** order * p ** (1 - order))
+        terms = [
+            math.comb(order, k) * (1 - q) ** (order - k) * q**k * math.exp(k * (k - 1) / (2 * noise**2))
+            for k in range(order + 1)
+        ]
+        return math.log(math.fsum(terms))
+
+    found = []
+    for order in range(2, 51):
+        total = sum(part.times * moment(part, order) for part in parts)
+        found.append((total - math.log(delta * order)) / (order - 1) + math.log(1 - 1 / order))
+    return min(found)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [Released("gaussian", 2.0, 1.0, 3)],
+        [Released("gaussian", 1.5, 0.05, 400)],
+        [Released("laplace", 3.0, 1.0, 50)],
+        [Released("laplace", 2.0, 0.2, 30), Released("gaussian", 3.0, 0.3, 20)],
+    ],
+)
+def test_the_bound_by_moments_is_that_of_its_sum_term_by_term(parts: list[Released]) -> None:
+    for delta in (1e-8, 1e-4):
+        expected = by_renyi(parts, delta)
+        found = sampling_bounds.by_moments(iter(parts), delta)
+        assert found == pytest.approx(expected, rel=1e-7)
+        assert found >= expected * (1 - 1e-12)  # rounded to the safe side
+
+
+def by_uses(part: Released, delta: float) -> float:
+    """Epsilon by how often a record is sampled, with binomial quantiles of scipy."""
+    best = math.inf
+    for share in (0.0, 0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999):
+        uses = part.times if share == 0 else stats.binom.isf(delta * share, part.times, part.rate)
+        best = min(best, sampling_bounds.gaussian(math.sqrt(uses) / part.noise, delta * (1 - share)))
+    return best
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.6])
+@pytest.mark.parametrize("times", [1, 50])
+def test_the_bound_by_samplings_is_that_of_binomial_quantiles(rate: float, times: int) -> None:
+    part = Released("gaussian", 1.5, rate, times)
+    for delta in (1e-6, 0.02):
+        assert sampling_bounds.by_samplings([part], delta) == pytest.approx(by_uses(part, delta), rel=1e-9)
+
+
+def test_without_sampling_every_use_is_seen() -> None:
+    seen = [Released("gaussian", 2.0, 1.0, 9), Released("gaussian", 4.0, 1.0, 16)]
+    mu = math.sqrt(9 / 4 + 16 / 16)
+    assert sampling_bounds.by_samplings(seen, 1e-5) == pytest.approx(Gaussian(mu).epsilon_at(1e-5), rel=1e-12)
+    pure = [Released("laplace", 4.0, 1.0, 20), *seen]
+    added = Gaussian(mu).epsilon_at(1e-5) + 20 / 4
+    flat = 2 * stats.norm.ppf(1 / (1 + math.exp(-1 / 4)))  # mu of a randomised response
+    together = Gaussian(math.sqrt(mu**2 + 20 * flat**2)).epsilon_at(1e-5)
+    assert together < added
+    assert sampling_bounds.by_samplings(pure, 1e-5) == pytest.approx(together, rel=1e-9)
+    one = [Released("laplace", 0.1, 1.0, 1), *seen]
+    assert sampling_bounds.by_samplings(one, 1e-5) == pytest.approx(Gaussian(mu).epsilon_at(1e-5) + 10, rel=1e-9)
+
+
+def test_a_gaussian_of_huge_mu_has_an_epsilon_above_its_smallest() -> None:
+    for mu in (1e5, 1e5 * (1 + 1e-9), 1e6):
+        found = sampling_bounds.gaussian(mu, 1e-5)
+        exact = mu * (mu / 2 - stats.norm.ppf(1e-5))  # where the first term alone is delta
+        assert exact * (1 - 1e-9) <= found <= exact * (1 + 1e-4)
+
+
+def test_a_mixture_with_laplace_noise_gives_away_what_the_laplace_noise_alone_does() -> None:
+    """Next to no Gaussian noise beside it: at least delta of one Laplace mechanism, in closed form, and little more."""
+    claim = tradeoff(Composed((LaplaceNoise(1.0), GaussianNoise(10.0))))
+    for epsilon in (0.0, 0.1, 0.3, 0.6):
+        alone = 1 - math.exp((epsilon - 1) / 2)
+        assert alone <= claim.delta_at(epsilon) <= alone + 0.02

@@ -126,3 +126,16 @@ def test_bad_counts_and_options_are_refused(changes) -> None:
     good = {"true_positives": 8, "members": 10, "false_positives": 2, "nonmembers": 10}
     with pytest.raises(InputError):
         multi_run.epsilon_lower_bound(**{**good, **changes})
+
+
+@pytest.mark.parametrize(
+    "family", [error_counts.Family("mu"), error_counts.Family("epsilon", 0.0), error_counts.Family("epsilon", 0.05)]
+)
+def test_points_lie_on_the_curve_of_their_parameter(family: error_counts.Family) -> None:
+    tpr, fpr = np.array([0.9, 0.5, 0.3, 0.97, 0.2]), np.array([0.2, 0.1, 0.05, 0.6, 0.1])
+    found = family.of_points(tpr, fpr)
+    for value, t, a in zip(found, tpr, fpr, strict=True):
+        assert value > 0
+        assert float(family.claim(value).tpr_at_fpr(a)) == pytest.approx(t)
+        assert family.of_point(t, a) == pytest.approx(value)
+    assert (family.of_points(np.array([0.3]), np.array([0.3]))[0] > 0) is np.False_

@@ -115,6 +115,28 @@ def test_every_rule_gives_a_sound_record(rule, method: Method) -> None:
         assert found.corrections or isinstance(rule, Threshold)
 
 
+@pytest.mark.parametrize(("n1", "n0"), [(60, 90), (90, 60)])
+@pytest.mark.parametrize("digits", [8, 0])
+def test_the_chosen_threshold_is_the_best_of_all_by_smoothed_rates(n1: int, n0: int, digits: int) -> None:
+    """Every threshold by brute force: the parameter at the limits of both rates, at the lax level of the joint test."""
+    rng = np.random.default_rng(11)
+    score = np.round(np.r_[rng.normal(size=n1) + 1.2, rng.normal(size=n0)], digits)
+    inside, outside = score[:n1], score[n1:]
+    lax = stats.norm.cdf(stats.norm.ppf(LEVEL) / math.sqrt(2))
+    tried = []
+    for at in np.unique(inside):
+        true, false = np.count_nonzero(inside >= at), np.count_nonzero(outside >= at)
+        hits, alarms = (true + 0.5) / (n1 + 1) * n1, (false + 0.5) / (n0 + 1) * n0
+        low = stats.beta.ppf(lax, hits, n1 - hits + 1)
+        high = stats.beta.isf(lax, alarms + 1, n0 - alarms)
+        tried.append((stats.norm.ppf(low) - stats.norm.ppf(high), true, false))
+    _, true, false = max(tried)
+    ev = Evidence(score=score, member=np.arange(n1 + n0) < n1, design="multi-run")
+    found = multi_run.mu_lower_bound(ev, threshold=Exploratory(), rng=np.random.default_rng(0))
+    assert found.correct == true + n0 - false
+    assert found.value == bound("mu", 0.0, Joint(), true, n1, false, n0)
+
+
 def test_the_same_seed_gives_the_same_bound_and_the_order_of_records_does_not_matter() -> None:
     ev = evidence()
     one, two = (multi_run.mu_lower_bound(ev, rng=np.random.default_rng(5)) for _ in range(2))

@@ -250,11 +250,28 @@ def test_no_pilot_in_several_runs_and_no_schedule_above_level_two_fifths() -> No
     with pytest.raises(InputError, match=r"guesses: expected .* received a pilot; leave it out"):
         several_runs.audit(runs, guesses=Pilot(), rng=rng)
     several_runs.audit(runs, guesses=Schedule(), confidence=0.975, rng=rng)  # .3976 of each
+    several_runs.audit(runs, guesses=Schedule(), at_least=Anytime(0.4), rng=rng)  # the limit itself
     with pytest.raises(InputError, match=r"a schedule at level 0\.473 of each of 4 runs"):
         several_runs.audit(runs, guesses=Schedule(), confidence=0.95, rng=rng)
     with pytest.raises(InputError, match=r"a schedule at level 0\.5"):
         several_runs.audit(runs, guesses=Schedule(), at_least=Anytime(), rng=rng)
     several_runs.audit(runs[:1], guesses=Pilot(), rng=rng)
+
+
+@pytest.mark.parametrize(
+    ("several", "at_least", "apart", "all_before"),
+    [(2, None, False, False), (3, None, True, False), (2, Anytime(), True, False), (3, Anytime(), True, True)],
+)
+def test_which_run_chose_and_whether_it_is_audited_is_said(
+    several: int, at_least: Anytime | None, apart: bool, all_before: bool
+) -> None:
+    rng = np.random.default_rng(21)
+    found = several_runs.audit(gaussian_runs(several, 300, 1.0, rng), at_least=at_least, rng=rng)
+    (said,) = [text for text in found.corrections if text.startswith("run 1 chose")]
+    assert ("and is not audited itself" in said) == apart
+    assert ("each later run was audited as all runs before it chose" in said) == all_before
+    fixed = several_runs.audit(gaussian_runs(several, 300, 1.0, rng), guesses=100, at_least=at_least, rng=rng)
+    assert not any("run 1 chose" in text for text in fixed.corrections)
 
 
 # -- what is refused --------------------------------------------------------------------------------------------------
@@ -329,3 +346,10 @@ def test_every_way_to_settle_guesses_stays_below_its_level(guesses) -> None:
     for run in gaussian_runs(200, 400, mu, rng):
         above += one_run.audit(run, guesses=guesses, confidence=1 - t, rng=rng).value > mu
     assert above / 200 <= t + 3 * math.sqrt(t * (1 - t) / 200)
+
+
+@pytest.mark.parametrize("name", ["level", "stake"])
+@pytest.mark.parametrize("value", [0, 1, -0.1, 1.5, True, "0.5"])
+def test_a_level_or_a_stake_outside_0_and_1_is_refused(name: str, value: object) -> None:
+    with pytest.raises(InputError, match=name):
+        Anytime(**{name: value})

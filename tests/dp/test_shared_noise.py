@@ -94,3 +94,34 @@ def test_honest_runs_are_never_refused():
         require_own_noise(runs_of(coins + rng.normal(size=coins.shape), coins))
         scores, coins = nearest(rng, 60)
         require_own_noise(runs_of(scores, coins))
+
+
+def test_twenty_equal_scores_that_are_a_quarter_are_enough():
+    rng = np.random.default_rng(7)
+    for n, equal, refused in ((80, 20, True), (80, 19, False), (84, 20, False)):
+        coins = np.tile(np.arange(n) % 2 == 0, (2, 1))
+        coins[1, :2] = ~coins[1, :2]
+        scores = rng.normal(size=(2, n))
+        scores[1, -equal:] = scores[0, -equal:]
+        if refused:
+            with pytest.raises(InputError, match=f"{equal} of {n} scores equal in runs 1 and 2"):
+                require_own_noise(runs_of(scores, coins))
+        else:
+            require_own_noise(runs_of(scores, coins))
+
+
+def test_rounded_scores_are_refused_where_equal_coins_decide_what_is_equal():
+    """Few digits: of equal coins three in four scores must be equal, of different ones at most one in four."""
+    n = 160
+    coins = np.stack([np.arange(n) % 2 == 0, np.arange(n) < n // 2])
+    same = np.flatnonzero(coins[0] == coins[1])
+    other = np.flatnonzero(coins[0] != coins[1])
+    for agreeing, differing, refused in ((60, 20, True), (59, 20, False), (60, 21, False)):
+        scores = np.stack([np.arange(n) * 1.0, np.arange(n) + 1000.0])
+        kept = np.r_[same[:agreeing], other[:differing]]
+        scores[1, kept] = scores[0, kept]
+        if refused:
+            with pytest.raises(InputError, match="noise of its own"):
+                require_own_noise(runs_of(scores, coins))
+        else:
+            require_own_noise(runs_of(scores, coins))

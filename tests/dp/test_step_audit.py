@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from miaudit.dp import accounting, one_run, several_runs, step_audit
 from miaudit.dp.mechanism import GaussianNoise, LaplaceNoise, PoissonSubsampled, Repeated
@@ -59,6 +60,32 @@ def test_the_verdict_is_that_of_the_one_run_test_of_the_claims_tradeoff() -> Non
     assert found.refuted == (lower.value > 1.0)
     alone = one_run.audit(step_audit.evidence(run, CLAIM), guesses=lower.guesses, rng=np.random.default_rng(3))
     assert alone.value == pytest.approx(lower.value, abs=0.05)  # but for ties and canaries left out for balance
+
+
+def test_a_claim_without_a_mu_is_likened_to_the_one_that_it_meets_at_a_rate_of_5_percent() -> None:
+    run = released(np.random.default_rng(18), m=200, steps=40, noise=1.0, rate=0.2)
+    found = step_audit.audit(run, SAMPLED, statistics=[Sampled()], rng=np.random.default_rng(0))
+    missed = float(accounting.tradeoff(SAMPLED)(0.05))
+    assert found.claimed_mu == pytest.approx(float(stats.norm.isf(0.05) + stats.norm.isf(missed)))
+
+
+def test_the_level_is_shared_between_statistics() -> None:
+    """The first has four fifths of it, the others share the rest: a p-value is divided by its share."""
+    rng = np.random.default_rng(6)
+    noise, coins = 3 * rng.normal(size=(STEPS, 600)), rng.random(600) < 0.5
+    known = Released(coins + noise, coins, again=noise + 0.5 * rng.normal(size=noise.shape))
+    for statistics, shares in (
+        ([Sampled()], [1.0]),
+        ([Sampled(), AgainstRerun()], [0.8, 0.2]),
+        ([Sampled(), SameBatch(1), AgainstRerun()], [0.8, 0.1, 0.1]),
+        ([AgainstRerun(), Sampled(), SameBatch(1)], [0.8, 0.1, 0.1]),
+    ):
+        found = step_audit.audit(known, CLAIM, statistics=statistics, rng=np.random.default_rng(7))
+        paid = [p / share for (_, p), share in zip(found.of_statistics, shares, strict=True)]
+        assert found.p_value == pytest.approx(min(1.0, *paid))
+        assert found.refuted == (found.p_value <= 0.05)
+        assert found.lower.confidence == 0.95
+        assert any("share the rest" in text for text in found.lower.corrections) == (len(statistics) > 1)
 
 
 def test_several_runs_are_combined_as_several_runs_are() -> None:
@@ -132,6 +159,13 @@ def test_claims_and_runs_that_do_not_fit_are_refused() -> None:
         step_audit.audit([run, released(rng)], CLAIM, at_least=3, rng=rng)
     with pytest.raises(InputError, match="period"):
         step_audit.audit(run, CLAIM, statistics=[SameBatch(period=10)], rng=rng)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, 95])
+def test_a_confidence_outside_0_and_1_is_refused(confidence: float) -> None:
+    rng = np.random.default_rng(19)
+    with pytest.raises(InputError, match="confidence"):
+        step_audit.audit(released(rng, m=100), CLAIM, confidence=confidence, rng=rng)
 
 
 def test_too_little_evidence_is_no_answer() -> None:

@@ -128,6 +128,178 @@ def test_every_exceeded_limit_is_named_in_the_text():
         assert label in found.text
 
 
+# -- levels and strictness ---------------------------------------------------------------------------------------------
+
+
+def asking(asked, *, low=0.4, high=0.6):
+    """A score whose limits are always the same, and that notes at which confidence each metric is wanted."""
+
+    def estimate(name, confidence):
+        asked.setdefault(name, set()).add(round(confidence, 12))
+        return Estimate((low + high) / 2, low, high, confidence)
+
+    return estimate
+
+
+def test_the_level_is_divided_by_what_can_be_exceeded():
+    """Two scores, two limits that 1,000 non-members resolve, one that they do not, and one on mu: five comparisons."""
+    asked, levels = {}, []
+
+    def parameter(name, threshold, level):
+        levels.append((name, threshold, level))
+        return 0.5, None, 0.01
+
+    policy = Policy.of({"auc": 0.7, "tpr_at_fpr_0.1": 0.7, "tpr_at_fpr_0.0001": 0.7, "mu": 1.0})
+    judge(policy, [Scored(name, asking(asked), 1000) for name in "ab"], confidence=0.9, parameter=parameter)
+    assert levels == [("mu", 1.0, pytest.approx(0.05 / 5))]
+    joint = round(1 - 2 * 0.05 / 5, 12)
+    assert asked["tpr_at_fpr_0.0001"] == {0.9, joint}  # no p-value is looked for
+    assert {joint, 0.9} < asked["tpr_at_fpr_0.1"]
+    assert {joint, 0.9, 0.95} < asked["auc"]  # .95: whether a score points the wrong way, divided by two scores
+    alone = {}
+    judge(Policy.of({"auc": 0.7}), [Scored("a", asking(alone), 1000)], confidence=0.9)
+    assert 0.9 in alone["auc"]
+    assert joint not in alone["auc"]
+
+
+def test_so_many_nonmembers_as_resolve_a_rate_beside_all_limits_and_scores_can_exceed_it():
+    policy = Policy.of({"tpr_at_fpr_0.1": 0.3, "auc": 0.99})
+    needed = math.ceil(-100 * math.log(0.025 / 4)) / 100 / 0.1  # two limits of two scores
+    for nonmembers, able in ((needed + 0.1, True), (needed - 0.1, False)):
+        scores = [Scored("a", asking({}, low=0.4), nonmembers), Scored("b", asking({}, low=0.4), 1e9)]
+        found = judge(policy, scores, confidence=0.95)
+        assert (found.status == "flagged") == able
+        assert all(one.resolved == able for one in found.limits if one.limit != "auc")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "outcome"),
+    [
+        (1.0, None, "open"),
+        (1.0 + 1e-9, None, "exceeded"),
+        (0.5, 1.0, "within"),
+        (0.5, 1.0 + 1e-9, "open"),
+        (2, 1, "exceeded"),
+    ],
+)
+def test_a_parameter_exceeds_its_limit_above_it_and_keeps_it_up_to_it(low, high, outcome):
+    found = judge(
+        Policy.of({"mu": 1.0}),
+        [Scored("a", asking({}), 1000)],
+        confidence=0.95,
+        parameter=lambda name, threshold, level: (low, high, 0.5),
+    )
+    assert [one.outcome for one in found.limits] == [outcome]
+    assert found.limits[0].resolved
+    assert found.exit_code == {"open": 4, "exceeded": 3, "within": 0}[outcome]
+
+
+def test_a_parameter_without_a_bound_is_open_and_not_resolved():
+    for parameter in (lambda name, threshold, level: (None, None, None), lambda *_: (None, 0.5, None)):
+        found = judge(Policy.of({"mu": 1.0}), [Scored("a", asking({}), 1000)], confidence=0.95, parameter=parameter)
+        assert not found.limits[0].resolved
+    assert found.status == "clear"
+
+
+@pytest.mark.parametrize(("high", "status"), [(0.5, "clear"), (0.4999, "not-testable")])
+def test_a_score_points_the_wrong_way_below_one_half(high, status):
+    found = judge(Policy.of({"auc": 0.6}), [Scored("a", asking({}, low=0.4, high=high), 1000)], confidence=0.95)
+    assert (found.status, found.metric, found.threshold, found.stated) == (status, "auc", 0.6, True)
+
+
+@pytest.mark.parametrize(("high", "status"), [(0.0, "clear"), (-1e-9, "not-testable")])
+def test_a_difference_points_the_wrong_way_below_zero(high, status):
+    def estimate(name, confidence):
+        return Estimate(None, -1.0, high, confidence) if name == "ate" else Estimate(0.5, 0.4, 0.6, confidence)
+
+    found = judge(Policy.of({"ate": 0.1}), [Scored("a", estimate, 1000)], confidence=0.95, exploratory=True)
+    assert (found.status, found.exploratory) == (status, True)
+
+
+def test_the_text_leads_with_the_limit_that_is_exceeded_most():
+    """Lower limits in multiples of what is allowed; of those that are not exceeded, upper limits."""
+
+    def estimate(name, confidence):
+        ends = {"auc": (0.8, 0.9), "advantage": (0.5, 0.95), "balanced_accuracy": (0.75, 0.99)}[name]
+        return Estimate(sum(ends) / 2, *ends, confidence)
+
+    limits = {"auc": 0.6, "advantage": 0.2, "balanced_accuracy": 0.7}
+    found = judge(Policy.of(limits), [Scored("a", estimate, 1e6)], confidence=0.95)
+    assert (found.metric, found.low, found.high) == ("advantage", 0.5, 0.95)
+    assert len(found.exceeded) == 3
+    calm = judge(
+        Policy.of({"auc": 0.85, "advantage": 0.9, "balanced_accuracy": 0.8}),
+        [Scored("a", estimate, 1e6)],
+        confidence=0.95,
+    )
+    assert (calm.status, calm.metric) == ("inconclusive", "balanced_accuracy")
+    nothing = judge(Policy.of({"auc": 0.6, "advantage": 0.0}), [Scored("a", estimate, 1e6)], confidence=0.95)
+    assert nothing.metric == "advantage"  # above a limit of 0 by any factor
+
+
+def test_a_p_value_is_on_the_side_of_the_decision():
+    """The search for it is rounded: an exceeded limit has at most its share of the level, any other at least."""
+    for low, outcome in ((0.6 + 1e-12, "exceeded"), (0.6 - 1e-12, "open")):
+        estimate = lambda name, confidence, low=low: Estimate(  # noqa: E731
+            0.7, low + 1e-9 * (0.95 - confidence), 0.8, confidence
+        )
+        found = judge(Policy.of({"auc": 0.6}), [Scored("a", estimate, 1000)], confidence=0.95).limits[0]
+        assert found.outcome == outcome
+        assert found.p == pytest.approx(0.025, abs=1e-3)
+        assert (found.p <= 0.025) == (outcome == "exceeded")
+
+
+def test_a_limit_that_is_exceeded_leads_before_a_list():
+    score, member = world("exposed", 4000, np.random.default_rng(0))
+    policy = Policy.of({"ate": 0.1, "surest_members": 0.9})
+    one = scored("a", score, member)
+    high = Scored("a", lambda name, c: Estimate(0.2, 0.15, 0.3, c), 1e6, one.surest)
+    found = judge(policy, [high], confidence=0.95)
+    assert {limit.limit for limit in found.exceeded} == {"ate", "surest_members"}
+    assert found.metric == "ate"
+
+
+def test_without_a_lower_limit_a_level_begins_at_nothing():
+    wide = Scored("a", lambda name, c: Estimate(None, -math.inf, 0.6 if name == "auc" else 0.03, c), 1e6)
+    found = judge(Policy.of({"tpr_at_fpr_0.01": 0.02}), [wide], confidence=0.95)
+    assert (found.status, found.level) == ("inconclusive", "anything from low to moderate")
+
+
+@pytest.mark.parametrize("several", [1, 3])
+def test_whether_a_score_points_the_wrong_way_is_asked_at_the_level_of_all_scores(several):
+    """Upper limits that fall with the level: below one half only if the level were not divided, or one-sided."""
+    tail = 0.025 / several
+    for shift, status in ((1e-6, "not-testable"), (-1e-6, "clear")):
+        estimate = lambda name, c, shift=shift: Estimate(  # noqa: E731
+            0.4, 0.3, 0.5 + 0.1 * ((c - 1) / 2 + tail) - shift, c
+        )
+        found = judge(Policy.of({"auc": 0.6}), [Scored(n, estimate, 1000) for n in "abc"[:several]], confidence=0.95)
+        assert found.status == status
+
+
+def test_a_stated_list_without_records_for_one_is_open():
+    found = judge(Policy.of({"auc": 0.99, "surest_members": 0.9}), [Scored("a", asking({}), 1000)], confidence=0.95)
+    (missing,) = [one for one in found.limits if one.limit == "surest_members"]
+    assert (missing.outcome, missing.resolved, missing.low, missing.high, missing.threshold) == (
+        "open",
+        False,
+        None,
+        None,
+        0.9,
+    )
+    assert found.status == "clear"  # the list clears nothing and stands in the way of nothing
+    default = judge(Policy.of(None), [Scored("a", asking({}, high=0.01, low=0.0), 1e6)], confidence=0.95)
+    assert all(one.limit != "surest_members" for one in default.limits)
+
+
+def test_a_policy_of_nothing_but_a_list_is_judged_by_it():
+    score, member = world("exposed", 4000, np.random.default_rng(0))
+    found = judge(Policy.of({"surest_members": 0.9}), [scored("a", score, member)], confidence=0.95)
+    assert (found.status, found.metric, found.threshold) == ("flagged", "surest_members", 0.9)
+    quiet = scored("a", *world("none", 4000, np.random.default_rng(0)))
+    assert judge(Policy.of({"surest_members": 0.9}), [quiet], confidence=0.95).status == "inconclusive"
+
+
 # -- scores beside a declared headline ---------------------------------------------------------------------------------
 
 
@@ -178,6 +350,18 @@ def test_the_p_value_and_the_rule_agree_at_every_level():
         assert 1e-12 < p < 0.5
         assert one.estimate(name, 1 - 2 * p * 1.01).low > threshold
         assert not one.estimate(name, 1 - 2 * p * 0.99).low > threshold
+
+
+def test_p_values_end_at_one_half_and_at_the_surest():
+    flat = lambda low: Scored("a", lambda name, c: Estimate(0.7, low, 0.8, c), 1000)  # noqa: E731
+    assert p_value(flat(0.61), "auc", 0.6) == 1e-15
+    assert p_value(flat(0.6), "auc", 0.6) == 1.0
+    none = Scored("a", lambda name, c: Estimate(None, 0.9, 1.0, c), 1000)
+    assert p_value(none, "auc", 0.6) == 1.0  # what is not resolved exceeds nothing
+    assert p_value(none, "ate", 1.5) == 1.0
+    assert p_value(none, "ate", -1.5) == 1.0
+    at = lambda name, c: Estimate(0.7, 0.6 + (0.8 - c) / 100, 0.8, c)  # noqa: E731 - two-sided level .2
+    assert p_value(Scored("a", at, 1000), "auc", 0.6) == pytest.approx(0.1, rel=1e-3)
 
 
 # -- parameters --------------------------------------------------------------------------------------------------------

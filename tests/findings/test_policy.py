@@ -7,7 +7,7 @@ import miaudit as ma
 from miaudit.command.program import app
 from miaudit.config import audit as audit_config
 from miaudit.errors import InputError
-from miaudit.findings.policy import DEFAULT_LIMITS, Policy, checked
+from miaudit.findings.policy import DEFAULT_LIMITS, OF_COMMANDS, Policy, checked
 
 
 def test_the_default_limits_are_those_of_the_documents():
@@ -15,6 +15,7 @@ def test_the_default_limits_are_those_of_the_documents():
     assert policy.thresholds == {"tpr_at_fpr_0.001": 0.02, "tpr_at_fpr_0.01": 0.05, "tpr_at_fpr_0.1": 0.25}
     assert (policy.sure, policy.stated) == (0.9, False)
     assert ma.Plan().policy == policy
+    assert OF_COMMANDS == {"extraction": 0.05, "copies": 0.0}
 
 
 def test_stated_limits_replace_all_and_switch_the_alarm_off():
@@ -42,8 +43,8 @@ def test_limits_equal_to_the_default_ones_are_called_so():
         ({"epsilon": -1}, "0 or more for epsilon"),
         ({"tpr_at_fpr_1.5": 0.5}, r"an FPR in \(0, 1\)"),
         ({"tpr_at_fpr_0.01": 0.1, "tpr_at_fpr_0.010": 0.2}, "each name once"),
-        (["auc"], "NAME=NUMBER"),
-        (["auc=x"], "NAME=NUMBER"),
+        (["auc"], "NAME=NUMBER.*write auc=0.6"),
+        (["ate=x"], "NAME=NUMBER.*write ate=0.6"),
         ("auc=0.6", "names with numbers"),
         (5, "names with numbers"),
         ([("auc",)], "names with numbers"),
@@ -88,6 +89,54 @@ def test_a_plan_refuses_limits_that_an_audit_of_scores_does_not_measure(limits, 
         ma.Plan(limits=limits)
     with pytest.raises(InputError, match="without bounds"):
         ma.Plan(limits={"mu": 1.0}, bounds=None)
+
+
+def test_a_command_refuses_stated_limits_that_it_does_not_measure():
+    known = ["auc", "surest_members", "mu"]  # auc stands for every metric
+    for limits in ({"auc": 0.6}, {"tpr_at_fpr_0.01": 0.1, "mu": 1.0}, {"ate": 0.2, "surest_members": 0.9}):
+        policy = Policy.of(limits)
+        assert policy.only(known, "compare") is policy
+    with pytest.raises(InputError, match="any metric, surest_members, mu, which compare measures, received epsilon"):
+        Policy.of({"auc": 0.6, "epsilon": 1.0}).only(known, "compare")
+    with pytest.raises(InputError, match="mu, which compare measures, received advantage"):
+        Policy.of({"advantage": 0.6}).only(["mu"], "compare")
+    alarm = Policy.of({"auc": 0.6, "surest_members": 0.9})
+    with pytest.raises(InputError, match="received surest_members"):
+        alarm.only(["auc"], "compare")
+    for default in (Policy.of(None), Policy.of({**DEFAULT_LIMITS, "surest_members": 0.9})):
+        assert default.only(["mu"], "compare") is default  # nobody stated them
+
+
+def test_names_of_limits_by_what_they_are():
+    policy = Policy.of({"auc": 0.6, "mu": 1.0, "tpr_at_fpr_0.01": 0.1, "epsilon": 2.0, "copies": 0.0, "ate": 1.5})
+    assert policy.metrics == ("auc", "tpr_at_fpr_0.01", "ate")
+    assert policy.parameters == ("mu", "epsilon")
+    assert policy.fpr_targets == (0.01,)
+    assert policy.thresholds["ate"] == 1.5  # in units of the score
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed", "refused"),
+    [
+        ("auc", [0, 0.999], [1, -0.001]),
+        ("surest_members", [0.5001, 0.9999], [0.5, 1]),
+        ("epsilon", [0, 50], [-1e-9]),
+        ("mu", [0, 50], [-1e-9]),
+        ("copies", [0, 0.5], [1, -0.1]),
+        ("extraction", [0, 0.5], [1, -0.1]),
+        ("ate", [-3, 0, 7], [1e300, -1e300]),
+        ("tpr_at_fpr_1e-12", [0.1], []),
+    ],
+)
+def test_the_ends_of_what_a_limit_may_be(name, allowed, refused):
+    for value in allowed:
+        assert checked({name: value}) == ((name, float(value)),)
+    for value in refused:
+        with pytest.raises(InputError, match="limits"):
+            checked({name: value})
+    for rate in ("tpr_at_fpr_9e-13", "tpr_at_fpr_1"):
+        with pytest.raises(InputError, match="an FPR"):
+            checked({rate: 0.1})
 
 
 def test_every_rate_of_a_limit_is_measured():

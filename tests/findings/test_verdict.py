@@ -171,6 +171,7 @@ def test_no_answer_has_exit_code_4_and_its_reason(status: str) -> None:
     assert (found.status, found.exit_code) == (status, 4)
     assert found.text == f"Not answered ({status.replace('-', ' ')}): because"
     assert (found.low, found.high) == (None, None)
+    assert (found.exploratory, found.level, found.condition, found.limits) == (False, "", "", ())
 
 
 def test_default_thresholds() -> None:

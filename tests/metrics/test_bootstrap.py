@@ -129,6 +129,83 @@ def test_the_lower_limit_of_the_advantage_is_not_fooled_by_its_own_search() -> N
     assert plain == 20  # control: percentiles of a maximum are never near 0
 
 
+def by_hand(
+    score: np.ndarray, member: np.ndarray, rows: np.ndarray, targets: tuple[float, ...]
+) -> tuple[float, np.ndarray, float, float]:
+    """The metrics of a replicate that is spelt out as records."""
+    roc = Roc.of(score[rows], member[rows])
+    inside, outside = score[rows][member[rows]], score[rows][~member[rows]]
+    gaps = [
+        np.mean(inside >= at) - np.mean(outside >= at) - np.mean(score[member] >= at) + np.mean(score[~member] >= at)
+        for at in np.unique(score)
+    ]
+    return roc.auc, roc.tpr_at(np.array(targets)), max(0.0, *gaps), inside.mean() - outside.mean()
+
+
+@pytest.mark.parametrize("name", ["gaussian", "rounded"])
+def test_replicates_of_records_are_those_of_the_same_draws_by_hand(name: str) -> None:
+    sample, steps = sample_of(name, 30, 40), []
+    found = bootstrap.replicates(sample, TARGETS, 6, rng=np.random.default_rng(9), progress=steps.append)
+    assert steps == [1, 2, 3, 4, 5, 6]
+    order = np.argsort(-sample.score, kind="stable")
+    inside, outside = order[sample.member[order]], order[~sample.member[order]]
+    rng = np.random.default_rng(9)
+    for b in range(6):
+        rows = np.r_[inside[rng.integers(0, 30, 30, np.int32)], outside[rng.integers(0, 40, 40, np.int32)]]
+        auc, tpr, excess, difference = by_hand(sample.score, sample.member, rows, TARGETS)
+        assert found.auc[b] == pytest.approx(auc, abs=1e-12)
+        np.testing.assert_allclose(found.tpr[b], tpr, atol=1e-12)
+        assert found.excess[b] == pytest.approx(excess, abs=1e-12)
+        assert found.difference[b] == pytest.approx(difference, abs=1e-12)
+
+
+def test_replicates_of_units_are_those_of_the_same_draws_by_hand() -> None:
+    """Whole units are drawn, among those of members only, of non-members only, and of both classes."""
+    rng = np.random.default_rng(10)
+    unit = np.repeat(np.arange(30), rng.integers(1, 5, 30))
+    member = np.where(unit < 10, True, np.where(unit < 22, False, rng.random(len(unit)) < 0.5))
+    score = np.round(rng.normal(size=len(unit)) + member, 1)
+    sample = Sample.of(Evidence(score=score, member=member, unit=unit))
+    found = bootstrap.replicates(sample, (0.1, 0.4), 6, rng=np.random.default_rng(11))
+    pure = [member[unit == u].mean() for u in range(30)]
+    strata = [np.flatnonzero([one == share for one in pure]) for share in (1.0, 0.0)]
+    strata.append(np.setdiff1d(np.arange(30), np.concatenate(strata)))
+    assert all(len(stratum) > 1 for stratum in strata)
+    rng = np.random.default_rng(11)
+    for b in range(6):
+        units = np.concatenate([stratum[rng.integers(0, len(stratum), len(stratum))] for stratum in strata])
+        rows = np.concatenate([np.flatnonzero(unit == u) for u in units])
+        auc, tpr, excess, difference = by_hand(score, member, rows, (0.1, 0.4))
+        assert found.auc[b] == pytest.approx(auc, abs=1e-12)
+        np.testing.assert_allclose(found.tpr[b], tpr, atol=1e-12)
+        assert found.excess[b] == pytest.approx(excess, abs=1e-12)
+        assert found.difference[b] == pytest.approx(difference, abs=1e-12)
+
+
+def test_estimates_are_percentiles_and_the_excess_is_taken_off_the_advantage() -> None:
+    sample, spread = sample_of("gaussian"), np.linspace(-0.1, 0.1, 1001)
+    tpr, ate = float(sample.roc.tpr_at(0.1)), sample.difference(0.9).value
+    drawn = bootstrap.Replicates(0.7 + spread, (tpr + spread)[:, None], spread + 0.1, ate + spread)
+    found = bootstrap.estimates(sample, drawn, (0.1,), 0.9)
+    assert (found["tpr_at_fpr_0.1"].low, found["tpr_at_fpr_0.1"].high) == pytest.approx((tpr - 0.09, tpr + 0.09))
+    assert (found["ate"].low, found["ate"].high) == pytest.approx((ate - 0.09, ate + 0.09))
+    best = found["advantage"]
+    assert best.low == pytest.approx(best.value - 0.19)  # the 95th percentile of an excess from 0 to 0.2
+    assert best.high == sample.advantage(0.9).high
+    accuracy = found["balanced_accuracy"]
+    assert [accuracy.value, accuracy.low, accuracy.high] == pytest.approx(
+        [(1 + x) / 2 for x in (best.value, best.low, best.high)]
+    )
+    auc, deviation = sample.roc.auc, float((0.7 + spread).std(ddof=1))
+    half = 1.6448536 * deviation / (auc * (1 - auc))
+    logit = np.log(auc / (1 - auc))
+    assert [found["auc"].low, found["auc"].high] == pytest.approx(1 / (1 + np.exp(-logit + np.array([half, -half]))))
+    far = bootstrap.Replicates(0.7 + spread, (tpr + spread + 0.3)[:, None], spread + 2.0, ate + spread)
+    beyond = bootstrap.estimates(sample, far, (0.1,), 0.9)
+    assert beyond["tpr_at_fpr_0.1"].low == tpr  # an interval holds its value
+    assert beyond["advantage"].low == 0.0
+
+
 def test_equal_generators_give_equal_replicates_and_others_do_not() -> None:
     sample = sample_of("gaussian")
     first, again, other = (bootstrap.replicates(sample, TARGETS, 50, rng=np.random.default_rng(s)) for s in (1, 1, 2))

@@ -23,3 +23,8 @@ def test_single_precision_counts_as_many_digits():
 def test_numbers_at_the_edge_of_float64_have_few_digits() -> None:
     with np.errstate(all="raise", under="ignore"):
         assert many_digits(np.array([5e-324, 1e-310, 0.0, 1e150])).tolist() == [False] * 4
+
+
+def test_five_digits_are_few_and_six_are_many() -> None:
+    assert many_digits(np.array([12345.0, 0.12345, -1.2345, 1.0002e-7])).tolist() == [False] * 4
+    assert many_digits(np.array([123456.0, 0.123456, -1.23456, 1.00002e-7])).tolist() == [True] * 4

@@ -59,6 +59,18 @@ def test_the_influence_of_members_on_a_tpr_is_that_of_the_jackknife(ties):
     assert abs(influence[member].sum()) < 1e-12 and abs(influence[~member].sum()) < 1e-12
 
 
+@pytest.mark.parametrize(("fpr", "wide"), [(0.7, 1.0), (0.4, 0.8)])
+def test_the_slope_of_the_curve_is_taken_between_half_the_rate_and_twice_it_and_at_most_1(fpr, wide):
+    score, member = drawn(5, 61)
+    one, n0 = sample(score, member), np.count_nonzero(~member)
+    slope = float(one.roc.tpr_at(wide) - one.roc.tpr_at(fpr / 2)) / (wide - fpr / 2)
+    assert slope > 0
+    allowed = fpr * n0
+    place = np.argsort(np.argsort(-score[~member]))  # from the highest down
+    accused = np.clip(allowed - place, 0, 1)
+    np.testing.assert_allclose(one.influence_on_tpr(fpr)[~member], -slope * (accused - fpr) / n0, atol=1e-12)
+
+
 def test_the_influence_of_non_members_on_a_tpr_moves_the_threshold():
     """Closed form of the law of the estimate: its sum of squares is the variance of a TPR at an estimated threshold.
 

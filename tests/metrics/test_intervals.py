@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import special, stats
 
 from miaudit import Evidence
 from miaudit.metrics import classical
@@ -83,6 +83,55 @@ def test_the_quantile_of_a_mixture_inverts_its_cdf(data: st.DataObject) -> None:
         else:
             slack = 1e-8 * min(x, 1 - x) + 1e-14
             assert cdf(x - slack) - 1e-9 <= level <= cdf(min(x + slack, 1 - 1e-17)) + 1e-9
+
+
+@pytest.mark.parametrize("level", [0.025, 0.5, 0.975])
+@pytest.mark.parametrize("trials", [1, 40, 2000.5])
+def test_the_quantile_of_a_mixture_is_that_of_scipys_laws(trials: float, level: float) -> None:
+    mass, share = np.array([0.01, 0.2, 0.7, 0.08, 0.01]), np.array([0.0, 0.1, 0.4, 0.75, 1.0])
+    hits = share * trials
+    parts = [stats.beta(h + 0.5, trials - h + 0.5) for h in hits]
+
+    def below(x: float, at_zero: bool) -> float:
+        pinned = [1.0, *(one.cdf(x) for one in parts[1:])] if at_zero else [*(one.cdf(x) for one in parts[:-1]), 0.0]
+        return float(mass @ pinned)
+
+    for at_zero in (True, False):
+        x = classical.beta_mixture_quantile(mass, hits, trials, level, at_zero=at_zero)
+        assert below(x, at_zero) == pytest.approx(level, abs=1e-8)
+    assert classical.beta_mixture_quantile(mass, hits, trials, 0.01, at_zero=True) == 0.0
+    assert classical.beta_mixture_quantile(mass, hits, trials, 0.99, at_zero=False) == 1.0
+
+
+@pytest.mark.parametrize("variance", [0.002, 0.0005, 0.05])
+def test_limits_of_a_tpr_at_an_uncertain_level_by_their_definition(variance: float) -> None:
+    """The level from a Beta law of mean 0.1 and that variance, cut off at one trial; hits as the curve has them."""
+    roc = Roc.of(*WORLDS["gaussian"].draw(300, 400, np.random.default_rng(7)))
+    trials = 150.0
+    low, high = classical.tpr_limits_uncertain_level(roc, 0.1, 0.9, variance, trials)
+    nu = max(0.1 * 0.9 / variance - 1, 1.0)
+    level = stats.beta.ppf((np.arange(4000) + 0.5) / 4000, 0.1 * nu, 0.9 * nu)
+    hits = np.mean(roc.hits_between(level * 400), axis=0) / 300 * trials
+
+    def below(x: float, at_zero: bool) -> float:
+        parts = special.betainc(hits + 0.5, trials - hits + 0.5, x)
+        pinned = np.where(hits <= 0, 1.0, parts) if at_zero else np.where(hits >= trials, 0.0, parts)
+        return float(pinned.mean())
+
+    if low > 0:
+        assert below(low, True) == pytest.approx(0.05, abs=2e-3)
+    assert below(high, False) == pytest.approx(0.95, abs=2e-3)
+
+
+@pytest.mark.parametrize(("n", "p"), [(5, 0.5), (300, 0.01), (100_000, 0.3)])
+def test_nodes_hold_the_binomial_law(n: int, p: float) -> None:
+    counts, mass = classical.binomial_nodes(n, p, 10**6)
+    expected = stats.binom.pmf(counts, n, p)
+    assert 1 - expected.sum() < 1e-8
+    np.testing.assert_allclose(mass, expected / expected.sum(), rtol=1e-7)
+    assert (counts[0] >= 0, counts[-1] <= n) == (True, True)
+    strided, _ = classical.binomial_nodes(n, p, 50)
+    assert len(strided) <= 100
 
 
 def test_strides_change_nothing_that_matters() -> None:
@@ -225,3 +274,73 @@ def test_the_kolmogorov_quantile_holds_for_small_samples_too() -> None:
         found = stats.ks_2samp(shifted, first, alternative="greater", method="exact")
         assert found.statistic == pytest.approx(d)
         assert found.pvalue <= 0.025
+
+
+def test_an_auc_of_0_is_one_of_1_turned_round() -> None:
+    for confidence in (0.9, 0.99):
+        low, high = classical.auc_limits(1.0, 0.0, 20, 50, confidence)
+        assert (low, high) == (pytest.approx(((1 - confidence) / 2) ** (1 / 20)), 1.0)
+        assert classical.auc_limits(0.0, 0.0, 20, 50, confidence) == (0.0, pytest.approx(1 - low))
+
+
+@pytest.mark.parametrize(("members", "exact"), [(2, True), (9, True), (10, False), (29, False), (30, False)])
+def test_limits_of_an_auc_of_few_records_by_their_definition(members: int, exact: bool) -> None:
+    """Student's below thirty records of a class, and below ten at least Clopper and Pearson's."""
+    auc, variance = 0.7, 0.0001
+    quantile = stats.t.isf(0.025, members - 1) if members < 30 else stats.norm.isf(0.025)
+    half = quantile * np.sqrt(variance) / (auc * (1 - auc))
+    expected = special.expit(special.logit(auc) + np.array([-half, half]))
+    if exact:
+        wide = classical.clopper_pearson(auc * members, members, 0.95)
+        expected = min(expected[0], wide[0]), max(expected[1], wide[1])
+    assert classical.auc_limits(auc, variance, members, 50, 0.95) == pytest.approx(tuple(expected))
+    assert classical.auc_limits(auc, variance, 50, members, 0.95) == pytest.approx(tuple(expected))
+
+
+def test_one_record_or_no_variance_leaves_the_exact_slack() -> None:
+    slack = 1 - 0.025 ** (1 / 8)
+    assert classical.auc_limits(0.5, 0.0, 8, 90, 0.95) == pytest.approx((max(0.0, 0.5 - slack), min(1.0, 0.5 + slack)))
+    assert classical.auc_limits(0.5, 0.01, 1, 90, 0.95) == (0.0, 1.0)
+
+
+def test_the_smallest_rate_is_at_most_1() -> None:
+    assert classical.smallest_fpr(3.69, 0.95) == 1.0
+    assert classical.smallest_fpr(2, 0.95) == 1.0
+    assert classical.smallest_fpr(7.38, 0.95) == 0.5
+
+
+def test_what_separates_fully_is_never_bounded_below_1_from_above() -> None:
+    score = np.r_[100 + np.arange(50.0), np.arange(30.0)]
+    for fpr in (0.05, 0.4):  # not resolved, and resolved
+        low, high = classical.tpr_limits(Roc.of(score, np.arange(80) < 50), fpr, 0.95)
+        assert high[0] == 1.0
+    assert low[0] > 0.9
+    turned = classical.tpr_limits(Roc.of(-score, np.arange(80) < 50), 0.4, 0.95)
+    assert turned[0][0] == 0.0
+    assert turned[1][0] < 0.1
+
+
+@pytest.mark.parametrize("fpr", [0.02, 0.1])
+def test_limits_of_units_are_widened_for_the_few_that_are_accused(fpr: float) -> None:
+    """The variance of the level: that of records at least, measured and widened by 2/sqrt(units), at most dependent."""
+    rng = np.random.default_rng(8)
+    unit = np.r_[np.repeat(np.arange(150), 2), 200 + rng.integers(0, 260, 600)]
+    member = np.arange(900) < 300
+    shift = np.r_[rng.normal(size=200), 0.3 * rng.normal(size=260)]
+    score = rng.normal(size=900) + shift[unit] + member
+    sample = Sample.of(Evidence(score=score, member=member, unit=unit))
+    found = sample.tpr_at_fpr(fpr, 0.9)
+    assert sample.units is not None
+    assert found.resolved
+    threshold = np.sort(score[~member])[::-1][round(fpr * 600) - 1]
+    accused = score >= threshold
+    code = np.unique(unit, return_inverse=True)[1]
+    hits, sizes = np.bincount(code[accused & ~member]), np.bincount(code[~member], minlength=code.max() + 1)
+    hits = np.r_[hits, np.zeros(len(sizes) - len(hits))]
+    present = np.count_nonzero(sizes)
+    measured = ((hits - hits.sum() / 600 * sizes) ** 2).sum() / 600**2 * present / (present - 1)
+    widened = max(fpr * (1 - fpr) / 600, measured * (1 + 2 / np.sqrt(np.count_nonzero(hits))))
+    variance = min(fpr * (1 - fpr) / sample.units.effective_nonmembers, widened)
+    trials = sample.units.independent_trials(accused, members=True)
+    expected = classical.tpr_limits_uncertain_level(sample.roc, fpr, 0.9, variance, trials)
+    assert (found.low, found.high) == pytest.approx(expected)

@@ -138,3 +138,15 @@ def test_a_histogram_of_scores_at_the_edge_of_float64(scale: float) -> None:
     assert (np.diff(found.edges) > 0).all()
     assert sum(found.members) == pytest.approx(1)
     assert sum(found.nonmembers) == pytest.approx(1)
+
+
+def test_ties_are_of_a_member_and_a_non_member() -> None:
+    assert Roc.of([1.0, 1.0, 2.0, 3.0], [True, False, True, False]).has_ties
+    assert not Roc.of([1.0, 1.0, 2.0, 2.0], [True, True, False, False]).has_ties
+
+
+def test_hits_stay_on_the_curve() -> None:
+    roc = Roc.of([4.0, 3.0, 3.0, 2.0, 1.0], [True, True, False, True, False])
+    low, high = roc.hits_between([-1.0, 0.0, 0.5, 1.0, 2.0, 7.0])
+    assert low.tolist() == [0.0, 0.0, 1.5, 2.0, 3.0, 3.0]
+    assert high.tolist() == [1.0, 1.0, 1.5, 3.0, 3.0, 3.0]

@@ -61,6 +61,13 @@ def test_it_is_the_rule_written_out(share, ratio):
     assert (one.low, one.high) == clopper_pearson(count, length, 0.95)
 
 
+@pytest.mark.parametrize(("members", "listed"), [(5000, 56), (9001, 101)])
+def test_the_shortest_list_could_hold_one_in_a_hundred_members(members, listed):
+    """Their number over the limit, rounded up: 50 / 0.9 and 90.01 / 0.9."""
+    rng = np.random.default_rng(1)
+    assert found(rng.normal(size=2 * members), np.arange(2 * members) < members).listed == listed
+
+
 def test_thirty_six_of_thirty_six_is_the_shortest_list_at_even_odds():
     score, member = exposed(1000, 0.2, np.random.default_rng(0))
     one = found(score, member, chance=0.5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.naive_bayes import GaussianNB
 
 from causal.test_propensity import rng_of
@@ -11,7 +12,15 @@ from miaudit import Evidence
 from miaudit.causal import propensity
 from miaudit.causal.challenge import against, challenge
 from miaudit.causal.propensity import Propensity
-from miaudit.metrics.trials import drawn_alike, independent_share, one_of_each, tail
+from miaudit.metrics.trials import (
+    approximate_tail,
+    drawn_alike,
+    equal_sizes,
+    independent_share,
+    one_of_each,
+    sizes,
+    tail,
+)
 
 
 def unequal(seed: int, *, members: int = 5, nonmembers: int = 1, units: int = 1000) -> Evidence:
@@ -93,3 +102,37 @@ def test_the_poisson_binomial_tail_agrees_with_the_recursion(n: int) -> None:
         law = np.convolve(law, [1 - q, q])
     for least in {0, 1, n // 2, n}:
         assert np.isclose(tail(p, least), law[least:].sum(), atol=1e-12)
+
+
+def test_the_tail_of_several_rows_and_at_its_ends() -> None:
+    p = np.array([[0.1, 0.9, 0.5], [1.0, 0.0, 0.2]])
+    assert tail(p, 0).tolist() == [1.0, 1.0]
+    assert tail(p, 3) == pytest.approx([0.045, 0.0])
+    assert tail(p, 4).tolist() == [0.0, 0.0]
+    assert tail(p[:, None], 1) == pytest.approx(np.array([[1 - 0.9 * 0.1 * 0.5], [1.0]]))
+
+
+@pytest.mark.parametrize("n", [64, 500, 3000])
+def test_the_tail_of_many_equal_trials_is_binomial(n: int) -> None:
+    """Far from the mean too, where laws are cut: what is cut off counts towards the tail."""
+    for p in (0.003, 0.3, 0.98):
+        for least in sorted({1, round(n * p), min(n, round(n * p) + 30), n - 1}):
+            assert tail(np.full(n, p), least) == pytest.approx(stats.binom.sf(least - 1, n, p), abs=1e-12), (p, least)
+
+
+def test_the_screen_for_a_tail_is_near_it_and_a_probability() -> None:
+    rng = np.random.default_rng(13)
+    p = rng.beta(1, 3, 400)
+    for least in (60, 90, 100, 110, 130):
+        assert approximate_tail(p, least) == pytest.approx(tail(p, least), abs=2e-3)
+    plain = stats.norm.sf((110 - 0.5 - p.sum()) / np.sqrt((p * (1 - p)).sum()))
+    exact = float(tail(p, 110))
+    assert abs(float(approximate_tail(p, 110)) - exact) < 0.5 * abs(plain - exact)  # control: without the skewness
+    rare = np.full((1, 30), 0.001)
+    assert all(0 <= float(approximate_tail(rare, least)[0]) <= 1 for least in range(31))
+
+
+def test_sizes_of_units() -> None:
+    assert sizes(np.array([2, 0, 2, 2])).tolist() == [3, 1, 3, 3]
+    assert equal_sizes(np.array([2, 0, 2, 0]))
+    assert not equal_sizes(np.array([2, 0, 2]))

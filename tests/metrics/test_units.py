@@ -278,3 +278,108 @@ def test_independent_trials_lie_between_units_and_records() -> None:
     )  # what one unit shows is nothing
     kept = units.take(np.flatnonzero(code % 2 == 0))
     assert (kept.members, kept.nonmembers, kept.count, kept.repeat) == (50, 50, 100, True)
+
+
+def test_counts_and_shares_of_a_handful_of_units() -> None:
+    """By hand: members in units of 3, 1 and 1 records, non-members in units of 1 and 3, one unit of both classes."""
+    units = Units.of(np.array([0, 0, 0, 1, 2, 2, 3, 3, 3]), np.arange(9) < 5)
+    assert (units.count, units.members, units.nonmembers, units.spanning) == (4, 3, 2, 1)
+    assert units.largest_share == 0.75
+    assert units.effective_members == pytest.approx(25 / 11)
+    assert units.effective_nonmembers == pytest.approx(16 / 10)
+    assert units.freedom == 1.0  # never less
+    assert units.worst_variance == pytest.approx((3 / 5) ** 2 + (1 / 5) ** 2 + (1 / 5 + 1 / 4) ** 2 + (3 / 4) ** 2)
+    assert Units.of(np.zeros(0, int), np.zeros(0, bool)).count == 0
+    enough = Units.of(np.repeat(np.arange(50), 2), np.arange(100) < 50)
+    assert enough.freedom == 24.0
+
+
+def test_the_variance_of_a_share_by_hand() -> None:
+    """Of two units of 3 and 1 records, 2 and no hits: deviations of half a hit each way, times 2 / (2 - 1)."""
+    units = Units.of(np.array([0, 0, 0, 1, 2, 3, 3, 4, 4]), np.arange(9) < 4)
+    assert units.share_variance(np.array([0, 0]), members=True) == (pytest.approx(2 * 0.5 / 16), 1)
+    # three units of the other class, of 1, 2 and 2 records, all hit but two records
+    totals = np.array([1 - 3 / 5, 2 - 6 / 5, 0 - 6 / 5])
+    expected = float(totals @ totals) / 25 * 3 / 2
+    assert units.share_variance(np.array([2, 3, 3]), members=False) == (pytest.approx(expected), 2)
+
+
+def correlated(size: int, hits: list[int], rate: float) -> float:
+    """Intraclass correlation of hits in equally large units by its definition, with half of a further pair."""
+    several = [one for one in hits if one > 0]
+    again = sum((one - 1) / (size - 1) * one for one in several) / sum(several)
+    pairs = sum(several) ** 2 / sum(one**2 for one in several)
+    return max(0.0, ((again * pairs + 0.5) / (pairs + 1) - rate) / (1 - rate))
+
+
+@pytest.mark.parametrize("most", [False, True])
+def test_independent_trials_by_their_definition(most: bool) -> None:
+    """Twenty units of four records; where most records are hits, the misses say how alike they are."""
+    hits = [0] * 10 + [1] * 5 + [2, 2, 3, 4, 4]
+    hits = [4 - one for one in hits] if most else hits
+    code = np.repeat(np.arange(40), 4)
+    units, records = Units.of(code, np.arange(160) < 80), 80
+    rate = sum(hits) / records
+    rare = [4 - one for one in hits] if most else hits
+    alike = correlated(4, rare, sum(rare) / records)
+    sized = 20 * (4 / records) ** 2 * (alike + (1 - alike) / 4)
+    deviations = np.array(hits) - rate * 4
+    between = float(deviations @ deviations) / records**2 * 20 / 19
+    expected = min(records, max(20.0, min(rate * (1 - rate) / between, 1 / sized)))
+    assert 20 < expected < 80
+    of_hits = np.repeat(np.arange(20), hits)
+    assert units.trials(of_hits, members=True) == pytest.approx(expected)
+    assert units.trials(20 + of_hits, members=False) == pytest.approx(expected)
+
+
+def test_large_units_without_a_hit_count_by_how_alike_the_records_of_the_others_are() -> None:
+    """Five units of twenty records without a hit, and fifty pairs of which fifteen are hit and ten are half hit."""
+    sizes = np.r_[np.full(5, 20), np.full(50, 2)]
+    hits = np.r_[np.zeros(5, int), np.full(15, 2), np.full(10, 1), np.zeros(25, int)]
+    code = np.r_[np.repeat(np.arange(55), sizes), 55 + np.arange(30)]
+    units = Units.of(code, np.arange(230) < 200)
+    rate = hits.sum() / 200
+    again, pairs = 30 / 40, 40**2 / (15 * 2**2 + 10)  # of the other records of a hit, and how many equal pairs they are
+    alike = ((again * pairs + 0.5) / (pairs + 1) - rate) / (1 - rate)
+    sized = (sizes / 200) ** 2 @ (alike + (1 - alike) / sizes)
+    totals = hits - rate * sizes
+    between = totals @ totals / 200**2 * 55 / 54
+    assert 200**2 / (sizes @ sizes) < 1 / sized < rate * (1 - rate) / between  # it is the sizes that decide
+    assert units.trials(np.repeat(np.arange(55), hits), members=True) == pytest.approx(1 / sized)
+
+
+def test_fewer_than_ten_units_say_nothing_of_how_alike_their_records_are() -> None:
+    for count, learns in ((9, False), (10, True)):
+        code = np.repeat(np.arange(2 * count), 5)
+        units = Units.of(code, np.arange(len(code)) < 5 * count)
+        trials = units.trials(np.arange(count // 2), members=True)  # a hit in a unit is alone: as unlike as can be
+        assert trials == pytest.approx(5 * count if learns else count), count
+
+
+def test_rates_of_both_classes_oppose_each_other_by_their_correlation() -> None:
+    """Against a plain correlation over the units of both classes, widened by 1/sqrt(units)."""
+    rng = np.random.default_rng(12)
+    first, second = rng.random((2, 60)) < 0.4
+    second = np.where(rng.random(60) < 0.4, ~first, second)
+    units = Units.of(np.r_[np.arange(60), np.arange(60)], np.arange(120) < 60)
+    expected = -np.corrcoef(first, second)[0, 1] + 1 / np.sqrt(60)
+    assert 0.1 < expected < 0.9
+    assert units.opposition(np.r_[first, second]) == pytest.approx(expected)
+    assert units.opposition(np.r_[first, np.ones(60, bool)]) == pytest.approx(1 / np.sqrt(60))  # rates without errors
+
+
+def test_what_is_said_of_units_names_a_giant_and_those_of_both_classes() -> None:
+    score = np.random.default_rng(14).normal(size=100)
+    member = np.arange(100) < 50
+    single = np.arange(100)
+
+    def said(first: int, both: int) -> str:
+        unit = np.where(single < first, 0, single)
+        unit[99 - np.arange(both)] = unit[49 - np.arange(both)]
+        return Sample.of(Evidence(score=score, member=member, unit=unit)).independence
+
+    assert "One unit holds 12% of the records of a class" in said(6, 0)
+    assert "One unit" not in said(5, 0)  # a tenth is none
+    assert "1 units hold both" in said(6, 1)
+    assert "hold both" not in said(6, 0)
+    assert "of 45 units of members and 50 of non-members" in said(6, 0)

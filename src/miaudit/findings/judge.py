@@ -205,7 +205,7 @@ def p_value(one: Scored, name: str, threshold: float) -> float:
 
     def excess(z: float) -> float:
         estimate = one.estimate(name, 1 - 2 * float(special.ndtr(z)))
-        return -threshold - 1.0 if estimate.value is None else limits(estimate)[0] - threshold
+        return -1.0 if estimate.value is None else limits(estimate)[0] - threshold
 
     nearest, furthest = -1e-9, float(special.ndtri(_SUREST_P))
     if not excess(nearest) > 0:

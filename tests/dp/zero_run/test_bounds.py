@@ -243,6 +243,9 @@ def test_a_score_of_two_values_is_cut_between_them() -> None:
     assert zero_run_audit.centre_of(told) == 0.5
     assert zero_run_audit.centre_of(np.array([0.0] * 6 + [1.0] * 4)) == 0.5
     assert zero_run_audit.centre_of(np.array([1.0, 2.0, 2.0, 2.0, 2.0, 3.0, 4.0])) == 2.5
+    assert zero_run_audit.centre_of(np.array([0.0, 1.0, 1.0, 1.0, 2.0])) == 0.5  # as even above as below
+    assert zero_run_audit.centre_of(np.array([0.0, 1.0, 1.0, 1.0, 2.0, 3.0])) == 1.5
+    assert zero_run_audit.centre_of(np.array([0.0, 0.5, 1.0, 1.0, 1.0, 2.0])) == 0.75
     assert zero_run_audit.centre_of(np.arange(5.0)) == 2.0
     assert zero_run_audit.centre_of(np.ones(4)) == 1.0
 
@@ -267,6 +270,24 @@ def test_a_score_that_covariates_give_exactly_shows_nothing_with_learned_propens
         )
     assert found == [0.0] * 6
     assert np.mean(np.array(leaked) > 0) > 0.5  # the control: what a fit on covariates and log-odds would guess by
+
+
+def test_what_covariates_say_of_a_score_does_not_decide_the_guesses() -> None:
+    """With known propensities: neither covariates nor log-odds of membership, however much of them the score has."""
+    draw = rng(5)
+    x = draw.normal(size=(800, 2))
+    pi = 1 / (1 + np.exp(-0.5 * x[:, 0]))
+    member = draw.random(800) < pi
+    score = draw.normal(size=800) + 1.5 * member
+    values = {}
+    for name, added in (("plain", 0.0), ("covariates", 20 * x[:, 1]), ("log-odds", 20 * x[:, 0])):
+        ev = Evidence(score=score + added, member=member, covariates=x, design="zero-run")
+        for centre in ("covariates", "median"):
+            found = zero_run.mu_lower_bound(ev, Propensity.given(pi), guesses=200, centre=centre, rng=rng())
+            values[name, centre] = found.value, found.correct
+    assert values["plain", "covariates"][0] > 0.3
+    assert values["covariates", "covariates"] == values["log-odds", "covariates"] == values["plain", "covariates"]
+    assert values["covariates", "median"][0] < 0.1  # the control
 
 
 def test_units_keep_one_record_each() -> None:
@@ -329,6 +350,9 @@ def test_copies_of_a_record_do_not_make_a_propensity_testable() -> None:
     assert not found.testable
     assert found.rows_per_covariate == 5
     assert zero_run.testability(ev, learned, bounds_given=True).testable
+    known = zero_run.testability(ev, np.full(1000, 0.5))  # an array of known ones
+    assert known.testable
+    assert (known.effective, known.records, known.rows_per_covariate) == (pytest.approx(1000), 100, None)
 
 
 def test_unequal_sizes_are_subsampled_by_composition_only_and_said() -> None:

@@ -57,6 +57,20 @@ def test_algorithm_7_is_the_recursion_with_equation_5(delta: float) -> None:
     assert not rejected(found + 1e-4)
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-4])
+def test_the_p_value_is_that_of_the_shift_alone(delta: float) -> None:
+    """Of an algorithm that gives nothing away: the smallest level at which the recursion rejects mu of the shift."""
+    shift = Shift(0.3, delta)
+    mild = {"correct": 405, "guesses": 500, "canaries": 10_000}
+    found = composition.mu_lower_bound(shift, **mild).p_value
+    inverse = equation_five(shift.mu, delta)
+    assert 1e-8 < found < 0.5
+    assert recursion(405, 500, 10_000, found * 1.001, inverse)
+    assert not recursion(405, 500, 10_000, found * 0.999, inverse)
+    pure = composition.epsilon_lower_bound(shift, **mild).p_value
+    assert pure == pytest.approx(one_run.epsilon_p_value(0.3, **mild, delta=delta))
+
+
 def test_without_a_shift_composition_is_one_run() -> None:
     none = Shift(0.0)
     assert composition.mu_lower_bound(none, **COUNTS).value == one_run.mu_lower_bound(**COUNTS).value
