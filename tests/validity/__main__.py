@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from validity.history import NoHistory, Position, tested_before
+from validity.history import NoHistory, Position, already_run
 from validity.shards import Shard
 from validity.sources import ROOT, claim_files, sources
 
@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
         files = claim_files(root)
         tested: dict[Path, str] = {}
         if options.shard is None and options.seed is None:
-            before = tested_before(root, here, {str(file): sources(file, root) for file in files})
+            before = already_run(root, here, {str(file): sources(file, root) for file in files})
             tested = {Path(file): commit for file, commit in before.items()}
     except NoHistory as refusal:
         print(f"make test-validity: {refusal}", file=sys.stderr)

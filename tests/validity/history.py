@@ -48,7 +48,7 @@ class Position:
         return self.commit[:16]
 
 
-def tested_before(root: Path, here: Position, sources: Mapping[str, Iterable[str]]) -> dict[str, str]:
+def already_run(root: Path, here: Position, sources: Mapping[str, Iterable[str]]) -> dict[str, str]:
     """Return, for files of claims, an earlier commit of the same shard with the same source.
 
     ``sources`` are the files and folders, relative to ``root``, that the claims of a file depend on. Commits are those
@@ -63,7 +63,7 @@ def tested_before(root: Path, here: Position, sources: Mapping[str, Iterable[str
             break
         changed = set(_lines(git(root, "diff", "--name-only", "--no-renames", commit, here.commit)))
         open_ = {file: paths for file, paths in open_.items() if not touches(changed, paths)}
-        if Position.of(root, commit).shard == here.shard:
+        if Position(commit, int(git(root, "rev-list", "--count", commit))).shard == here.shard:
             found |= dict.fromkeys(open_, commit)
             break
     return found

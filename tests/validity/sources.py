@@ -47,12 +47,14 @@ def _names(tree: ast.AST) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def _files(name: str, root: Path) -> Iterator[Path]:
-    """Yield the file of a module and of the packages around it; the top of miaudit hands on names, and is left out."""
-    parts = name.split(".")
+@cache
+def _files(name: str, root: Path) -> tuple[Path, ...]:
+    """Return the files of a module and of the packages around it; the top of miaudit hands on names, and is left out."""
+    parts, found = name.split("."), []
     for place in PLACES:
+        if not ((root / place / parts[0]).is_dir() or (root / place / f"{parts[0]}.py").is_file()):
+            continue
         for length in range(1, len(parts) + 1):
             stem = root.joinpath(place, *parts[:length])
-            for file in (stem.with_suffix(".py"), stem / "__init__.py"):
-                if file.is_file() and file != root / "src" / "miaudit" / "__init__.py":
-                    yield file
+            found += [file for file in (stem.with_suffix(".py"), stem / "__init__.py") if file.is_file()]
+    return tuple(file for file in found if file != root / "src" / "miaudit" / "__init__.py")

@@ -19,19 +19,22 @@ def exact(test: SequentialTest, rate: float) -> tuple[float, float, float]:
     """
     low, high = test.bounds
     steps = math.log(test.alternative / test.level), math.log((1 - test.alternative) / (1 - test.level))
-    open_ = np.array([1.0])
+    open_ = {0: 1.0}
     accepted = rejected = mean = 0.0
     for n in range(1, test.cap + 1):
-        mean += open_.sum()
-        open_ = np.append(open_, 0.0) * (1 - rate) + np.append(0.0, open_) * rate
-        misses = np.arange(n + 1)
-        ratio = misses * steps[0] + (n - misses) * steps[1]
-        accepted += open_[ratio <= low].sum()
-        rejected += open_[ratio >= high].sum()
-        open_[(ratio <= low) | (ratio >= high)] = 0.0
+        mean += sum(open_.values())
+        reached: dict[int, float] = {}
+        for misses, chance in open_.items():
+            reached[misses] = reached.get(misses, 0.0) + chance * (1 - rate)
+            reached[misses + 1] = reached.get(misses + 1, 0.0) + chance * rate
+        ratio = {misses: misses * steps[0] + (n - misses) * steps[1] for misses in reached}
+        accepted += sum(chance for misses, chance in reached.items() if ratio[misses] <= low)
+        rejected += sum(chance for misses, chance in reached.items() if ratio[misses] >= high)
+        open_ = {misses: chance for misses, chance in reached.items() if low < ratio[misses] < high}
     return accepted, rejected, mean
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("level", [0.025, 0.05, 0.1])
 def test_both_error_probabilities_are_kept(level: float) -> None:
     test = SequentialTest(level)
@@ -47,24 +50,27 @@ def test_five_against_ten_percent_takes_275_replicates_on_average() -> None:
     assert accepted + rejected == pytest.approx(1, abs=1e-6)
 
 
-@pytest.mark.parametrize("level", [0.01, 0.025, 0.05, 0.11])
+@pytest.mark.long
+@pytest.mark.parametrize("level", [0.025, 0.05, 0.11])
 def test_the_cap_is_seldom_reached_at_any_rate(level: float) -> None:
     test = SequentialTest(level)
-    for rate in np.linspace(level, 2 * level, 9):
+    for rate in np.linspace(level, 2 * level, 5):
         accepted, rejected, _ = exact(test, float(rate))
         assert 1 - accepted - rejected < 0.01
 
 
+@pytest.mark.long
 def test_simulated_decisions_agree_with_the_exact_ones() -> None:
     test, rng = SequentialTest(0.1, 0.3, cap=60), np.random.default_rng(0)
     for rate in (0.1, 0.2, 0.3):
-        decisions = [test.decide(rng.random(60) < rate) for _ in range(2000)]
+        decisions = [test.decide(rng.random(60) < rate) for _ in range(1000)]
         accepted, rejected, mean = exact(test, rate)
         found = [np.mean([one.status == status for one in decisions]) for status in ("accepted", "rejected")]
-        assert found == pytest.approx([accepted, rejected], abs=0.04)
+        assert found == pytest.approx([accepted, rejected], abs=0.05)
         assert np.mean([one.replicates for one in decisions]) == pytest.approx(mean, rel=0.05)
 
 
+@pytest.mark.long
 def test_a_wrong_method_is_rejected_and_a_right_one_accepted() -> None:
     """Controls of the test itself: 200 streams at 5% and at 10%, whose decisions the errors allow to be wrong twice."""
     rng = np.random.default_rng(1)
