@@ -38,18 +38,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out claims of other shards; what is no claim stays, for ``-m`` to choose."""
+    """Leave out claims of other shards, and start with the dearest; what is no claim stays, for ``-m`` to choose."""
     shard: Shard | None = config.getoption("--shard")
     if shard is None:
         return
-    known = shards.assigned(shards.table(), shard.total)
+    seconds = shards.table()
+    known = shards.assigned(seconds, shard.total)
     others = [
         item
         for item in items
         if item.get_closest_marker("validity") and shards.shard_of(item.nodeid, known, shard.total) != shard.number
     ]
     left_out = set(others)
-    items[:] = [item for item in items if item not in left_out]
+    kept = (item for item in items if item not in left_out)
+    items[:] = sorted(kept, key=lambda item: -seconds.get(item.nodeid, 0.0))  # so that two processes end together
     config.hook.pytest_deselected(items=others)
 
 

@@ -49,7 +49,7 @@ def _names(tree: ast.AST) -> Iterator[str]:
 
 @cache
 def _files(name: str, root: Path) -> tuple[Path, ...]:
-    """Return the files of a module and of the packages around it; the top of miaudit hands on names, and is left out."""
+    """Return the files of a module and of the packages around it, without the top of miaudit, which hands on names."""
     parts, found = name.split("."), []
     for place in PLACES:
         if not ((root / place / parts[0]).is_dir() or (root / place / f"{parts[0]}.py").is_file()):
