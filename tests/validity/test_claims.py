@@ -54,7 +54,19 @@ def test_replicates_without_an_answer_are_not_counted_and_do_not_go_on_for_ever(
     Claims("x", 0)(sometimes, holds={"missed": 0.05})
     assert 120 < len(calls) < 240
     with pytest.raises(AssertionError, match="0 of 0 miss"):
-        Claims("x", 0)(lambda rng: {"missed": None}, holds={"missed": SequentialTest(cap=10)})
+        Claims("x", 0)(lambda rng: {"missed": None}, holds={"missed": 0.05})
+
+
+def test_one_statement_that_fails_ends_the_claim() -> None:
+    calls = []
+
+    def replicate(rng: np.random.Generator) -> dict[str, bool]:
+        calls.append(1)
+        return {"wrong": True, "right": rng.random() < 0.075}
+
+    with pytest.raises(AssertionError, match="not as claimed: wrong, right"):
+        Claims("x", 0)(replicate, holds={"wrong": 0.05, "right": 0.05})
+    assert len(calls) == 10
 
 
 def test_the_seed_the_name_and_the_call_decide_every_draw() -> None:
