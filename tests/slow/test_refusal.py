@@ -168,8 +168,8 @@ def once(kind: str, blind: float, n: int, rng: np.random.Generator) -> dict[str,
     [("shift", 0.5, 2000), ("shift", 0.6, 2000), ("shift", 0.75, 2000), ("shift", 0.8, 2000), ("mixture", 0.9, 5000)],
 )
 def test_what_can_be_corrected_is_seldom_refused(claim: Claims, kind: str, blind: float, n: int) -> None:
-    """And covered, up to a blind AUC of .75: at most 9% miss, since the odds are learned and taken as known."""
-    holds = {"refused": 0.05, "missed": 0.09} if kind == "shift" and blind <= 0.75 else {"refused": 0.05}
+    """And up to a blind AUC of .8 the interval misses in at most 5%."""
+    holds = {"refused": 0.05, "missed": 0.05} if kind == "shift" else {"refused": 0.05}
     claim(lambda rng: once(kind, blind, n, rng), holds=holds)
     claim(lambda rng: once("shift", 0.95, 2000, rng), fails={"refused": 0.05})
-    claim(lambda rng: once("island", 0.6, 2000, rng), fails={"missed": 0.09})
+    claim(lambda rng: once("island", 0.6, 2000, rng), fails={"missed": 0.05})

@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 import miaudit as ma
 from miaudit.attacks import tokens
 from validity.claims import Claims, Replicate
+from validity.sequential import SequentialTest
 from worlds.token_files import TextWorld
 
 pytestmark = pytest.mark.slow
@@ -74,7 +75,9 @@ def misses(world: TextWorld, use: str | None) -> Replicate:
     return replicate
 
 
-HOLDS = {"low > truth": 0.025}
+SELDOM = SequentialTest(0.025, 0.1)  # an audit takes two seconds, so that 10% has to be noticed, and not 5%
+MOSTLY = SequentialTest(0.1, 0.25)
+HOLDS = {"low > truth": SELDOM}
 
 
 def hidden(claim: Claims) -> None:
@@ -87,7 +90,7 @@ def hidden(claim: Claims) -> None:
 def test_coins_disguised_as_zero_run_are_answered_and_the_truth_is_within(
     claim: Claims, leak: float, use: str | None
 ) -> None:
-    rates = {"no answer": 0.1, "not flagged": 0.1} if leak else {"no answer": 0.1, "flagged": 0.025}
+    rates = {"no answer": MOSTLY, "not flagged": MOSTLY} if leak else {"no answer": MOSTLY, "flagged": SELDOM}
     claim(misses(TextWorld(leak=leak), use), holds=HOLDS | rates)
     hidden(claim)
 
@@ -96,7 +99,7 @@ def test_coins_disguised_as_zero_run_are_answered_and_the_truth_is_within(
 @pytest.mark.parametrize("use", USES)
 def test_a_shift_to_easier_texts_without_a_leak_is_never_flagged(claim: Claims, use: str | None) -> None:
     """Uncorrected it looks like memorisation."""
-    claim(misses(TextWorld(shift=SHIFT), use), holds=HOLDS | {"flagged": 0.025})
+    claim(misses(TextWorld(shift=SHIFT), use), holds=HOLDS | {"flagged": SELDOM})
     hidden(claim)
 
 
@@ -113,7 +116,7 @@ def test_what_the_uncorrected_attack_would_have_claimed(pool: Executor) -> None:
 @pytest.mark.parametrize(("shift", "use"), [(SHIFT, None), (SHIFT, "covariate"), (-SHIFT, "test")])
 def test_a_leak_beside_a_shift_is_found(claim: Claims, shift: float, use: str | None) -> None:
     """Of easier texts, and of harder ones, which hide it."""
-    claim(misses(TextWorld(shift=shift, leak=0.25), use), holds=HOLDS | {"no answer": 0.1, "not flagged": 0.1})
+    claim(misses(TextWorld(shift=shift, leak=0.25), use), holds=HOLDS | {"no answer": MOSTLY, "not flagged": MOSTLY})
     hidden(claim)
 
 
