@@ -15,6 +15,7 @@ from miaudit.synthesis.table_attacks.planted_control import NEEDED, REPETITIONS,
 from miaudit.synthesis.table_attacks.success_rates import compare
 from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table
 from validity.claims import Claims
+from validity.sequential import SequentialTest
 
 pytestmark = pytest.mark.slow
 
@@ -161,7 +162,7 @@ def test_a_control_beside_true_labels_clears_leaks_that_the_audit_cannot_see(cla
 
     claim(replicate, holds={"permuted": 0.05})
     if rate > 0.01:
-        claim(replicate, fails={"true labels": 0.05})
+        claim(replicate, fails={"true labels": SequentialTest(0.02, 0.05)})  # 8.6% at a rate of 10%
     else:  # a rate of 1% leaves both labellings without a mistake
         claim(
             lambda rng: {"leak": compare("copies", rng.random(n) < 0.3, rng.random(n) < 0.1).leaks},
