@@ -3,7 +3,8 @@
 # make test       an environment of its own; style, types, import contracts, tests, warnings as errors
 # make test-thorough  tests of more than four CPU seconds: whole campaigns, frozen stores
 # make test-installed  real environments: the core install alone on each Python, the newest versions, the oldest polars
-# make test-slow  statistical validity by simulation, clusters of Ray (hours on two cores)
+# make test-validity  one twelfth of the claims about error rates, chosen by the number of commits; SHARD=3/12 SEED=... repeats a run
+# make test-slow  every claim about an error rate, long simulations, clusters of Ray (hours on two cores)
 # make docs       the documentation as a site, warnings as errors
 # make bench      timings as ratios against the straightforward way
 # make look       a page of every kind in a browser: screenshots, and what is wrong with them
@@ -16,7 +17,7 @@ PIP_FLAGS := --quiet --disable-pip-version-check --no-input
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 2
 
-.PHONY: audit test-fast test test-thorough test-installed test-slow docs bench look peers experiments lint clean
+.PHONY: audit test-fast test test-thorough test-installed test-validity test-slow docs bench look peers experiments lint clean
 
 audit: $(VENV)/.installed
 	$(VENV)/bin/miaudit demo --overwrite
@@ -37,6 +38,12 @@ test-thorough: $(DEV)/.installed
 
 test-installed: $(DEV)/.installed
 	$(DEV)/bin/python tools/installed.py
+
+# The arguments of a run that is repeated; nothing is skipped then.
+VALIDITY := $(if $(SHARD),--shard $(SHARD)) $(if $(SEED),--seed $(SEED))
+
+test-validity: $(DEV)/.installed
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(DEV)/bin/python -m validity $(VALIDITY)
 
 test-slow: $(DEV)/.installed
 	$(PYTEST) tests -m slow

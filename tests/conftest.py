@@ -7,6 +7,12 @@ import pytest
 from hypothesis import settings
 
 from miaudit.command import program
+from validity.hooks import (  # noqa: F401 - pytest finds hooks and fixtures here
+    claim,
+    pytest_addoption,
+    pytest_collection_modifyitems,
+    pytest_configure,
+)
 
 # The same examples in every run: a suite that fails one time in a hundred teaches people to run it again.
 settings.register_profile("fixed", derandomize=True, deadline=None)

@@ -16,13 +16,8 @@ from miaudit.bundle import challenge, record
 from miaudit.causal import replicates
 
 pytestmark = pytest.mark.slow
-RUNS, REPLICATES = 120, 150
+REPLICATES = 150
 LEVEL = 0.05
-
-
-def limit(runs, rate=LEVEL):
-    """What at most 1 in 1000 simulations of a valid rule exceed."""
-    return stats.binom.ppf(0.999, runs, rate) / runs
 
 
 def pair(rng, n, alpha, shapes, units=1):
@@ -42,62 +37,71 @@ def pair(rng, n, alpha, shapes, units=1):
     return [ma.Evidence(score=attack(shape), member=member, unit=unit) for shape in shapes]
 
 
-def wins(metric, alpha, n, shapes, units=1, odds=None, confidence=1 - 2 * LEVEL, runs=RUNS):
-    count = 0
-    for seed in range(runs):
-        rng = np.random.default_rng([seed, n, units])
+def wins(metric, alpha, n, shapes, units=1, odds=None, confidence=1 - 2 * LEVEL):
+    """Return the replicate: whether the challenger wins, and whether it wins by an interval of half the width."""
+
+    def replicate(rng):
         first, second = pair(rng, n, alpha, shapes, units)
         weights = None if odds is None else odds(rng, n)
         found = replicates.difference(
             first, second, odds=weights, fpr_targets=(alpha,), confidence=confidence, replicates=REPLICATES, rng=rng
-        )
-        count += found[metric].low > 0
-    return count / runs
+        )[metric]
+        return {"wins": found.low > 0, "wins, half the width": 3 * found.low + found.high > 0}
+
+    return replicate
 
 
 SHIFT, MIXED = ("shift", "shift"), ("few", "shift")
+HOLDS, FAILS = {"wins": LEVEL}, {"wins, half the width": LEVEL}
 
 
+@pytest.mark.validity
 @pytest.mark.parametrize("units", [1, 4])
 @pytest.mark.parametrize("n", [200, 1000])
-def test_equal_aucs(n, units):
-    assert wins("auc", 0.1, n, SHIFT, units) <= limit(RUNS)
+def test_equal_aucs(claim, n, units):
+    claim(wins("auc", 0.1, n, SHIFT, units), holds=HOLDS, fails=FAILS)
 
 
+@pytest.mark.validity
 @pytest.mark.parametrize(("alpha", "n"), [(0.1, 200), (0.1, 1000), (0.01, 1000), (0.01, 2000)])
 @pytest.mark.parametrize("shapes", [SHIFT, MIXED, MIXED[::-1]], ids="-".join)
-def test_equal_tprs(alpha, n, shapes):
+def test_equal_tprs(claim, alpha, n, shapes):
     member = np.arange(n) % 2 == 0
     assert replicates.resolves(ma.Evidence(score=np.zeros(n), member=member), alpha)
-    assert wins(f"tpr_at_fpr_{alpha:g}", alpha, n, shapes) <= limit(RUNS)
+    claim(wins(f"tpr_at_fpr_{alpha:g}", alpha, n, shapes), holds=HOLDS, fails=FAILS)
 
 
+@pytest.mark.validity
 @pytest.mark.parametrize(("alpha", "n"), [(0.1, 400), (0.01, 4000)])
-def test_equal_tprs_with_units(alpha, n):
-    assert wins(f"tpr_at_fpr_{alpha:g}", alpha, n, MIXED[::-1], units=4, runs=60) <= limit(60)
+def test_equal_tprs_with_units(claim, alpha, n):
+    claim(wins(f"tpr_at_fpr_{alpha:g}", alpha, n, MIXED[::-1], units=4), holds=HOLDS, fails=FAILS)
 
 
+@pytest.mark.validity
 @pytest.mark.parametrize("metric", ["auc", "tpr_at_fpr_0.1"])
-def test_equal_attacks_with_zero_run_odds(metric):
+def test_equal_attacks_with_zero_run_odds(claim, metric):
     """Odds that vary twentyfold, and have nothing to do with the scores: the two stay equally good."""
-    assert wins(metric, 0.1, 400, SHIFT, odds=lambda rng, n: np.exp(0.7 * rng.normal(size=n))) <= limit(RUNS)
+    odds = lambda rng, n: np.exp(0.7 * rng.normal(size=n))  # noqa: E731
+    claim(wins(metric, 0.1, 400, SHIFT, odds=odds), holds=HOLDS, fails=FAILS)
 
 
-def test_one_false_alarm_would_be_too_few():
+@pytest.mark.validity
+def test_one_false_alarm_would_be_too_few(claim):
     """The control for the least number of false alarms: below it the rule is refused, since it wins too often."""
     n = 200
     assert not replicates.resolves(ma.Evidence(score=np.zeros(n), member=np.arange(n) % 2 == 0), 0.01)
-    assert wins("tpr_at_fpr_0.01", 0.01, n, ("shift", "few"), runs=400) > limit(400)
+    claim(wins("tpr_at_fpr_0.01", 0.01, n, ("shift", "few")), fails={"wins": LEVEL})
 
 
+@pytest.mark.validity
 @pytest.mark.parametrize("seal", [False, True])
-def test_whole_challenges_open_and_sealed(seal):
-    """From a bundle to an outcome, with an attack as good as the bundle's."""
-    won, runs = 0, 25
+def test_whole_challenges_open_and_sealed(claim, seal):
+    """From a bundle to an outcome, with an attack as good as the bundle's; a much better one has to win."""
     plan = Plan(headline=Declared("score"), primary_metric="auc", bounds=None, fpr_targets=(0.1,))
-    for seed in range(runs):
-        rng = np.random.default_rng([seed, 11])
+
+    def outcome(rng, better):
         theirs, own = pair(rng, 200, 0.1, SHIFT)
+        theirs = theirs.replace(score=theirs.score + better * theirs.member)
         _, bundle, keys = record(own.replace(design="one-run"), plan=plan, rng=rng, seal=seal)
         submitted = theirs.score if keys.order is None else theirs.score[keys.order]
         opening = (
@@ -106,9 +110,11 @@ def test_whole_challenges_open_and_sealed(seal):
             else keys.opening(bundle.mark, [challenge.by_scores(bundle, submitted, rng=rng).submission])
         )
         found = challenge.by_scores(bundle, submitted, keys=opening, rng=rng)
-        won += found.status == "won"
         assert found.judged == (100 if seal else 200)
-    assert won / runs <= limit(runs)
+        return found.status == "won"
+
+    claim(lambda rng: {"won": outcome(rng, 0.0)}, holds={"won": LEVEL})
+    claim(lambda rng: {"won by a better attack": outcome(rng, 2.0)}, fails={"won by a better attack": LEVEL})
 
 
 def test_without_pairing_a_stronger_attack_is_not_seen():
@@ -128,13 +134,12 @@ def test_without_pairing_a_stronger_attack_is_not_seen():
     assert alone < 0.5 * 40
 
 
-def test_uncorrected_challenges_win_too_often():
+@pytest.mark.validity
+def test_uncorrected_challenges_win_too_often(claim):
     """The control for multiplicity: of ten challengers as good as the bundle one wins far more often than 5%."""
-    paid = unpaid = 0
-    runs = 60
-    for seed in range(runs):
-        rng = np.random.default_rng([seed, 9])
-        n, member = 300, np.arange(300) % 2 == 0
+    n, member = 300, np.arange(300) % 2 == 0
+
+    def replicate(rng):
         own = ma.Evidence(score=rng.normal(size=n) + member, member=member)
         lows = []
         for before in range(10):
@@ -146,6 +151,6 @@ def test_uncorrected_challenges_win_too_often():
                 for c in (1 - 2 * LEVEL, 1 - 2 * LEVEL / 10)
             ]
             lows.append([e.low > 0 for e in both])
-        unpaid, paid = unpaid + any(a for a, _ in lows), paid + any(b for _, b in lows)
-    assert paid / runs <= limit(runs)
-    assert unpaid / runs > limit(runs)
+        return {"unpaid": any(a for a, _ in lows), "paid": any(b for _, b in lows)}
+
+    claim(replicate, holds={"paid": LEVEL}, fails={"unpaid": LEVEL})

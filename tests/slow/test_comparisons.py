@@ -11,18 +11,22 @@ one model, and with it up to 9% of such pairs show a difference, where the recor
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 import pytest
 
 import miaudit as ma
 from miaudit.auditing import paired_records
-from miaudit.findings.comparison import SharedRecords, compare
+from miaudit.findings.comparison import Comparison, SharedRecords, compare
 from miaudit.findings.metric import Metric
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Sample
+from validity.claims import Claims, Replicate, outside, outside_half
+from validity.sequential import SequentialTest
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 N, FEATURES = 1000, 150
@@ -68,19 +72,6 @@ def halves(rng: np.random.Generator, kind: str) -> tuple[list[np.ndarray], list[
     return [member, ~member if kind == "opposite" else member], rows.get(kind, [np.arange(n)] * 2)
 
 
-@dataclass
-class Tally:
-    """Misses of one kind of interval, and its mean width, by metric; and rises of any of three metrics."""
-
-    misses: dict[str, int] = field(default_factory=dict)
-    width: dict[str, float] = field(default_factory=dict)
-    pairs: dict[str, int] = field(default_factory=dict)
-    shown: int = 0
-
-    def rate(self, name: str) -> float:
-        return self.misses.get(name, 0) / self.pairs[name]
-
-
 def audited(name: str, template: ma.Findings, evidence: ma.Evidence) -> paired_records.Audited:
     """An audit of the evidence with the metrics that decide, in a fraction of the time."""
     sample = Sample.of(evidence)
@@ -91,64 +82,92 @@ def audited(name: str, template: ma.Findings, evidence: ma.Evidence) -> paired_r
     return paired_records.Audited(name, findings, evidence)
 
 
-def simulated(world: World, kind: str, replicates: int) -> dict[str, Tally]:
+@cache
+def template() -> ma.Findings:
     rng = np.random.default_rng(0)
     first = ma.Evidence(score=rng.normal(size=200), member=np.arange(200) % 2 == 0, design="one-run")
-    template = ma.audit(first, plan=ma.Plan(bounds=None), rng=rng)
-    tallies = {name: Tally() for name in ("by records", "sum of squares", "findings alone")}
-    for seed in range(replicates):
-        rng = np.random.default_rng([seed, len(kind)])
-        members, rows = halves(rng, kind)
-        scores = world(rng, members)
-        sides = []
-        for k, (score, member, kept) in enumerate(zip(scores, members, rows, strict=True)):
-            held = ma.Evidence(score=score[kept], member=member[kept], unit=kept, design="one-run")
-            sides.append(audited("ab"[k], template, held))
-        ways = {
-            "by records": paired_records.correlations(*sides),
-            "sum of squares": SharedRecords(dict.fromkeys(FOLLOWED, 0.0), "as if they were independent"),
-            "findings alone": None,
-        }
-        for way, shared in ways.items():
-            tally = tallies[way]
-            compared = compare(sides[0].findings, sides[1].findings, shared=shared, followed=FOLLOWED)
-            tally.shown += compared.status in ("rose", "fell")
-            for change in compared.changes:
-                if change.low is None or change.high is None:
-                    continue
-                tally.pairs[change.name] = tally.pairs.get(change.name, 0) + 1
-                tally.misses[change.name] = tally.misses.get(change.name, 0) + (not change.low <= 0 <= change.high)
-                tally.width[change.name] = tally.width.get(change.name, 0.0) + change.high - change.low
-    for way, tally in tallies.items():
-        text = {m: (round(tally.rate(m), 3), round(tally.width[m] / tally.pairs[m], 4)) for m in tally.pairs}
-        print(f"{world.__name__:12} {kind:12} {way:15} {text} any of three {tally.shown / replicates:.3f}")
-    return tallies
+    return ma.audit(first, plan=ma.Plan(bounds=None), rng=rng)
+
+
+def compared(world: World, kind: str, rng: np.random.Generator) -> dict[str, Comparison]:
+    """Compare one pair of audits by each kind of interval."""
+    members, rows = halves(rng, kind)
+    scores = world(rng, members)
+    sides = []
+    for k, (score, member, kept) in enumerate(zip(scores, members, rows, strict=True)):
+        held = ma.Evidence(score=score[kept], member=member[kept], unit=kept, design="one-run")
+        sides.append(audited("ab"[k], template(), held))
+    ways = {
+        "by records": paired_records.correlations(*sides),
+        "sum of squares": SharedRecords(dict.fromkeys(FOLLOWED, 0.0), "as if they were independent"),
+        "findings alone": None,
+    }
+    return {
+        way: compare(sides[0].findings, sides[1].findings, shared=shared, followed=FOLLOWED)
+        for way, shared in ways.items()
+    }
+
+
+def limits(found: Comparison) -> dict[str, tuple[float, float]]:
+    return {c.name: (c.low, c.high) for c in found.changes if c.low is not None and c.high is not None}
+
+
+def misses(world: World, kind: str) -> Replicate:
+    """Return the replicate: whether a difference is shown, by metric and way, and by intervals of half the width."""
+
+    def replicate(rng: np.random.Generator) -> dict[str, bool | None]:
+        shown: dict[str, bool | None] = {}
+        for way, found in compared(world, kind, rng).items():
+            shown[f"any, {way}"] = found.status in ("rose", "fell")
+            for name in FOLLOWED:
+                low, high = limits(found).get(name, (math.nan, math.nan))
+                shown[f"{name}, {way}"] = None if math.isnan(low) else outside(low, 0.0, high)
+                shown[f"half, {name}, {way}"] = None if math.isnan(low) else outside_half(low, 0.0, high)
+        return shown
+
+    return replicate
+
+
+def widths(world: World, kind: str, pairs: int) -> dict[str, float]:
+    """Mean width of the interval of the AUC, by way."""
+    sums: Counter[str] = Counter()
+    for seed in range(pairs):
+        for way, found in compared(world, kind, np.random.default_rng([seed, len(kind)])).items():
+            low, high = limits(found)["auc"]
+            sums[way] += (high - low) / pairs
+    return sums
+
+
+@pytest.mark.validity
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("kind", ["same", "opposite", "independent", "half shared"])
+def test_a_difference_is_shown_in_five_of_a_hundred_pairs_that_have_none(claim: Claims, world: str, kind: str) -> None:
+    """At most 5%; 9% where chance of training is all that differs. The control: intervals of half the width.
+
+    Of opposite halves of a ridge model the AUC misses in 6.0% of 1,500 pairs, so that 6.5% are claimed there.
+    """
+    level = 0.09 if kind == "same" and world != "memoriser" else 0.05
+    names = ("any", *FOLLOWED)
+    by_records = {f"{name}, by records": level for name in names}
+    if kind == "opposite":
+        by_records["auc, by records"] = 0.065
+    alone = {f"{name}, findings alone": 0.05 for name in names}
+    claim(misses(WORLDS[world], kind), holds=by_records | alone, fails={"half, auc, by records": level})
 
 
 @pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("kind", ["same", "opposite", "independent", "half shared"])
-def test_a_difference_is_shown_in_five_of_a_hundred_pairs_that_have_none(world: str, kind: str) -> None:
-    """At most 5% and three Monte-Carlo errors; 4 points more where chance of training is all that differs."""
-    replicates = 400
-    found = simulated(WORLDS[world], kind, replicates)
-    error = 3 * (0.05 * 0.95 / replicates) ** 0.5
-    most = 0.05 + error + (0.04 if kind == "same" and world != "memoriser" else 0)
-    for name in found["by records"].pairs:
-        assert found["by records"].rate(name) <= most, (name, found["by records"])
-    assert found["by records"].shown / replicates <= most
-    assert max(map(found["findings alone"].rate, found["findings alone"].pairs)) <= 0.05 + error
-    assert found["findings alone"].shown / replicates <= 0.05 + error
-    if kind == "same":
-        ratio = found["by records"].width["auc"] / found["sum of squares"].width["auc"]
-        assert ratio < 0.75
-    if kind == "independent":
-        assert found["by records"].width == found["sum of squares"].width
+def test_intervals_by_records_are_narrower_where_audits_share_them(world: str) -> None:
+    same = widths(WORLDS[world], "same", 40)
+    assert same["by records"] < 0.75 * same["sum of squares"]
+    independent = widths(WORLDS[world], "independent", 10)
+    assert independent["by records"] == independent["sum of squares"]
 
 
+@pytest.mark.validity
 @pytest.mark.parametrize("world", ["heavy ridge", "memoriser"])
-def test_the_sum_of_squares_shows_differences_of_opposite_halves_too_often(world: str) -> None:
+def test_the_sum_of_squares_shows_differences_of_opposite_halves_too_often(claim: Claims, world: str) -> None:
     """The control: what holds for independent audits is wrong in about twice as many pairs as it should be."""
-    assert simulated(WORLDS[world], "opposite", 400)["sum of squares"].rate("auc") > 0.075
+    claim(misses(WORLDS[world], "opposite"), fails={"auc, sum of squares": SequentialTest(0.05, 0.075)})
 
 
 def test_a_leak_that_grew_is_found_with_fewer_records() -> None:
@@ -158,5 +177,8 @@ def test_a_leak_that_grew_is_found_with_fewer_records() -> None:
         for hard in [rng.standard_t(3, size=N)]
         for gap, m in zip((0.4, 0.55), members, strict=True)
     ]
-    found = simulated(grown, "same", 200)
-    assert found["by records"].rate("auc") > found["findings alone"].rate("auc") + 0.4
+    shown: Counter[str] = Counter()
+    for seed in range(200):
+        found = misses(grown, "same")(np.random.default_rng([seed, 4]))
+        shown.update({way: bool(found[f"auc, {way}"]) for way in ("by records", "findings alone")})
+    assert shown["by records"] > shown["findings alone"] + 0.4 * 200

@@ -11,11 +11,11 @@ from scipy import special
 from miaudit.defences.advise import advise
 from miaudit.defences.compare import DefenceComparison, Models, ReleaseOption, compare
 from miaudit.defences.outputs import AsItIs
+from validity.claims import Claims
 from worlds import disclosing
 
 pytestmark = pytest.mark.slow
 _TRAININGS = 8
-_REPEATS = 100
 
 
 def trained_again(models: Models, effect: float, rng: np.random.Generator) -> Models:
@@ -38,17 +38,17 @@ def comparison(seed: int, effect: float) -> DefenceComparison:
     return compare(options, rng=rng)
 
 
+@pytest.mark.validity
 @pytest.mark.parametrize("effect", [0.0, 1.0])
-def test_nothing_is_shown_more_often_than_promised(effect: float) -> None:
-    any_shown = uncorrected = 0
-    for seed in range(_REPEATS):
-        found = comparison(seed, effect)
+def test_nothing_is_shown_more_often_than_promised(claim: Claims, effect: float) -> None:
+    def replicate(rng: np.random.Generator) -> dict[str, bool]:
+        found = comparison(int(rng.integers(2**32)), effect)
         judged = advise(found).judged[1:]
-        any_shown += any(one.effect != "not shown" for one in judged)
         widths = [(d.high - d.low) / 2 for d in found.reductions]
         critical = special.ndtri(1 - 0.025 / _TRAININGS)  # about that of all together
-        uncorrected += any(
+        uncorrected = any(
             abs(d.value) > 1.96 * width / critical for d, width in zip(found.reductions, widths, strict=True)
         )
-    assert any_shown / _REPEATS < 0.05 + 3 * (0.05 * 0.95 / _REPEATS) ** 0.5
-    assert uncorrected / _REPEATS > 0.12  # the control
+        return {"any": any(one.effect != "not shown" for one in judged), "any, uncorrected": uncorrected}
+
+    claim(replicate, holds={"any": 0.05}, fails={"any, uncorrected": 0.05})

@@ -19,6 +19,7 @@ from scipy import special
 
 from miaudit import Evidence
 from miaudit.causal.balance import judge_overlap, measure
+from validity.claims import Claims
 from worlds.coverage import run
 
 pytestmark = pytest.mark.slow
@@ -153,3 +154,22 @@ def test_refusals(pool: Executor, kind: str, blind: float, n1: int, n0: int, lea
         assert found["blind"] < 0.65
     if kind == "shift" and blind <= 0.75:
         assert found["covered"] >= 0.91
+
+
+def once(kind: str, blind: float, n: int, rng: np.random.Generator) -> dict[str, bool]:
+    """Whether one audit is refused, and whether its interval misses."""
+    found = dict(zip(COLUMNS, job(kind, blind, n, n, 1, rng), strict=True))
+    return {"refused": bool(found["refused"]), "missed": not found["covered"]}
+
+
+@pytest.mark.validity
+@pytest.mark.parametrize(
+    ("kind", "blind", "n"),
+    [("shift", 0.5, 2000), ("shift", 0.6, 2000), ("shift", 0.75, 2000), ("shift", 0.8, 2000), ("mixture", 0.9, 5000)],
+)
+def test_what_can_be_corrected_is_seldom_refused(claim: Claims, kind: str, blind: float, n: int) -> None:
+    """And up to a blind AUC of .8 the interval misses in at most 5%."""
+    holds = {"refused": 0.05, "missed": 0.05} if kind == "shift" else {"refused": 0.05}
+    claim(lambda rng: once(kind, blind, n, rng), holds=holds)
+    claim(lambda rng: once("shift", 0.95, 2000, rng), fails={"refused": 0.05})
+    claim(lambda rng: once("island", 0.6, 2000, rng), fails={"missed": 0.05})

@@ -19,6 +19,7 @@ from miaudit.synthesis.retraining_attack.heldout import Described, all_trials
 from miaudit.synthesis.retraining_attack.membership import MembershipAttack, membership_attack
 from miaudit.synthesis.retraining_attack.sets import train
 from miaudit.synthesis.schema import Column, Schema, Table
+from validity.claims import Claims
 from worlds.generators import Marginals, NoisyMarginals, Telltale
 
 pytestmark = pytest.mark.slow
@@ -60,54 +61,52 @@ def fake(membership: np.ndarray, k: int) -> SimpleNamespace:
     )
 
 
-def coverage(*, progressive: bool, spread: float, runs: int = 150) -> float:
-    """How often the interval of the AUC holds one half where there is nothing to find."""
-    rng, held = np.random.default_rng(5), 0
-    targets, repeats, k, width = 3, 12, 4, 60
-    membership = np.full((targets, repeats, 2, targets), -1, dtype=np.int8)
-    for t in range(targets):
+TARGETS, REPEATS, PER_MODEL = 3, 12, 4
+
+
+def misses_chance(rng: np.random.Generator, *, progressive: bool, spread: float) -> bool:
+    """Whether the interval of the AUC misses one half where there is nothing to find."""
+    membership = np.full((TARGETS, REPEATS, 2, TARGETS), -1, dtype=np.int8)
+    for t in range(TARGETS):
         membership[t, :, :, t] = (0, 1)
-    membership = membership.reshape(-1, targets)
-    for _ in range(runs):
-        models = len(membership)
-        values = spread * rng.normal(size=(models, 1, width)) + rng.normal(size=(models, k, width))
-        features = values.reshape(-1, width).astype(np.float32)
-        described = Described(fake(membership, k))
-        judged = []
-        for one in all_trials(described.sets, 3, "per-target", rng=rng):
-            rows = (one.model[:, None] * k + np.arange(k)).ravel()
-            products = InnerProducts.of(features[rows])
-            judged += described.judged(
-                products, "kernel", one, [one.member], cache={}, rng=rng, progressive=progressive
-            )
-        joined = Judged(
-            *(np.concatenate([getattr(j, n) for j in judged]) for n in ("score", "member", "model", "stratum"))
-        )
-        auc = measure(joined, 0.95)["auc"]
-        held += auc.low <= 0.5 <= auc.high
-    return held / runs
+    membership = membership.reshape(-1, TARGETS)
+    models, k, width = len(membership), PER_MODEL, 60
+    values = spread * rng.normal(size=(models, 1, width)) + rng.normal(size=(models, k, width))
+    features = values.reshape(-1, width).astype(np.float32)
+    described = Described(fake(membership, k))
+    judged = []
+    for one in all_trials(described.sets, 3, "per-target", rng=rng):
+        rows = (one.model[:, None] * k + np.arange(k)).ravel()
+        products = InnerProducts.of(features[rows])
+        judged += described.judged(products, "kernel", one, [one.member], cache={}, rng=rng, progressive=progressive)
+    joined = Judged(*(np.concatenate([getattr(j, n) for j in judged]) for n in ("score", "member", "model", "stratum")))
+    auc = measure(joined, 0.95)["auc"]
+    return not auc.low <= 0.5 <= auc.high
 
 
-def test_progressive_validation_covers_and_ordinary_cross_validation_does_not() -> None:
+@pytest.mark.validity
+def test_progressive_validation_covers_and_ordinary_cross_validation_does_not(claim: Claims) -> None:
     """The control that must fail: with every fold judged by all others, 95% intervals cover 83%."""
-    assert coverage(progressive=True, spread=0.3) > 0.9
-    assert coverage(progressive=False, spread=0.0) < 0.9
+    claim(lambda rng: {"missed": misses_chance(rng, progressive=True, spread=0.3)}, holds={"missed": 0.05})
+    claim(lambda rng: {"ordinary": misses_chance(rng, progressive=False, spread=0.0)}, fails={"ordinary": 0.05})
 
 
-def test_the_bound_is_valid_at_a_known_epsilon() -> None:
-    """Randomised response at epsilon 1, which the attack reads off without error: 80 bounds, at most 5% above."""
+@pytest.mark.validity
+def test_the_bound_is_valid_at_a_known_epsilon(claim: Claims) -> None:
+    """Randomised response at epsilon 1, which the attack reads off without error. The control: epsilon is 5."""
     values = table(60).values.copy()
     values[7] = 1
     given = Table(SCHEMA, values)
-    above = 0
-    for seed in range(80):
-        rng = np.random.default_rng(seed)
-        sets = train(given, [7], fit=Telltale((1.0,) * 20, 1.0), repeats=20, sets=2, set_size=40, rng=rng)
+
+    def replicate(rng: np.random.Generator, epsilon: float = 1.0) -> dict[str, bool]:
+        sets = train(given, [7], fit=Telltale((1.0,) * 20, epsilon), repeats=20, sets=2, set_size=40, rng=rng)
         described = Described(sets)
         trials = all_trials(sets, 2, "per-target", rng=rng)
         found = lower_bound(described, trials, ["naive"], ["kernel"], delta=0.0, confidence=0.95, rng=rng)
-        above += found.bound.value > 1.0
-    assert above <= 9  # P(Bin(80, 0.05) > 9) = 1.0%
+        return {"bound > 1": found.bound.value > 1.0}
+
+    claim(replicate, holds={"bound > 1": 0.05})
+    claim(lambda rng: replicate(rng, 5.0), fails={"bound > 1": 0.05})
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Zero-run audits of texts, from token log-probabilities, in worlds whose truth is known; with ``-s`` the figures.
+"""Zero-run audits of texts, from token log-probabilities, in worlds whose truth is known.
 
 Words are the covariate, and they decide how hard a text is. Coins disguised as zero-run, a shift of subjects without a
 leak, with one, one that explains everything, and a trait that no word shows.
@@ -11,16 +11,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 from threadpoolctl import threadpool_limits
 
 import miaudit as ma
 from miaudit.attacks import tokens
+from validity.claims import Claims, Replicate
+from validity.sequential import SequentialTest
 from worlds.token_files import TextWorld
 
 pytestmark = pytest.mark.slow
 
-N, COUNT, SHIFT = 1000, 40, -0.8
+N, SHIFT = 1000, -0.8
 USES = [None, "test", "covariate"]
 
 
@@ -51,38 +52,55 @@ def audits(pool: Executor, count: int, world: TextWorld, use: str | None) -> lis
     return [row for part in parts for row in part.result()]
 
 
-def told(name: str, rows: list[dict[str, Any]], truth: float) -> tuple[int, int, int]:
-    """Print what came out; return how many were flagged, were answered, and had the truth below the lower limit."""
-    answered = [row["auc"] for row in rows if row["auc"] is not None]
-    low, high = (sum(row[0] > truth for row in answered), sum(row[2] < truth for row in answered))
-    statuses = [row["status"] for row in rows]
-    counts = {status: statuses.count(status) for status in sorted(set(statuses))}
-    bias = np.mean([row[1] for row in answered]) - truth if answered else float("nan")
-    print(f"\n{name}: {counts}; truth {truth:.3f} below {low} and above {high} of {len(answered)}, bias {bias:+.3f}")
-    return counts.get("flagged", 0), len(answered), low
-
-
 def truth_of(world: TextWorld) -> float:
     return world.auc(np.random.default_rng(99)) if world.leak else 0.5
 
 
+def misses(world: TextWorld, use: str | None) -> Replicate:
+    """Return the replicate: whether the lower limit is above the truth (None without an answer), and is flagged."""
+    truth = truth_of(world)
+
+    def replicate(rng: np.random.Generator) -> dict[str, bool | None]:
+        with threadpool_limits(1):
+            found = audit(int(rng.integers(2**32)), world, use)
+        auc = found["auc"]
+        status = found["status"]
+        return {
+            "low > truth": None if auc is None else auc[0] > truth,
+            "flagged": status == "flagged",
+            "no answer": auc is None,
+            "not flagged": status != "flagged",
+        }
+
+    return replicate
+
+
+SELDOM = SequentialTest(0.025, 0.1)  # an audit takes two seconds, so that 10% has to be noticed, and not 5%
+MOSTLY = SequentialTest(0.1, 0.25)
+HOLDS = {"low > truth": SELDOM}
+
+
+def hidden(claim: Claims) -> None:
+    """The control: membership moves with what makes texts easy for any model, which no word shows."""
+    claim(misses(TextWorld(hidden=-0.8), None), fails=HOLDS)
+
+
+@pytest.mark.validity
 @pytest.mark.parametrize(("leak", "use"), [(0.0, None), (0.25, "covariate")])
 def test_coins_disguised_as_zero_run_are_answered_and_the_truth_is_within(
-    pool: Executor, leak: float, use: str | None
+    claim: Claims, leak: float, use: str | None
 ) -> None:
-    world = TextWorld(leak=leak)
-    flagged, answered, low = told(f"coins, leak {leak}, {use}", audits(pool, COUNT, world, use), truth_of(world))
-    assert answered >= 0.9 * COUNT
-    assert stats.binom.sf(low - 1, answered, 0.025) > 0.01
-    assert flagged >= 0.9 * COUNT if leak else flagged <= 1
+    rates = {"no answer": MOSTLY, "not flagged": MOSTLY} if leak else {"no answer": MOSTLY, "flagged": SELDOM}
+    claim(misses(TextWorld(leak=leak), use), holds=HOLDS | rates)
+    hidden(claim)
 
 
+@pytest.mark.validity
 @pytest.mark.parametrize("use", USES)
-def test_a_shift_to_easier_texts_without_a_leak_is_never_flagged(pool: Executor, use: str | None) -> None:
+def test_a_shift_to_easier_texts_without_a_leak_is_never_flagged(claim: Claims, use: str | None) -> None:
     """Uncorrected it looks like memorisation."""
-    flagged, answered, low = told(f"shift, {use}", audits(pool, COUNT, TextWorld(shift=SHIFT), use), 0.5)
-    assert flagged <= 1
-    assert stats.binom.sf(low - 1, answered, 0.025) > 0.01
+    claim(misses(TextWorld(shift=SHIFT), use), holds=HOLDS | {"flagged": SELDOM})
+    hidden(claim)
 
 
 def test_what_the_uncorrected_attack_would_have_claimed(pool: Executor) -> None:
@@ -94,29 +112,24 @@ def test_what_the_uncorrected_attack_would_have_claimed(pool: Executor) -> None:
     assert ma.audit(evidence, plan=plan, rng=np.random.default_rng(0)).verdict.status == "flagged"
 
 
+@pytest.mark.validity
 @pytest.mark.parametrize(("shift", "use"), [(SHIFT, None), (SHIFT, "covariate"), (-SHIFT, "test")])
-def test_a_leak_beside_a_shift_is_found(pool: Executor, shift: float, use: str | None) -> None:
+def test_a_leak_beside_a_shift_is_found(claim: Claims, shift: float, use: str | None) -> None:
     """Of easier texts, and of harder ones, which hide it."""
-    world = TextWorld(shift=shift, leak=0.25)
-    flagged, answered, low = told(f"shift {shift} and leak, {use}", audits(pool, COUNT, world, use), truth_of(world))
-    assert answered >= 0.9 * COUNT
-    assert flagged >= 0.9 * COUNT
-    assert stats.binom.sf(low - 1, answered, 0.025) > 0.01
+    claim(misses(TextWorld(shift=shift, leak=0.25), use), holds=HOLDS | {"no answer": MOSTLY, "not flagged": MOSTLY})
+    hidden(claim)
 
 
 @pytest.mark.parametrize("leak", [0.0, 0.25])
 def test_a_shift_that_explains_everything_is_refused(pool: Executor, leak: float) -> None:
-    flagged, answered, _ = told(f"shift 4, leak {leak}", audits(pool, 10, TextWorld(shift=-4.0, leak=leak), None), 0.5)
-    assert answered == flagged == 0
+    rows = audits(pool, 10, TextWorld(shift=-4.0, leak=leak), None)
+    assert not any(row["status"] == "flagged" or row["auc"] is not None for row in rows)
 
 
 def test_what_no_word_shows_is_seen_by_the_reference_model_only(pool: Executor) -> None:
     """Membership moves with what makes texts easy for any model: without a reference the audit is wrong."""
-    world = TextWorld(hidden=-0.8)
-    rows = {use: audits(pool, 20, world, use) for use in USES}
-    alone, _, low = told("hidden, no reference", rows[None], 0.5)
-    assert low >= 18
-    tested, answered, _ = told("hidden, as test", rows["test"], 0.5)
-    assert tested == answered == 0
-    beside, _, _ = told("hidden, as covariate", rows["covariate"], 0.5)
-    assert beside <= 0.2 * alone
+    rows = {use: audits(pool, 20, TextWorld(hidden=-0.8), use) for use in USES}
+    flagged = {use: sum(row["status"] == "flagged" for row in rows[use]) for use in USES}
+    assert sum(row["auc"] is not None and row["auc"][0] > 0.5 for row in rows[None]) >= 18
+    assert not any(row["status"] == "flagged" or row["auc"] is not None for row in rows["test"])
+    assert flagged["covariate"] <= 0.2 * flagged[None]

@@ -1,18 +1,19 @@
 """Whether zero-run bounds keep their word, by simulation; ``python tests/slow/zero_run_table.py`` prints the tables.
 
 Every correction and every selection that is not exploratory, with oracle propensities, under mild, strong and unequal
-shifts: 2,000 audits each of 300 records. The allowance is three standard errors of the nominal level, and seeds are
-fixed. Learned propensities: 30 to 300 audits of 2,000 records (Poisson-binomial) or 10,000 (thinning), as stated in the
-lists below.
+shifts, in audits of 300 records. Learned propensities: audits of 2,000 records (Poisson-binomial) or 10,000 (thinning).
+Each claim is a sequential test of a miss rate of 5%.
 """
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from miaudit.dp import zero_run
+from validity.claims import Claims
 from worlds.small_mechanisms import Mechanism, excess
-from worlds.zero_run import CORRECTIONS, Rate, audits, learned
+from worlds.zero_run import CORRECTIONS, audits, learned
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +49,7 @@ UNCORRECTED = [
     ("silent", "unequal", "none", "bonferroni"),
     ("weighed", "strong", "none, epsilon", "fixed"),
 ]
-LEARNED = [  # covariates, rows for each, way, audits
+LEARNED = [  # covariates, rows for each, way, audits in zero_run_table.py
     (5, 400, "both", 150),
     (50, 40, "both", 60),
     (5, 400, "two", 200),
@@ -65,51 +66,64 @@ LEARNED_CONTROLS = [
 ]
 
 
-def oracle(world: str, shift: str, correction: str, selection: str) -> Rate:
-    return audits(world, shift, correction, selection, count=2000, level=LEVEL, seed=11)
+def exceeds(
+    world: str, shift: str, correction: str, selection: str, rng: np.random.Generator, level: float = LEVEL
+) -> dict[str, bool]:
+    """Whether the bound of one audit exceeds the truth."""
+    return {"bound > truth": audits(world, shift, correction, selection, count=1, level=level, seed=rng).above > 0}  # type: ignore[arg-type]
 
 
+def uncorrected(claim: Claims, correction: str) -> None:
+    """The control: the same parameter without a correction."""
+    parameter = CORRECTIONS[correction][0]
+    case = {"mu": ("silent", "strong", "none", "fixed"), "epsilon": ("weighed", "strong", "none, epsilon", "fixed")}
+    claim(lambda rng: {"uncorrected": exceeds(*case[parameter], rng)["bound > truth"]}, fails={"uncorrected": LEVEL})
+
+
+@pytest.mark.validity
 @pytest.mark.parametrize(("world", "shift", "correction", "selection"), ORACLE + OTHER)
 def test_bounds_lie_above_the_truth_as_seldom_as_they_say(
-    world: str, shift: str, correction: str, selection: str
+    claim: Claims, world: str, shift: str, correction: str, selection: str
 ) -> None:
-    found = oracle(world, shift, correction, selection)
-    print(f"\n{world} {shift} {correction} {selection}: {found.above:.4f} mean {found.mean:.3f} of {found.truth:.3f}")
-    assert found.above <= found.allowed(LEVEL)
+    claim(lambda rng: exceeds(world, shift, correction, selection, rng), holds={"bound > truth": LEVEL})
+    uncorrected(claim, correction)
 
 
+@pytest.mark.validity
 @pytest.mark.parametrize(("world", "shift", "correction", "selection"), UNCORRECTED)
-def test_without_a_correction_they_do_not(world: str, shift: str, correction: str, selection: str) -> None:
-    found = audits(world, shift, correction, selection, count=300, level=LEVEL, seed=12)
-    print(f"\n{world} {shift} {correction} {selection}: {found.above:.4f} mean {found.mean:.3f} of {found.truth:.3f}")
-    assert found.above > 0.3
+def test_without_a_correction_they_do_not(
+    claim: Claims, world: str, shift: str, correction: str, selection: str
+) -> None:
+    claim(lambda rng: exceeds(world, shift, correction, selection, rng), fails={"bound > truth": LEVEL})
 
 
-def test_a_sweep_that_is_not_paid_for_breaks_the_level() -> None:
-    found = audits("told", "strong", "thinning, epsilon", "exploratory", count=1000, level=LEVEL, seed=13)
-    assert found.above > 2 * LEVEL
+@pytest.mark.validity
+def test_a_sweep_that_is_not_paid_for_breaks_the_level(claim: Claims) -> None:
+    case = ("told", "strong", "thinning, epsilon", "exploratory")
+    claim(lambda rng: exceeds(*case, rng), fails={"bound > truth": LEVEL})
 
 
-@pytest.mark.parametrize(("d", "rows", "way", "count"), LEARNED)
-def test_learned_propensities_with_their_defaults(d: int, rows: int, way: str, count: int) -> None:
-    found = learned(d, rows, way, count=count, level=LEVEL, seed=14)
-    print(f"\n{d} covariates, {rows} rows each, {way}: {found.above:.3f} of {count}")
-    assert found.above <= found.allowed(LEVEL)
+def learns(d: int, rows: int, way: str, rng: np.random.Generator) -> dict[str, bool]:
+    return {"bound > 0": learned(d, rows, way, count=1, level=LEVEL, seed=rng).above > 0}  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("d", "rows", "way", "count"), LEARNED_CONTROLS)
-def test_learned_propensities_taken_at_their_word(d: int, rows: int, way: str, count: int) -> None:
+@pytest.mark.validity
+@pytest.mark.parametrize(("d", "rows", "way"), [case[:3] for case in LEARNED])
+def test_learned_propensities_with_their_defaults(claim: Claims, d: int, rows: int, way: str) -> None:
+    claim(lambda rng: learns(d, rows, way, rng), holds={"bound > 0": LEVEL})
+    claim(lambda rng: {"plug-in": learns(50, 10, "plug-in", rng)["bound > 0"]}, fails={"plug-in": LEVEL})
+
+
+@pytest.mark.validity
+@pytest.mark.parametrize(("d", "rows", "way"), [case[:3] for case in LEARNED_CONTROLS])
+def test_learned_propensities_taken_at_their_word(claim: Claims, d: int, rows: int, way: str) -> None:
     """Plug-in estimates, and any way at all with ten rows per covariate, which the audit therefore refuses."""
-    found = learned(d, rows, way, count=count, level=LEVEL, seed=15)
-    print(f"\n{d} covariates, {rows} rows each, {way}: {found.above:.3f} of {count}")
-    assert found.above > LEVEL + 0.02
-    assert rows >= zero_run.LEAST_ROWS_PER_COVARIATE or found.above > 0.3
+    enough = rows >= zero_run.LEAST_ROWS_PER_COVARIATE
+    claim(lambda rng: learns(d, rows, way, rng), fails={"bound > 0": LEVEL if enough else 0.15})
 
 
 @pytest.mark.parametrize("known", [True, False])
 def test_theorem_z_on_four_thousand_mechanisms(known: bool) -> None:
-    import numpy as np
-
     worst = -np.inf
     for seed in range(2000):
         source = np.random.default_rng((99, seed, known))
@@ -128,8 +142,6 @@ NOISY_SUM = {  # rho: thinning with known pi, with half-width 0.2, conditional a
 
 def test_the_noisy_sum_of_the_paper_at_every_shift() -> None:
     """Truth 0.66, six data sets, p = 0.025, r = 500; the uncorrected bound passes the truth from rho = 0.5 on."""
-    import numpy as np
-
     from worlds.noisy_sum import NoisySum
 
     sums = [NoisySum.draw(seed) for seed in range(20, 26)]

@@ -16,6 +16,8 @@ from threadpoolctl import threadpool_limits
 import miaudit as ma
 from miaudit import Evidence, Plan
 from miaudit.causal import disagreement, imbalance
+from validity.claims import Claims
+from validity.sequential import SequentialTest
 from worlds import hidden_products
 
 pytestmark = pytest.mark.slow
@@ -74,9 +76,16 @@ def test_what_the_weights_miss_has_no_verdict(pool: Executor, world: str) -> Non
     assert world == LEVELS or bare["misses"] > AUDITS / 2  # the control: without guards the limits are wrong
 
 
+@pytest.mark.validity
 @pytest.mark.parametrize("world", list(hidden_products.SOUND))
-def test_sound_audits_keep_their_verdicts(pool: Executor, world: str) -> None:
-    """At most 4 of 24 more without an answer: a rate of .05 gives more in 1 of 100 runs."""
-    found, bare = (audited(pool, world, guarded=guarded) for guarded in (True, False))
-    assert found["withheld"] + found["refused"] - bare["refused"] <= 4
-    assert found["flagged"] == 0
+def test_sound_audits_keep_their_verdicts(claim: Claims, world: str) -> None:
+    """The guards leave at most 5% more audits without an answer. The control: the shift that the weights miss."""
+
+    def replicate(rng: np.random.Generator, world: str = world) -> dict[str, bool]:
+        seed = int(rng.integers(2**32))
+        ((guarded, _),), ((bare, _),) = (some(world, range(seed, seed + 1), guard) for guard in (True, False))
+        lost = guarded in ("withheld", "refused") and bare != "refused"
+        return {"answer lost": lost, "flagged": guarded == "flagged"}
+
+    claim(replicate, holds={"answer lost": SequentialTest(0.05, 0.15), "flagged": SequentialTest(0.025, 0.1)})
+    claim(lambda rng: replicate(rng, SHIFT), fails={"answer lost": SequentialTest(0.05, 0.15)})

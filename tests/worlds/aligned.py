@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -51,6 +52,7 @@ class Aligned:
         ids = None if self.size == 1 else unit
         return Evidence(score=y, member=a, covariates=x, unit=ids, design="zero-run"), given(log_odds)
 
+    @cache  # noqa: B019 - a few worlds, each asked once a sample
     def tpr(self, alpha: float) -> float:
         """True causal TPR at an FPR, by quadrature; with a grid that of the interpolated curve."""
         x = np.linspace(-9, 9, 40_001)

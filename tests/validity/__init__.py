@@ -1,0 +1,1 @@
+"""Statistical validity by sequential tests: claims about error rates, their controls, and the shards that CI runs."""

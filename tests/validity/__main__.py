@@ -1,0 +1,47 @@
+"""Run the shard of claims that belongs to this commit: ``make test-validity``, or ``python -m validity`` in tests."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from validity.history import NoHistory, Position, already_run
+from validity.shards import Shard
+from validity.sources import ROOT, claim_files, sources
+
+
+def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
+    parser = argparse.ArgumentParser(prog="make test-validity", description=__doc__)
+    parser.add_argument("--shard", type=Shard.of, help="another shard than that of the commit, as in 3/12")
+    parser.add_argument("--seed", help="another seed than that of the commit, hexadecimal")
+    parser.add_argument("--processes", default="2", help="default: %(default)s")
+    options = parser.parse_args(arguments)
+    try:
+        here = Position.of(root)
+        files = claim_files(root)
+        tested: dict[Path, str] = {}
+        if options.shard is None and options.seed is None:
+            before = already_run(root, here, {str(file): sources(file, root) for file in files})
+            tested = {Path(file): commit for file, commit in before.items()}
+    except NoHistory as refusal:
+        print(f"make test-validity: {refusal}", file=sys.stderr)
+        return 2
+    shard, seed = options.shard or here.shard, options.seed or here.seed
+    print(f"commit {here.commit[:12]}, number {here.count}: shard {shard}, seed {seed}")
+    print(f"run it again: make test-validity SHARD={shard} SEED={seed}")
+    for file, commit in tested.items():
+        print(f"skipped: {file.relative_to(root)}, whose source is that of {commit[:12]}, which ran this shard")
+    rest = [str(file) for file in files if file not in tested]
+    if not rest:
+        return 0
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "validity", "-n", options.processes]
+    command += ["--dist", "load", "--maxschedchunk", "1"]  # the dearest claims are first
+    command += ["--shard", str(shard), "--validity-seed", seed, "--durations", "10", *rest]
+    sys.stdout.flush()
+    return subprocess.run(command, cwd=root, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
