@@ -76,6 +76,11 @@ THROUGH = (
         "synthesis/generators/synthesis_findings",
     ),
     (
+        "notes on an audit, seen in its findings",
+        "synthesis/table_attacks/test_table_audit.py",
+        "synthesis/table_attacks/table_notes",
+    ),
+    (
         "a network is what training returns",
         "synthesis/generators/test_training.py",
         "synthesis/generators/generator synthesis/generators/vae_generator synthesis/generators/private_tables",

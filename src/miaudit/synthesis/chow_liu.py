@@ -57,13 +57,13 @@ def mutual_information(table: Table) -> FloatArray:
         counts += indicators.T @ indicators
     joint = counts / max(1, len(places))
     share = np.diagonal(joint)
-    filled = np.empty((len(coded), len(coded)))
+    information = np.empty((len(coded), len(coded)))
     for i, (first, end) in enumerate(pairwise(starts)):
         of_one = joint[first:end]
         with np.errstate(divide="ignore", invalid="ignore"):
             terms = of_one * np.log(of_one / (share[first:end, None] * share))
-        filled[i] = np.add.reduceat(np.where(of_one > 0, terms, 0.0).sum(axis=0), starts[:-1])
-    return filled
+        information[i] = np.add.reduceat(np.where(of_one > 0, terms, 0.0).sum(axis=0), starts[:-1])
+    return information
 
 
 def _codes(values: FloatArray, column: Column) -> NDArray[np.intp]:

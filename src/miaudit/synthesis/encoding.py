@@ -47,16 +47,16 @@ class Features:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the features (p,), in order."""
-        items = []
+        labels = []
         for j in self.columns:
             column = self.schema.columns[j]
             if column.kind == "categorical":
-                items += [f"{column.name}={category}" for category in column.categories]
+                labels += [f"{column.name}={category}" for category in column.categories]
             else:
-                items.append(column.name)
+                labels.append(column.name)
             if column.missing:
-                items.append(f"{column.name} is missing")
-        return tuple(items)
+                labels.append(f"{column.name} is missing")
+        return tuple(labels)
 
     def transform(self, values: FloatArray) -> FloatArray:
         """Return the features (n, p) of rows (n, d) of any table with this schema."""
@@ -68,8 +68,8 @@ class Features:
                 parts.append((codes[:, None] == np.arange(column.levels)).astype(np.float64))
             else:
                 shift = 0.0 if column.kind == "binary" else self.mean[i]
-                filled = np.where(missing, self.mean[i], codes)
-                parts.append(((filled - shift) / self.spread[i])[:, None])
+                numbers = np.where(missing, self.mean[i], codes)
+                parts.append(((numbers - shift) / self.spread[i])[:, None])
             if column.missing:
                 parts.append(missing.astype(np.float64)[:, None])
         return np.concatenate(parts, axis=1)

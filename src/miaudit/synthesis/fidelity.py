@@ -67,19 +67,26 @@ def fidelity(
     check_alike(synthetic=synthetic, real=real, held_out=held_out)
     tables = (real, synthetic, held_out)
     size = min(map(len, tables))
-    sampled = [table.values[rng.permutation(len(table))[:size]] for table in tables]
-    columns = synthetic.schema.columns
-    fine = [Levels.of(column, real.column(column.name), _BINS, None) for column in columns]
-    coarse = [Levels.of(column, real.column(column.name), _PAIR_BINS, _MOST_LEVELS) for column in columns]
-    marginals = tuple(
-        Marginal(column.name, *_distances([levels.codes(values[:, j]) for values in sampled], levels.count))
-        for j, (column, levels) in enumerate(zip(columns, fine, strict=True))
-    )
-    codes = [np.stack([coarse[j].codes(values[:, j]) for j in range(len(columns))], axis=1) for values in sampled]
-    chosen = _some_pairs(len(columns), most_pairs, rng)
-    pairs = tuple(_pair(synthetic.schema.names, codes, coarse, i, j) for i, j in chosen)
-    plotted_columns = tuple(sorted(int(j) for j in rng.permutation(len(columns))[:plotted]))
-    return Fidelity(marginals, pairs, size, _plot(synthetic.schema.names, codes[:2], coarse, plotted_columns))
+    samples = [table.values[rng.permutation(len(table))[:size]] for table in tables]
+    names = synthetic.schema.names
+    levels = [
+        Levels.of(column, real.column(column.name), _PAIR_BINS, _MOST_LEVELS) for column in synthetic.schema.columns
+    ]
+    codes = [np.stack([own.codes(values[:, j]) for j, own in enumerate(levels)], axis=1) for values in samples]
+    pairs = tuple(_pair(names, codes, levels, i, j) for i, j in _some_pairs(len(names), most_pairs, rng))
+    columns = tuple(sorted(int(j) for j in rng.permutation(len(names))[:plotted]))
+    return Fidelity(_marginals(real, samples), pairs, size, _plot(names, codes[:2], levels, columns))
+
+
+def _marginals(real: Table, samples: Sequence[FloatArray]) -> tuple[Marginal, ...]:
+    """Compare the levels of each column in the samples, at the bins of the real records."""
+    marginals = []
+    for j, column in enumerate(real.schema.columns):
+        levels = Levels.of(column, real.column(column.name), _BINS, None)
+        marginals.append(
+            Marginal(column.name, *_distances([levels.codes(values[:, j]) for values in samples], levels.count))
+        )
+    return tuple(marginals)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,12 +129,12 @@ class Levels:
     def codes(self, values: FloatArray) -> IntArray:
         """Return the level (n,) of each value (n,)."""
         missing = np.isnan(values)
-        filled = np.where(missing, 0.0, values)
+        present = np.where(missing, 0.0, values)
         if self.edges is not None:
-            codes = np.searchsorted(self.edges, filled, side="left")
+            codes = np.searchsorted(self.edges, present, side="left")
         else:
             assert self.code_of is not None  # noqa: S101 - one of the two is there
-            codes = self.code_of[filled.astype(np.int64)]
+            codes = self.code_of[present.astype(np.int64)]
         return np.where(missing, self.count - 1, codes).astype(np.int64)
 
 
@@ -180,11 +187,13 @@ def cramers_v(joint: FloatArray) -> float:
     return float(min(math.sqrt(max(((observed - expected) ** 2 / expected).sum(), 0.0) / least), 1.0))
 
 
-def _plot(names: Sequence[str], codes: Sequence[IntArray], levels: Sequence[Levels], kept: tuple[int, ...]) -> PairPlot:
+def _plot(
+    names: Sequence[str], codes: Sequence[IntArray], levels: Sequence[Levels], columns: tuple[int, ...]
+) -> PairPlot:
     def joints(part: IntArray) -> tuple[tuple[tuple[float, ...], ...], ...]:
-        found = (_joint(part, levels, i, j) for i, j in combinations(kept, 2))
-        return tuple(tuple(tuple(round(float(share), 6) for share in row) for row in joint) for joint in found)
+        shares = (_joint(part, levels, i, j) for i, j in combinations(columns, 2))
+        return tuple(tuple(tuple(round(float(share), 6) for share in row) for row in joint) for joint in shares)
 
     return PairPlot(
-        tuple(names[j] for j in kept), tuple(levels[j].names for j in kept), joints(codes[0]), joints(codes[1])
+        tuple(names[j] for j in columns), tuple(levels[j].names for j in columns), joints(codes[0]), joints(codes[1])
     )

@@ -133,11 +133,11 @@ class CausalGraph:
         """Groups by the length of the longest path to them."""
         sorter = TopologicalSorter(self._parents)
         sorter.prepare()
-        items = []
+        levels = []
         while ready := sorter.get_ready():
-            items.append(tuple(name for name in self.groups if name in ready))
+            levels.append(tuple(name for name in self.groups if name in ready))
             sorter.done(*ready)
-        return tuple(items)
+        return tuple(levels)
 
     @property
     def full(self) -> bool:

@@ -104,31 +104,32 @@ def interventional_error(
         raise InputError("interventions", "at least one (column, value)", "none", "write [('R1', 1.0)]")
     draw_rng, truth_rng = rng.spawn(2)
     observed = world.sample(n, rng=truth_rng)
-    items: list[Outcome] = []
+    compared: list[Outcome] = []
     for column, value in interventions:
         observed.schema.position(column)
-        do = {column: value}
-        sample = generator.sample(n, rng=draw_rng, do=do)
-        if sample.schema != observed.schema:
+        synthetic = generator.sample(n, rng=draw_rng, do={column: value})
+        if synthetic.schema != observed.schema:
             raise InputError("generator", "the schema of the world", "another one", "train it on the world's tables")
-        truth, again = (world.sample(n, rng=truth_rng, do=do) for _ in range(2))
+        truth, again = (world.sample(n, rng=truth_rng, do={column: value}) for _ in range(2))
         others = [name for name in observed.schema.names if name != column]
-        for name in others if outcomes is None else outcomes[column]:
-            items.append(_outcome((column, value), name, sample, truth, again, observed))
-    if not items:
+        names = others if outcomes is None else outcomes[column]
+        compared += [_outcome((column, value), name, synthetic, truth, again, observed) for name in names]
+    if not compared:
         raise InputError("outcomes", "at least one column", "none", "set a column that has descendants")
-    means = (_mean(items, part, confidence) for part in ("error", "effect", "floor"))
-    return InterventionalError(tuple(items), *means)
+    means = (_mean(compared, part, confidence) for part in ("error", "effect", "floor"))
+    return InterventionalError(tuple(compared), *means)
 
 
-def _outcome(do: tuple[str, Category], name: str, made: Table, truth: Table, again: Table, observed: Table) -> Outcome:
+def _outcome(
+    do: tuple[str, Category], name: str, synthetic: Table, truth: Table, again: Table, observed: Table
+) -> Outcome:
     levels = Levels.of(truth.schema.column(name), truth.column(name), _BINS, None)
 
     def shares(table: Table) -> FloatArray:
         return np.bincount(levels.codes(table.column(name)), minlength=levels.count) / len(table)
 
     real = shares(truth)
-    error, effect, floor = (float(np.abs(shares(table) - real).sum() / 2) for table in (made, observed, again))
+    error, effect, floor = (float(np.abs(shares(table) - real).sum() / 2) for table in (synthetic, observed, again))
     return Outcome(do, name, error, effect, floor)
 
 

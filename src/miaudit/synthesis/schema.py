@@ -373,16 +373,16 @@ def check_alike(**tables: Table) -> None:
             raise InputError(name, "at least one row", "none", "give records")
 
 
-def _checked_categories(name: str, kind: str, given: Any) -> tuple[Category, ...]:
+def _checked_categories(name: str, kind: str, declared: Any) -> tuple[Category, ...]:
     if kind == "continuous":
-        if given:
-            raise InputError(f"{name}.categories", "none for a continuous column", repr(given), "leave them out")
+        if declared:
+            raise InputError(f"{name}.categories", "none for a continuous column", repr(declared), "leave them out")
         return ()
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise InputError(f"{name}.categories", "a list of text or numbers", repr(given), "write [first, second]")
-    if not given and kind == "binary":
+    if isinstance(declared, str) or not isinstance(declared, Sequence):
+        raise InputError(f"{name}.categories", "a list of text or numbers", repr(declared), "write [first, second]")
+    if not declared and kind == "binary":
         return (0, 1)
-    categories = tuple(given)
+    categories = tuple(declared)
     if not categories:
         hint = "declare every category: they are never read off the private table"
         raise InputError(f"{name}.categories", f"the categories of a {kind} column", "none", hint)
@@ -405,27 +405,27 @@ def _checked_categories(name: str, kind: str, given: Any) -> tuple[Category, ...
     return categories
 
 
-def _read_columns(place: int, given: object) -> list[Column]:
+def _read_columns(place: int, entry: object) -> list[Column]:
     """Return the columns declared by one item of the list."""
-    if not isinstance(given, Mapping):
-        raise InputError(f"columns[{place}]", "a mapping", repr(given)[:60], "write {name: ..., kind: ...}")
-    for key in given:
+    if not isinstance(entry, Mapping):
+        raise InputError(f"columns[{place}]", "a mapping", repr(entry)[:60], "write {name: ..., kind: ...}")
+    for key in entry:
         if key not in _KEYS:
             hint = nearest(str(key), _KEYS) or f"keys are {', '.join(_KEYS)}"
             raise InputError(f"columns[{place}]", "known keys", repr(key), hint)
-    options = {key: value for key, value in given.items() if key not in ("name", "names", MARK)}
-    if ("name" in given) == ("names" in given):
-        received = "both" if "name" in given else "neither"
+    options = {key: value for key, value in entry.items() if key not in ("name", "names", MARK)}
+    if ("name" in entry) == ("names" in entry):
+        received = "both" if "name" in entry else "neither"
         raise InputError(f"columns[{place}]", "name, or names for several alike", received, "give one of them")
-    names = given["names"] if "names" in given else [given["name"]]
+    names = entry["names"] if "names" in entry else [entry["name"]]
     if isinstance(names, str) or not isinstance(names, Sequence):
         raise InputError(f"columns[{place}].names", "a list of names", repr(names)[:60], "write [a, b, c]")
     for name in names:
         if not isinstance(name, str):
             hint = "quote names that YAML reads as something else"
             raise InputError(f"columns[{place}].name", "text", repr(name), hint)
-    if not isinstance(given.get(MARK, False), bool):
-        received = repr(given[MARK])[:60]
+    if not isinstance(entry.get(MARK, False), bool):
+        received = repr(entry[MARK])[:60]
         raise InputError(f"columns[{place}].{MARK}", "true or false", received, "delete it once the column was checked")
     return [Column(name, **options) for name in names]
 

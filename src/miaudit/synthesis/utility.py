@@ -442,10 +442,10 @@ def _cut(train: Table, name: str) -> float | None:
 def _classes(values: FloatArray, cut: float | None) -> IntArray:
     """Return classes (n,) of a target: categories or a cut of numbers; -1 where missing."""
     missing = np.isnan(values)
-    filled = np.where(missing, 0.0, values)
+    classes = np.where(missing, 0.0, values)
     if cut is not None:
-        filled = filled > cut
-    return np.where(missing, -1, filled).astype(np.int64)
+        classes = classes > cut
+    return np.where(missing, -1, classes).astype(np.int64)
 
 
 def _qualifies(train: Table, test: Table, name: str, cut: float | None) -> bool:

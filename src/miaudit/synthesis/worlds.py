@@ -231,11 +231,11 @@ def synthetic22(variant: Variant = "binary") -> StructuralModel:
     return _read(content["name"], content["variants"][variant])
 
 
-def _read(name: str, given: Mapping[str, Any]) -> StructuralModel:
+def _read(name: str, content: Mapping[str, Any]) -> StructuralModel:
     """Build a model from the published file."""
-    schema = Schema.from_mapping(given["columns"])
-    mechanisms = {node["name"]: _mechanism(node, schema) for node in given["nodes"]}
-    edges = [(parent, node["name"]) for node in given["nodes"] for parent in node["parents"]]
+    schema = Schema.from_mapping(content["columns"])
+    mechanisms = {node["name"]: _mechanism(node, schema) for node in content["nodes"]}
+    edges = [(parent, node["name"]) for node in content["nodes"] for parent in node["parents"]]
     layers = {layer: [c for c in schema.names if c[0] == letter] for layer, letter in _LAYERS.items()}
     chain = [("roots", "middle"), ("roots", "last"), ("middle", "last")]
     two = {"causes": layers["roots"], "conditions": layers["middle"] + layers["last"]}
@@ -243,7 +243,7 @@ def _read(name: str, given: Mapping[str, Any]) -> StructuralModel:
         "layers": CausalGraph(schema, layers, chain),
         "causes": CausalGraph(schema, two, [("causes", "conditions")]),
     }
-    lost = given.get("missing")
+    lost = content.get("missing")
     missing = None if lost is None else MissingAtRandom(lost["given"], tuple(lost["probability"]))
     return StructuralModel(
         name, CausalGraph(schema, None, edges), MappingProxyType(mechanisms), MappingProxyType(partial), missing

@@ -155,8 +155,8 @@ class Ledger:
 
     def _start(self) -> dict[str, Any]:
         budget = self.budget
-        kept = None if budget is None else {"epsilon": float(budget.value), "delta": float(budget.delta)}
-        return {"format": _FORMAT, "table": self.table, "budget": kept}
+        promise = None if budget is None else {"epsilon": float(budget.value), "delta": float(budget.delta)}
+        return {"format": _FORMAT, "table": self.table, "budget": promise}
 
     def _chain(self) -> list[dict[str, Any]]:
         """Return the entries, each with the digest of what is before it, and the link that the next would start with.
@@ -311,16 +311,16 @@ def _composed(mechanisms: list[Mechanism]) -> Mechanism:
     return parts[0] if len(parts) == 1 else Composed(tuple(parts))
 
 
-def _related(given: Any) -> Neighbours:
-    check_choice("neighbours", given, get_args(Neighbours))
-    found: Neighbours = given
-    return found
+def _related(value: Any) -> Neighbours:
+    check_choice("neighbours", value, get_args(Neighbours))
+    neighbours: Neighbours = value
+    return neighbours
 
 
-def _from_mapping(given: Mapping[str, Any]) -> Ledger:
-    if given["format"] != _FORMAT:
-        raise ValueError(f"format {given['format']!r}")
-    budget = given["budget"]
+def _from_mapping(content: Mapping[str, Any]) -> Ledger:
+    if content["format"] != _FORMAT:
+        raise ValueError(f"format {content['format']!r}")
+    budget = content["budget"]
     entries = tuple(
         Entry(
             str(entry["label"]),
@@ -328,14 +328,14 @@ def _from_mapping(given: Mapping[str, Any]) -> Ledger:
             None if entry["mechanism"] is None else from_mapping(entry["mechanism"]),
             _related(entry["neighbours"]),
         )
-        for entry in given["entries"]
+        for entry in content["entries"]
     )
     claim = None if budget is None else Claim.epsilon_delta(budget["epsilon"], budget["delta"])
-    found = Ledger(str(given["table"]), claim, entries)
-    for entry, before in zip(given["entries"], found.digests, strict=False):
+    ledger = Ledger(str(content["table"]), claim, entries)
+    for entry, before in zip(content["entries"], ledger.digests, strict=False):
         if entry["before"] != before:
             raise ValueError(f"what stands before {str(entry['label'])!r} was changed")
-    return found
+    return ledger
 
 
 # -- the file, and what its lock remembers ----------------------------------------------------------------------------
@@ -343,7 +343,7 @@ def _from_mapping(given: Mapping[str, Any]) -> Ledger:
 
 @dataclass(frozen=True)
 class _Place:
-    """The file of a ledger, by whatever links it was reached, and the lock beside it."""
+    """The file of a ledger, with links followed, and the lock beside it."""
 
     ledger: Path
     lock: Path
@@ -358,8 +358,8 @@ class _Place:
         remembered = None if lock is None else _remembered(lock, self.lock.name)
         try:
             links = self.ledger.stat().st_nlink
-            given = json.loads(plain_files.read_text(self.ledger, "ledger"))
-            found = _from_mapping(given)
+            content = json.loads(plain_files.read_text(self.ledger, "ledger"))
+            ledger = _from_mapping(content)
         except FileNotFoundError as error:
             if remembered is None or remembered[0] == 0:
                 return None
@@ -373,17 +373,17 @@ class _Place:
             received = f"{self.ledger.name}, which has {links} hard links"
             hint = "delete all names but one: under another the same budget could be spent again"
             raise InputError("ledger", "a file of one name", received, hint)
-        self._check(found, remembered)
-        return found
+        self._check(ledger, remembered)
+        return ledger
 
-    def _check(self, found: Ledger, remembered: tuple[int, str] | None) -> None:
+    def _check(self, ledger: Ledger, remembered: tuple[int, str] | None) -> None:
         if remembered is None:
             allowed, received = f"a ledger beside its {self.lock.name}", f"{self.ledger.name} without it"
             hint = "restore both: the lock alone knows whether this is the whole ledger"
             raise InputError("ledger", allowed, received, hint)
         releases, head = remembered
-        if len(found.entries) - releases not in (0, 1) or found.digests[releases] != head:
-            many = len(found.entries)
+        if len(ledger.entries) - releases not in (0, 1) or ledger.digests[releases] != head:
+            many = len(ledger.entries)
             received = f"{self.ledger.name} with {many} that are not those" if many else f"{self.ledger.name} with none"
             hint = "restore it from a copy: it was changed, or is an older one"
             raise InputError("ledger", self._as_remembered(releases), received, hint)

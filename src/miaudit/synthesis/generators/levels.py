@@ -1,4 +1,4 @@
-"""Columns as few levels, for counting: categories, public bins of numbers, and one level for what is missing."""
+"""Columns as few levels, for counting: categories, public bins of numbers, and one level for missing values."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class Levels:
             levels = cls(column, np.concatenate([[column.low], inner, [column.high]]))
             levels._check()
             return levels
-        step = found_step = _step(column)
-        values = math.inf if found_step is None else math.floor((column.high - column.low) / found_step + _NEAR) + 1
+        step = _step(column)
+        values = math.inf if step is None else math.floor((column.high - column.low) / step + _NEAR) + 1
         if step is not None and values <= 2 * config.bins:
             return cls(column, np.append(column.low + step * (np.arange(values) - 0.5), column.high + step / 2))
         if step is not None:  # equal in values, so that each bin has some
@@ -71,9 +71,9 @@ class Levels:
 
     def encode(self, values: FloatArray) -> Codes:
         """Return the level (n,) of each value (n,); missing is the last level."""
-        filled = np.nan_to_num(values)  # what is missing is coded below
-        found = filled if self.edges is None else np.searchsorted(self.edges[1:-1], filled, side="right")
-        codes = found.astype(np.int32)
+        numbers = np.nan_to_num(values)  # missing values get their level below
+        levels = numbers if self.edges is None else np.searchsorted(self.edges[1:-1], numbers, side="right")
+        codes = levels.astype(np.int32)
         if self.column.missing:
             codes[np.isnan(values)] = self.known
         return codes

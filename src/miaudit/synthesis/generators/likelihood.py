@@ -101,21 +101,21 @@ class Encoding:
     def features_of(self, columns: Iterable[int]) -> list[int]:
         """Return the positions of the features of some columns."""
         starts, present, _ = self._feature_starts
-        items: list[int] = []
+        positions: list[int] = []
         for i in columns:
-            items.extend(range(starts[i], starts[i] + feature_count(self.schema.columns[i])))
+            positions.extend(range(starts[i], starts[i] + feature_count(self.schema.columns[i])))
             if i in present:
-                items.append(present[i])
-        return items
+                positions.append(present[i])
+        return positions
 
     def outputs_of(self, columns: Iterable[int]) -> list[int]:
         """Return the positions of the outputs of some columns."""
-        items: list[int] = []
+        positions: list[int] = []
         for i in columns:
-            items.extend(self._own_outputs[i])
+            positions.extend(self._own_outputs[i])
             if i in self.modelled_missing:
-                items.append(self.bits + self.modelled_missing.index(i))
-        return items
+                positions.append(self.bits + self.modelled_missing.index(i))
+        return positions
 
     @cached_property
     def _own_outputs(self) -> dict[int, list[int]]:
@@ -135,34 +135,34 @@ class Encoding:
     def encode(self, values: FloatArray, *, columns: Iterable[int] | None = None) -> Float32Array:
         """Return the features (n, features) of records (n, d); those of other columns, if some are named, are 0."""
         starts, present, count = self._feature_starts
-        filled = np.zeros((len(values), count), dtype=np.float32)
+        features = np.zeros((len(values), count), dtype=np.float32)
         for i in range(len(self.schema)) if columns is None else columns:
             column, own = self.schema.columns[i], values[:, i]
             seen = ~np.isnan(own)
             at = starts[i]
             if column.kind == "continuous":
-                filled[:, at] = np.where(seen, _to_unit(own, column), 0.0)
+                features[:, at] = np.where(seen, _to_unit(own, column), 0.0)
             elif column.kind == "categorical":
-                filled[np.flatnonzero(seen), at + own[seen].astype(np.int64)] = 1.0
+                features[np.flatnonzero(seen), at + own[seen].astype(np.int64)] = 1.0
             elif column.levels == 2:
-                filled[:, at] = np.where(seen, own, 0.0)
+                features[:, at] = np.where(seen, own, 0.0)
             else:
                 # comparisons with NaN are false, so a missing value has no bit set
-                filled[:, at : at + column.levels - 1] = own[:, None] > np.arange(column.levels - 1)
+                features[:, at : at + column.levels - 1] = own[:, None] > np.arange(column.levels - 1)
             if i in present:
-                filled[:, present[i]] = seen
-        return filled
+                features[:, present[i]] = seen
+        return features
 
     @cached_property
     def _weight_of_bit(self) -> IntArray:
         """For each bit the feature that says whether it takes part: the bit below, "present", or -1 for always."""
         _, present, _ = self._feature_starts
-        items: list[int] = []
+        features: list[int] = []
         for i in self._of_kind["bits"]:
             first = present.get(i, -1)
-            start = len(items)
-            items += [first, *range(start, start + self.schema.columns[i].levels - 2)]
-        return np.array([*items, *[-1] * len(self.modelled_missing)], dtype=np.int64)
+            start = len(features)
+            features += [first, *range(start, start + self.schema.columns[i].levels - 2)]
+        return np.array([*features, *[-1] * len(self.modelled_missing)], dtype=np.int64)
 
     @cached_property
     def _target_of_bit(self) -> IntArray:
@@ -258,26 +258,26 @@ class Encoding:
         outputs : (n, outputs), of which only those of these columns are read
         """
         wanted = list(columns)
-        filled = np.empty((len(outputs), len(wanted)))
+        outcomes = np.empty((len(outputs), len(wanted)))
         kinds = [(column.levels, column.kind == "categorical") for column in (self.schema.columns[i] for i in wanted)]
         binary = [j for j, (levels, categorical) in enumerate(kinds) if levels == 2 and not categorical]
         if binary:
             logits = outputs[:, [self._own_outputs[wanted[j]][0] for j in binary]]
-            filled[:, binary] = _bernoulli(logits, rng)
+            outcomes[:, binary] = _bernoulli(logits, rng)
         for j, i in enumerate(wanted):
             column, own = self.schema.columns[i], self._own_outputs[i]
             if column.kind == "continuous":
                 unit = outputs[:, own[0]] + _numpy_scale(outputs[:, own[1]]) * rng.standard_normal(len(outputs))
-                filled[:, j] = _from_unit(np.clip(unit, -1, 1), column)
+                outcomes[:, j] = _from_unit(np.clip(unit, -1, 1), column)
             elif column.kind == "categorical":
                 # the largest of logits with Gumbel noise is a draw from their softmax
-                filled[:, j] = (outputs[:, own] + rng.gumbel(size=(len(outputs), len(own)))).argmax(1)
+                outcomes[:, j] = (outputs[:, own] + rng.gumbel(size=(len(outputs), len(own)))).argmax(1)
             elif column.levels > 2:
-                filled[:, j] = np.cumprod(_bernoulli(outputs[:, own], rng), axis=1).sum(1)
+                outcomes[:, j] = np.cumprod(_bernoulli(outputs[:, own], rng), axis=1).sum(1)
             if i in self.modelled_missing:
                 present = _bernoulli(outputs[:, self.bits + self.modelled_missing.index(i)], rng)
-                filled[present == 0, j] = np.nan
-        return filled
+                outcomes[present == 0, j] = np.nan
+        return outcomes
 
 
 def feature_count(column: Column) -> int:

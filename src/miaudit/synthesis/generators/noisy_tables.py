@@ -58,11 +58,11 @@ class NoisyTable:
 
 def places(codes: Codes, columns: Sequence[int], sizes: Sequence[int]) -> IntArray:
     """Return the cell (n,) of each record (n, d) in a table of some columns, read row by row."""
-    filled = np.zeros(len(codes), dtype=np.int64)
+    cells = np.zeros(len(codes), dtype=np.int64)
     for column in columns:
-        filled *= sizes[column]
-        filled += codes[:, column]
-    return filled
+        cells *= sizes[column]
+        cells += codes[:, column]
+    return cells
 
 
 def measured(codes: Codes, columns: Sequence[int], sizes: Sequence[int], sd: float, noise: CountNoise) -> NoisyTable:
@@ -167,10 +167,10 @@ class Law:
         cells, row = _distinct(rows) if len(rows) > 1 else ([np.arange(len(self.logits[0]))], rows[0])
         upto = np.cumsum(self.shares(cells), axis=1)
         quantile = _spread(row, len(upto), rng)
-        filled = np.zeros(len(codes), dtype=np.int32)
+        levels = np.zeros(len(codes), dtype=np.int32)
         for level in range(upto.shape[1] - 1):
-            filled += quantile >= upto[row, level]
-        return filled
+            levels += quantile >= upto[row, level]
+        return levels
 
 
 def law_of(tables: Sequence[NoisyTable], margin: FloatArray, reference: Codes, sizes: Sequence[int]) -> Law:
@@ -269,12 +269,12 @@ def _combined(
 def _distinct(cells: Sequence[IntArray]) -> tuple[list[IntArray], IntArray]:
     """Return the ways (k,) in which cells of several sets occur together, and which one (n,) each record has."""
     ways, row = np.unique(cells[0], return_inverse=True)
-    items = [ways]
+    by_set = [ways]
     for own in cells[1:]:
         known, each = np.unique(own, return_inverse=True)
         ways, row = np.unique(row.astype(np.int64) * len(known) + each, return_inverse=True)
-        items = [*(part[ways // len(known)] for part in items), known[ways % len(known)]]
-    return items, row
+        by_set = [*(part[ways // len(known)] for part in by_set), known[ways % len(known)]]
+    return by_set, row
 
 
 def _spread(row: IntArray, rows: int, rng: np.random.Generator) -> FloatArray:
@@ -286,6 +286,6 @@ def _spread(row: IntArray, rows: int, rng: np.random.Generator) -> FloatArray:
     many = np.bincount(row, minlength=rows)
     start = np.cumsum(many) - many
     rank = np.arange(n) - np.repeat(start, many)
-    filled = np.empty(n)
-    filled[order] = (rank + np.repeat(rng.random(rows), many)) / np.repeat(many, many)
-    return filled
+    quantiles = np.empty(n)
+    quantiles[order] = (rank + np.repeat(rng.random(rows), many)) / np.repeat(many, many)
+    return quantiles

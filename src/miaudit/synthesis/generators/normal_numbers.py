@@ -17,8 +17,8 @@ def standard_normal(count: int, *, rng: np.random.Generator) -> Float32Array:
 
     Examples
     --------
-    >>> drawn = standard_normal(100_001, rng=np.random.default_rng(0))
-    >>> drawn.dtype, len(drawn), round(float(drawn.std()), 2)
+    >>> numbers = standard_normal(100_001, rng=np.random.default_rng(0))
+    >>> numbers.dtype, len(numbers), round(float(numbers.std()), 2)
     (dtype('float32'), 100001, 1.0)
     """
     half = (count + 1) // 2
@@ -28,7 +28,7 @@ def standard_normal(count: int, *, rng: np.random.Generator) -> Float32Array:
     np.sqrt(radius, out=radius)
     angle = rng.random(half, dtype=np.float32)
     angle *= np.float32(2 * np.pi)
-    filled = np.empty(2 * half, dtype=np.float32)
-    np.multiply(radius, np.cos(angle), out=filled[:half])
-    np.multiply(radius, np.sin(angle), out=filled[half:])
-    return filled[:count]
+    numbers = np.empty(2 * half, dtype=np.float32)
+    np.multiply(radius, np.cos(angle), out=numbers[:half])
+    np.multiply(radius, np.sin(angle), out=numbers[half:])
+    return numbers[:count]

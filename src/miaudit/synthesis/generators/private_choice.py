@@ -49,9 +49,9 @@ def chosen(codes: Codes, plan: TablesPlan, noise: CountNoise, rng: np.random.Gen
     pairs = _tree(codes, tables, plan, noise)
     order = _order(plan, pairs)
     tables += _pairs(codes, pairs, order, plan, "pairs", noise)
-    laws, sampled = laws_of(tables, order, plan, rng)
+    laws, synthetic = laws_of(tables, order, plan, rng)
     if plan.further:
-        more = _worst(codes, sampled, pairs, _total(tables), plan, noise)
+        more = _worst(codes, synthetic, pairs, _total(tables), plan, noise)
         tables += _pairs(codes, more, order, plan, "more", noise)
         laws, _ = laws_of(tables, order, plan, rng)
     return laws
@@ -62,13 +62,13 @@ def laws_of(
 ) -> tuple[tuple[Law, ...], Codes]:
     """Return the laws of columns, causes first, and synthetic records (m, d) drawn by them."""
     level, margins = consistent(tables)
-    sampled = np.zeros((min(max(plan.records, _FEWEST), _MOST), len(plan.sizes)), dtype=np.int32)
+    synthetic = np.zeros((min(max(plan.records, _FEWEST), _MOST), len(plan.sizes)), dtype=np.int32)
     laws = []
     for column in order:
         own = [table for table in level if table.column == column]
-        laws.append(law_of(own, margins[column], sampled, plan.sizes))
-        sampled[:, column] = laws[-1].draw(sampled, plan.sizes, rng)
-    return tuple(laws), sampled
+        laws.append(law_of(own, margins[column], synthetic, plan.sizes))
+        synthetic[:, column] = laws[-1].draw(synthetic, plan.sizes, rng)
+    return tuple(laws), synthetic
 
 
 def _tree(codes: Codes, tables: Sequence[NoisyTable], plan: TablesPlan, noise: CountNoise) -> list[Pair]:
@@ -91,21 +91,21 @@ def _tree(codes: Codes, tables: Sequence[NoisyTable], plan: TablesPlan, noise: C
 
 
 def _worst(
-    codes: Codes, drawn: Codes, known: Sequence[Pair], total: float, plan: TablesPlan, noise: CountNoise
+    codes: Codes, synthetic: Codes, known: Sequence[Pair], total: float, plan: TablesPlan, noise: CountNoise
 ) -> list[Pair]:
     """Choose further pairs: those in which the synthetic records differ most from the private ones."""
-    size = total / len(drawn)
+    size = total / len(synthetic)
     worth = {
-        pair: float(np.abs(_counts(codes, pair, plan) - size * _counts(drawn, pair, plan)).sum())
+        pair: float(np.abs(_counts(codes, pair, plan) - size * _counts(synthetic, pair, plan)).sum())
         - plan.expected_noise("more", pair)
         for pair in plan.candidates
         if pair not in known
     }
-    items: list[Pair] = []
+    further: list[Pair] = []
     for _ in range(plan.further):
-        left = [pair for pair in worth if pair not in items]
-        items.append(left[noise.choose([worth[pair] for pair in left], plan.scale("further"))])
-    return items
+        left = [pair for pair in worth if pair not in further]
+        further.append(left[noise.choose([worth[pair] for pair in left], plan.scale("further"))])
+    return further
 
 
 def _pairs(
@@ -138,7 +138,7 @@ def _order(plan: TablesPlan, pairs: Sequence[Pair]) -> list[int]:
         if group[i] == group[j]:
             beside[i].append(j)
             beside[j].append(i)
-    items: list[int] = []
+    order: list[int] = []
     for name in graph.order:
         left = sorted(graph.positions(name), key=lambda column: -len(beside[column]))
         while left:
@@ -146,5 +146,5 @@ def _order(plan: TablesPlan, pairs: Sequence[Pair]) -> list[int]:
             for column in ahead:
                 left.remove(column)
                 ahead += [other for other in beside[column] if other in left and other not in ahead]
-            items += ahead
-    return items
+            order += ahead
+    return order

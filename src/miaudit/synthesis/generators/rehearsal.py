@@ -73,12 +73,12 @@ def rehearsed(
     methods : that may be taken
     records : public number of records
     rng : of worlds and trainings
-    progress : told (finished, all) recipes
+    progress : called with (finished, all) recipes
     """
     first, second, judge = rng.spawn(3)
     world = simulated_world(graph, second)
     floor = _distance(world.sample(_JUDGED, rng=judge), world.sample(_JUDGED, rng=judge), world)
-    advance = _Told(progress, len(_RATES) + 1 + len(_CLIPS) + 1)
+    advance = _RecipeCount(progress, len(_RATES) + 1 + len(_CLIPS) + 1)
     tried: list[_Tried] = []
     reach = math.inf  # the error from which a network is worth a longer search
     if "tables" in methods:
@@ -98,9 +98,12 @@ def rehearsed(
             left_out = f"; networks were left out ({error})"
     advance.all_done()
     best = min(tried, key=lambda one: one.error).recipe
-    sentence = ", ".join(f"{_words(one.recipe)} {one.error:.3f}" for one in tried)
-    text = f"on simulated records, distance of pairs (two samples of a world {floor:.3f}): {sentence}{left_out}"
-    return replace(best, rehearsed=f"{text}{_foreseen(best, graph, records, judge)}")
+    return replace(best, rehearsed=f"{_compared(tried, floor)}{left_out}{_foreseen(best, graph, records, judge)}")
+
+
+def _compared(tried: Sequence[_Tried], floor: float) -> str:
+    errors = ", ".join(f"{_words(one.recipe)} {one.error:.3f}" for one in tried)
+    return f"on simulated records, distance of pairs (two samples of a world {floor:.3f}): {errors}"
 
 
 def _foreseen(recipe: Recipe, graph: CausalGraph, records: int, rng: np.random.Generator) -> str:
@@ -145,7 +148,7 @@ def _network(
     privacy: Privacy | None,
     records: int,
     rng: np.random.Generator,
-    told: _Told,
+    progress: _RecipeCount,
     reach: float,
 ) -> Recipe:
     """Choose the rate of a network, then its steps, then batch and clipping norm; stop where it is out of reach."""
@@ -155,7 +158,7 @@ def _network(
         for recipe in search(best.recipe if best else Recipe("vae", GeneratorConfig(), privacy), records):
             tried = _Tried(recipe, _error(recipe, world, graph, records, rng))
             best = tried if best is None or tried.error < best.error else best
-            told.one_more()
+            progress.one_more()
         if best is not None and best.error > reach:
             break
     assert best is not None  # noqa: S101 - there are rates
@@ -188,10 +191,10 @@ def _around(recipe: Recipe, records: int) -> list[Recipe]:
     """Twice the batch, and other clipping norms."""
     config = _of_network(recipe)
     larger = min(2 * config.batch, records)
-    items = [replace(recipe, config=replace(config, batch=larger, epochs=2 * config.epochs))]
+    recipes = [replace(recipe, config=replace(config, batch=larger, epochs=2 * config.epochs))]
     if recipe.privacy is not None:
-        items += [replace(recipe, privacy=replace(recipe.privacy, clip=clip)) for clip in _CLIPS]
-    return items
+        recipes += [replace(recipe, privacy=replace(recipe.privacy, clip=clip)) for clip in _CLIPS]
+    return recipes
 
 
 def _batch(records: int) -> int:
@@ -249,8 +252,8 @@ def _words(recipe: Recipe) -> str:
     return f"vae (rate {config.learning_rate:g}, {config.epochs:,} epochs, batch {config.batch:,}{clip})"
 
 
-class _Told:
-    """Progress over recipes."""
+class _RecipeCount:
+    """How many recipes of a rehearsal are done."""
 
     def __init__(self, progress: Progress | None, every: int) -> None:
         self._progress, self._every, self._done = progress, every, 0
@@ -326,24 +329,24 @@ def _basis(plan: TablesPlan, column: int) -> FloatArray:
     return np.column_stack([slope, 0.5 * (slope**2 - np.mean(slope**2))])
 
 
-def _distance(made: Table, real: Table, world: TablesGenerator) -> float:
+def _distance(synthetic: Table, real: Table, world: TablesGenerator) -> float:
     """Return the mean total variation distance of pairs: causes with their effects, or within groups all pairs."""
-    return float(np.mean(_distances(made, real, world)))
+    return float(np.mean(_distances(synthetic, real, world)))
 
 
-def _distances(made: Table, real: Table, world: TablesGenerator) -> FloatArray:
+def _distances(synthetic: Table, real: Table, world: TablesGenerator) -> FloatArray:
     """Return the distance of each pair."""
     plan = world.plan
     pairs: tuple[tuple[int, ...], ...] = plan.candidates or tuple((i,) for i in range(len(plan.sizes)))
     if len(pairs) > _PAIRS:
         pairs = tuple(pairs[i] for i in np.random.default_rng(0).permutation(len(pairs))[:_PAIRS])
-    codes = [encoded(table, plan) for table in (made, real)]
-    items = []
+    codes = [encoded(table, plan) for table in (synthetic, real)]
+    distances = []
     for pair in pairs:
         cells = math.prod(plan.sizes[i] for i in pair)
         one, other = (np.bincount(places(own, pair, plan.sizes), minlength=cells) / len(own) for own in codes)
-        items.append(float(np.abs(one - other).sum() / 2))
-    return np.array(items)
+        distances.append(float(np.abs(one - other).sum() / 2))
+    return np.array(distances)
 
 
 def _shuffled(table: Table) -> Table:

@@ -57,7 +57,7 @@ class TablesConfig:
 
     def __post_init__(self) -> None:
         check_options(self)
-        edges = _given(self.edges)
+        edges = _untyped(self.edges)
         if not isinstance(edges, Mapping):
             allowed = "a mapping: name of a column to where its bins meet"
             raise InputError("edges", allowed, repr(edges)[:60], _PRIVATE)
@@ -87,18 +87,18 @@ class TablesConfig:
         return (self.records or records) / (self.support * max(noise, 1.0))
 
 
-def _given(value: Any) -> Any:
+def _untyped(value: Any) -> Any:
     """Return a value as of any type, which it may be whatever was declared."""
     return value
 
 
-def _rising(name: str, given: Any) -> tuple[float, ...]:
+def _rising(name: str, value: Any) -> tuple[float, ...]:
     allowed = "rising numbers inside its range"
-    if isinstance(given, str) or not isinstance(given, Sequence) or not given:
-        raise InputError(name, allowed, repr(given)[:60], _PRIVATE)
-    if not all(is_number(edge) and math.isfinite(edge) for edge in given):
-        raise InputError(name, allowed, repr(list(given))[:60], _PRIVATE)
-    edges = tuple(float(edge) for edge in given)
+    if isinstance(value, str) or not isinstance(value, Sequence) or not value:
+        raise InputError(name, allowed, repr(value)[:60], _PRIVATE)
+    if not all(is_number(edge) and math.isfinite(edge) for edge in value):
+        raise InputError(name, allowed, repr(list(value))[:60], _PRIVATE)
+    edges = tuple(float(edge) for edge in value)
     if any(a >= b for a, b in itertools.pairwise(edges)):
-        raise InputError(name, allowed, repr(list(given))[:60], "sort them, each once")
+        raise InputError(name, allowed, repr(list(value))[:60], "sort them, each once")
     return edges

@@ -136,9 +136,9 @@ class TablesGenerator(Generator):
         privacy = None if options["privacy"] is None else Privacy(**options["privacy"])
         plan = TablesPlan(graph, TablesConfig(**options["config"]), privacy, int(options["records"]))
         laws = []
-        for i, given in enumerate(options["laws"]):
-            sets = tuple(tuple(int(column) for column in own) for own in given["sets"])
-            law = Law(int(given["column"]), sets, tuple(arrays[f"logits-{i}-{j}"] for j in range(len(sets))))
+        for i, entry in enumerate(options["laws"]):
+            sets = tuple(tuple(int(column) for column in own) for own in entry["sets"])
+            law = Law(int(entry["column"]), sets, tuple(arrays[f"logits-{i}-{j}"] for j in range(len(sets))))
             law.check(plan.sizes)
             laws.append(law)
         if sorted(law.column for law in laws) != list(range(len(plan.sizes))):

@@ -84,7 +84,7 @@ class TablesPlan:
         """
         schema, typical = self.graph.schema, self.sd(1 / len(self.sizes))
         most = self.config.most_cells(self.records, typical)
-        items = []
+        tables = []
         for name in self.graph.order:
             column = schema.position(name)
             parents = sorted((schema.position(cause) for cause in self.graph.parents(name)), key=self._by_size)
@@ -94,8 +94,8 @@ class TablesPlan:
                 received = f"{name} with {len(parents)} parents, {cells:,} cells"
                 hint = "let parents be measured apart (combine), raise epsilon, lower support or use fewer parents"
                 raise InputError("graph", f"at most {most:,.0f} cells in a table", received, hint)
-            items += [(*own, column) for own in sets]
-        return tuple(items)
+            tables += [(*own, column) for own in sets]
+        return tuple(tables)
 
     def _by_size(self, column: int) -> int:
         return -self.sizes[column]

@@ -199,16 +199,16 @@ class Network:
 
     def initial(self, rng: np.random.Generator) -> Float32Array:
         """Draw weights (P,), uniform within 1 / sqrt(inputs that a unit reads), as ``torch.nn.Linear`` does."""
-        filled = np.zeros(self.size, dtype=np.float32)
+        weights = np.zeros(self.size, dtype=np.float32)
         for layer in self.layers:
             mask = None if layer.mask is None else layer.mask.numpy()
             fan = np.full(layer.outputs, float(layer.inputs)) if mask is None else mask.sum(0)
             limit = 1 / np.sqrt(np.maximum(fan, 1))
             weight = rng.uniform(-limit, limit, (layer.inputs, layer.outputs))
             split = layer.start + weight.size
-            filled[layer.start : split] = (weight if mask is None else weight * mask).ravel()
-            filled[split : layer.end] = rng.uniform(-limit, limit) / layer.gain
-        return filled
+            weights[layer.start : split] = (weight if mask is None else weight * mask).ravel()
+            weights[split : layer.end] = rng.uniform(-limit, limit) / layer.gain
+        return weights
 
 
 class Stack:

@@ -84,7 +84,7 @@ class VaeGenerator(Generator):
         if table.schema != self.schema:
             allowed = "records under the schema of the generator"
             raise InputError("table", allowed, "another schema", "read it with that")
-        filled = np.zeros(len(table))
+        bounds = np.zeros(len(table))
         features = self.network.encoding.encode(table.values)
         with fixed_order(torch.device("cpu")), torch.no_grad():
             taken = Pass(self.network, self._parts, tapped=False)
@@ -92,8 +92,8 @@ class VaeGenerator(Generator):
                 for at in range(0, len(table), _AT_ONCE):
                     x = torch.from_numpy(features[at : at + _AT_ONCE])[None]
                     z = rng.standard_normal((1, x.shape[1], self.network.latent), dtype=np.float32)
-                    filled[at : at + _AT_ONCE] -= taken.negative_elbo(x, torch.from_numpy(z))[0].double().numpy()
-        return filled / draws
+                    bounds[at : at + _AT_ONCE] -= taken.negative_elbo(x, torch.from_numpy(z))[0].double().numpy()
+        return bounds / draws
 
     def _stored(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         options = {
@@ -145,10 +145,10 @@ class VaeGenerator(Generator):
         values = np.full((n, len(self.schema)), np.nan)
         z = torch.from_numpy(rng.standard_normal((1, n, network.latent), dtype=np.float32))
         features = np.zeros((n, network.encoding.features), dtype=np.float32)
-        sampled = self._empirical(values, rng)
+        from_records = self._empirical(values, rng)
         taken = Pass(network, self._parts, tapped=False)
         for block in network.blocks:
-            mine = [i for i in block.columns if i not in sampled]
+            mine = [i for i in block.columns if i not in from_records]
             values[:, mine] = network.encoding.draw(self._outputs(taken, block, features, z), mine, rng=rng)
             for i in block.columns:
                 if i in fixed:
@@ -158,9 +158,9 @@ class VaeGenerator(Generator):
 
     def _outputs(self, taken: Pass, block: Block, features: Float32Array, z: torch.Tensor) -> FloatArray:
         """Return the outputs (n, outputs) in which those of one block are filled in."""
-        filled = np.zeros((len(features), self.network.encoding.outputs))
-        filled[:, list(block.outputs)] = taken.block(block, torch.from_numpy(features)[None], z)[0].double().numpy()
-        return filled
+        outputs = np.zeros((len(features), self.network.encoding.outputs))
+        outputs[:, list(block.outputs)] = taken.block(block, torch.from_numpy(features)[None], z)[0].double().numpy()
+        return outputs
 
     def _empirical(self, values: FloatArray, rng: np.random.Generator) -> frozenset[int]:
         """Fill in the columns of ``empirical`` groups, each group's from one record, and return which they are."""

@@ -138,13 +138,13 @@ class _Linear:
 
 def _strata(judged: Judged) -> list[tuple[IndexArray, IndexArray]]:
     """Positions of member and non-member sets in each stratum that has both."""
-    items = []
+    strata = []
     for g in np.unique(judged.stratum):
         inside = judged.stratum == g
         rows = np.flatnonzero(inside & judged.member), np.flatnonzero(inside & ~judged.member)
         if len(rows[0]) and len(rows[1]):
-            items.append(rows)
-    return items
+            strata.append(rows)
+    return strata
 
 
 def _spread(judged: Judged, rows: IndexArray, values: FloatArray, models: int) -> tuple[FloatArray, int]:
@@ -193,8 +193,8 @@ def _rates(judged: Judged) -> tuple[_Linear, _Linear, _Linear, _Linear]:
         tpr.append((t, inside, hit, outside, none_out))
         fpr.append((f, inside, none_in, outside, alarm))
         balanced.append(((1 + t - f) / 2, inside, hit / 2, outside, -alarm / 2))
-    items = [_collected(judged, pieces) for pieces in (accuracy, tpr, fpr, balanced)]
-    return items[0], items[1], items[2], items[3]
+    rates = [_collected(judged, pieces) for pieces in (accuracy, tpr, fpr, balanced)]
+    return rates[0], rates[1], rates[2], rates[3]
 
 
 def _rate(part: _Linear, confidence: float) -> Estimate:

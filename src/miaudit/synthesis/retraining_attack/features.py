@@ -141,12 +141,12 @@ def fractional(sets: NDArray[Any], schema: Schema) -> frozenset[str]:
         return frozenset()
     flat = sets.reshape(-1, sets.shape[-1])
     discrete = [i for i, column in enumerate(schema.columns) if column.kind != "continuous"]
-    items = []
+    names = []
     for i in discrete:
         values = flat[:, i][~np.isnan(flat[:, i])]
         if (values != np.floor(values)).any():
-            items.append(schema.columns[i].name)
-    return frozenset(items)
+            names.append(schema.columns[i].name)
+    return frozenset(names)
 
 
 def check_name(argument: str, name: object, known: tuple[Name, ...]) -> Name:
@@ -249,11 +249,11 @@ def _of_values(block: NDArray[Any], layout: Layout, *, naive: bool) -> dict[int,
 
 def _moments(ordered: FloatArray, known: IndexArray) -> FloatArray:
     """Mean, median and variance (m, 3) of ordered values (m, s) with NaN last; 0 where nothing is known."""
-    filled, count = np.nan_to_num(ordered, nan=0.0), np.maximum(known, 1)
-    mean = filled.sum(axis=1) / count
+    numbers, count = np.nan_to_num(ordered, nan=0.0), np.maximum(known, 1)
+    mean = numbers.sum(axis=1) / count
     centred = np.where(np.isnan(ordered), 0.0, ordered - mean[:, None])
     rows = np.arange(len(ordered))
-    middle = (filled[rows, np.maximum(known - 1, 0) // 2] + filled[rows, known // 2 % ordered.shape[1]]) / 2
+    middle = (numbers[rows, np.maximum(known - 1, 0) // 2] + numbers[rows, known // 2 % ordered.shape[1]]) / 2
     return np.column_stack([mean, np.where(known > 0, middle, 0.0), (centred**2).sum(axis=1) / count])
 
 
@@ -340,5 +340,5 @@ def _pairwise(x: Float32Array) -> Float32Array:
     enough = variance > 1e-6 * np.maximum(scale[:, :, None] ** 2, 1e-12) * n
     both = enough & enough.transpose(0, 2, 1)
     root = np.sqrt(variance * variance.transpose(0, 2, 1))
-    filled = np.divide(covariance, root, out=np.zeros_like(covariance), where=both & (root > 0))
-    return np.asarray(np.clip(filled, -1.0, 1.0))
+    correlation = np.divide(covariance, root, out=np.zeros_like(covariance), where=both & (root > 0))
+    return np.asarray(np.clip(correlation, -1.0, 1.0))

@@ -133,14 +133,14 @@ class Described:
         ensemble joins what its parts have.
         """
         scale = None if scaled_by is None else self.positions(scaled_by)
-        items: list[InnerProducts] = []
+        parts: list[InnerProducts] = []
         for part in PARTS:
             if part in extractors or "ensemble" in extractors:
-                items.append(InnerProducts.of(self.sets.features(part, trials.model), scaled_by=scale))
+                parts.append(InnerProducts.of(self.sets.features(part, trials.model), scaled_by=scale))
             if part in extractors:
-                yield part, items[-1]
+                yield part, parts[-1]
         if "ensemble" in extractors:
-            yield "ensemble", InnerProducts.joined(items)
+            yield "ensemble", InnerProducts.joined(parts)
         if "nearness" in extractors:
             yield "nearness", InnerProducts.of(self.sets.about_record(trials.model, trials.target), scaled_by=scale)
 

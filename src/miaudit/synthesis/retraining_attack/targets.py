@@ -108,7 +108,7 @@ class GivenTargets:
         """
         if records.schema != table.schema:
             raise InputError("targets", "records of the table's schema", "another schema", "read both with one schema")
-        items = []
+        positions = []
         for i, record in enumerate(records.values):
             same = (table.values == record) | (np.isnan(table.values) & np.isnan(record))
             rows = np.flatnonzero(same.all(axis=1))
@@ -118,8 +118,8 @@ class GivenTargets:
             if len(rows) > 1:
                 received = f"record {i}, which is in {len(rows)} rows"
                 raise InputError("targets", "records that are in the table once", received, "name one row of them")
-            items.append(int(rows[0]))
-        return cls(tuple(items))
+            positions.append(int(rows[0]))
+        return cls(tuple(positions))
 
     def choose(self, table: Table, rng: np.random.Generator) -> IndexArray:  # noqa: ARG002 - as the others
         """Return the rows, if the table has them."""
@@ -161,7 +161,7 @@ def strangeness(table: Table) -> FloatArray:
         raise InputError("table", "at least two records", str(n), "a record is strange beside others")
     indicators, numbers, known = _parts(table)
     k = min(_NEIGHBOUR, n - 1)
-    filled = np.empty(n)
+    distances = np.empty(n)
     for start in range(0, n, _BLOCK):
         rows = slice(start, min(start + _BLOCK, n))
         common = known[rows] @ known.T
@@ -172,8 +172,8 @@ def strangeness(table: Table) -> FloatArray:
             apart -= np.where(both, 1 - gap, 0.0)
         distance = np.divide(apart, common, out=np.ones_like(apart), where=common > 0)
         distance[np.arange(rows.stop - rows.start), np.arange(rows.start, rows.stop)] = np.inf
-        filled[rows] = np.partition(distance, k - 1, axis=1)[:, k - 1]
-    return np.clip(filled, 0.0, 1.0)
+        distances[rows] = np.partition(distance, k - 1, axis=1)[:, k - 1]
+    return np.clip(distances, 0.0, 1.0)
 
 
 def _parts(table: Table) -> tuple[Float32Array, FloatArray, Float32Array]:

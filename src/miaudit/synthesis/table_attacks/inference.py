@@ -1,7 +1,7 @@
-"""Attribute inference: a secret column guessed from the others by way of the synthetic table.
+"""Attribute inference: a secret column guessed from the other columns by way of the synthetic table.
 
 A useful table lets everybody guess better, about members and strangers alike: that is knowledge of the population, not
-a leak. The leak is what is guessed better about members than about control records (Giomi et al., PETS 2023, 5.3).
+a leak. The leak is the excess of right guesses about members over control records (Giomi et al., PETS 2023, 5.3).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from miaudit.synthesis.schema import Schema, Table
 from miaudit.synthesis.table_attacks.closest_record import Metric, nearest_in_groups
 from miaudit.synthesis.table_attacks.success_rates import Comparison, Rate, compare
 
+MOST_SECRETS = 20  # columns that an audit guesses
 _TOLERANCE = 0.05
 
 
@@ -102,12 +103,10 @@ def attribute_inference(
     outcomes = [
         _Outcome.of(metric, j, guess, everyone, synthetic, tolerance) for j, guess in zip(chosen, guesses, strict=True)
     ]
-    right = np.sum([own.right for own in outcomes], axis=0, dtype=np.float64)
-    trials = np.sum([own.tried for own in outcomes], axis=0, dtype=np.float64)
     return Inference(
         tuple(own.compared(len(members), confidence, units) for own in outcomes),
         tuple(own.secret for own in outcomes),
-        right / np.maximum(trials, 1),
+        _share_right(outcomes),
         distance,
     )
 
@@ -116,8 +115,8 @@ def attribute_inference(
 class _Outcome:
     """How the guesses of one secret turned out, for all records, members first.
 
-    ``tried`` (n,) are the records that have a value, ``right`` (n,) those whose guess is right, and ``naive`` (n,)
-    those for which the most frequent synthetic value (or the median) is right. ``note`` says what counts as right.
+    ``tried`` (n,) are the records that have a value, and ``right`` (n,) the records whose guess is right. For those of
+    ``naive`` (n,) the most frequent synthetic value (or the median) is right. ``note`` says what counts as right.
     """
 
     secret: str
@@ -148,6 +147,13 @@ class _Outcome:
             note=self.note,
             units=None if units is None else units.take(self.tried),
         )
+
+
+def _share_right(outcomes: Sequence[_Outcome]) -> FloatArray:
+    """Return the share (n,) of each record's secrets that were guessed right; 0 for a record without a secret."""
+    right = np.sum([own.right for own in outcomes], axis=0, dtype=np.float64)
+    trials = np.sum([own.tried for own in outcomes], axis=0, dtype=np.float64)
+    return np.asarray(right / np.maximum(trials, 1))
 
 
 def _columns(

@@ -86,19 +86,23 @@ def linkability(
     left, right = nearest_in_groups(metric, everyone, synthetic, positions, k=k, rng=rng)
     linked_at = _linked_at(left.index, right.index)
     linked = linked_at <= k
-    n1, m = len(members), len(synthetic)
-    blind = 1 - np.prod(1 - k / (m - np.arange(k))) if m >= 2 * k else 1.0
+    n1 = len(members)
     names = tuple(tuple(synthetic.schema.names[j] for j in part) for part in positions)
     comparison = compare(
         "linkability",
         linked[:n1],
         linked[n1:],
         confidence=confidence,
-        by_chance=Rate.counted(round(float(blind) * len(everyone)), len(everyone), confidence),
+        by_chance=Rate.counted(round(_blind(k, len(synthetic)) * len(everyone)), len(everyone), confidence),
         note=f"{_listed(names[0])} against {_listed(names[1])}; one of {k} nearest synthetic records in common",
         units=units,
     )
     return Linkability(comparison, (names[0], names[1]), k, -linked_at.astype(np.float64))
+
+
+def _blind(k: int, synthetic: int) -> float:
+    """Return the chance that two parties that pick k of the synthetic records blindly have one in common."""
+    return float(1 - np.prod(1 - k / (synthetic - np.arange(k)))) if synthetic >= 2 * k else 1.0
 
 
 def _linked_at(left: IntArray, right: IntArray) -> IntArray:

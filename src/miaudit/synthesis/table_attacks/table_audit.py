@@ -13,16 +13,16 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miaudit.arrays import BoolArray, IntArray
+from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.auditing import pipeline
 from miaudit.auditing.plan import Plan
 from miaudit.causal.duplicates import Repeats
 from miaudit.errors import InputError
 from miaudit.errors.options import Option, check_options
 from miaudit.evidence import Evidence
-from miaudit.findings import table as found
+from miaudit.findings import table as table_findings
+from miaudit.findings.audit import Findings
 from miaudit.findings.table import PositiveControl, TableFindings, TableVerdict
-from miaudit.metrics.rounding import percent
 from miaudit.metrics.units import Units
 from miaudit.synthesis import fidelity as fidelity_of
 from miaudit.synthesis.encoding import Features
@@ -38,10 +38,9 @@ from miaudit.synthesis.table_attacks import (
 from miaudit.synthesis.table_attacks.closest_record import Metric
 from miaudit.synthesis.table_attacks.copies import Copies, numbering, unmatched
 from miaudit.synthesis.table_attacks.success_rates import Comparison
+from miaudit.synthesis.table_attacks.table_notes import attack_notes, unit_notes
 
 __all__ = ["TableAttacks", "TablePlan", "attack", "audit_table"]
-
-MOST_SECRETS = 20
 
 CANNOT_SEE = (
     "Distances see copies and near copies. A table in which no record lies near a member can still give one away, by a "
@@ -52,7 +51,6 @@ CANNOT_SEE = (
     "A stronger attack may find what these did not: no audit shows that a table is private, only a proof does.",
 )
 _TURN = "control records that lie nearer to the table than its members are hardly drawn from the same population"
-_GIANT = 0.1  # share of a class in one unit above which something is said
 _MODES: tuple[singling_out.Mode, ...] = ("univariate", "multivariate")
 
 
@@ -185,45 +183,24 @@ def attack(
     if len(synthetic.schema) < 2:
         raise InputError("schema", "two columns or more", "one", "give the table all of its columns")
     grouped = _grouped(units, members, control)
-    draw, *streams, control_rng = rng.spawn(6)
+    case_rng, *streams, control_rng = rng.spawn(6)
     plan = plan or TablePlan()
-    case = _Case.of(synthetic, members, control, plan, grouped, draw)
-    advance = progress or (lambda *_: None)
+    case = _Case.of(synthetic, members, control, plan, grouped, case_rng)
     copies = _copies(synthetic, members, control)
     concern = table_verdict.corrected(plan.confidence, len(copies) + len(plan.secrets or ()))
     planted = _control(copies, members, control, concern, case.units, rng=control_rng)
-    advance(1, 4)
-    every: dict[str, Any] = {"attempts": plan.attempts, "columns": min(plan.predicate_columns, len(synthetic.schema))}
-    every |= {"confidence": plan.confidence, "units": case.units}
-    singled = [
-        singling_out.singling_out(synthetic, members, control, mode=mode, rng=stream, **every)
-        for mode, stream in zip(_MODES, streams[:2], strict=True)
-    ]
-    advance(2, 4)
-    three, few = (synthetic, case.inside, case.outside), min(plan.neighbours, len(synthetic))
-    alike: dict[str, Any] = {"metric": case.metric, "confidence": plan.confidence, "units": case.attacked_units}
-    linked = linkability.linkability(*three, parts=plan.parts, k=few, rng=streams[2], **alike)
-    advance(3, 4)
-    alike |= {"secrets": case.guessed, "known": plan.known, "tolerance": plan.tolerance}
-    inferred = inference.attribute_inference(*three, rng=streams[3], **alike)
-    advance(4, 4)
-    scores = {
-        "distance": -np.asarray(inferred.distance),
-        "singling_out": (singled[0].score + singled[1].score)[np.r_[case.rows[0], len(members) + case.rows[1]]],
-        "linkability": linked.score,
-        "inference": inferred.score,
-    }
-    more = _covariates(design, case.inside, case.outside)
+    results = _Results.of(synthetic, members, control, plan, case, streams, progress or (lambda *_: None))
     unit = None if case.attacked_units is None else case.attacked_units.code
-    evidence = Evidence(score=scores, member=case.member, design=design, unit=unit, source=source, **more)
     return TableAttacks(
-        evidence=evidence,
-        comparisons=(
-            *(one.compared(plan.confidence, case.units) for one in copies),
-            *(part.comparison for part in singled),
-            linked.comparison,
-            *inferred.comparisons,
+        evidence=Evidence(
+            score=results.scores(case, len(members)),
+            member=case.member,
+            design=design,
+            unit=unit,
+            source=source,
+            **_covariates(design, case.inside, case.outside),
         ),
+        comparisons=(*(one.compared(plan.confidence, case.units) for one in copies), *results.comparisons),
         control=planted,
         enough=planted_control.enough_members(planted, len(members), len(control), concern),
         metric=case.metric,
@@ -293,31 +270,34 @@ def audit_table(
         rng=attack_rng,
         progress=progress,
     )
-    equal = attacked.repeats
-    refuted = both_sides.contradicted(members, control, equal, design, units, plan.confidence, rng=design_rng)
-    warned = equal is not None and equal.beyond_chance and not refuted
-    evidence_plan = evidence_plan or Plan(confidence=plan.confidence)
-    if refuted:
-        evidence_plan = replace(evidence_plan, bounds=None)
-    audited = pipeline.examine(attacked.evidence, plan=evidence_plan, rng=audit_rng, repeat=repeat, turn=_TURN)[0]
-    audited = both_sides.withheld(audited, refuted) if refuted else audited
-    attacks, verdict = _judged(attacked, plan, design, refuted, (len(members), len(control)))
-    compared = fidelity_of.fidelity(synthetic, members, control, rng=compare_rng) if plan.fidelity else None
+    answer = _Answer.of(
+        attacked,
+        members,
+        control,
+        plan,
+        evidence_plan,
+        design,
+        units,
+        repeat,
+        audit_rng=audit_rng,
+        design_rng=design_rng,
+    )
+    fidelity = fidelity_of.fidelity(synthetic, members, control, rng=compare_rng) if plan.fidelity else None
     return TableFindings(
-        verdict=table_verdict.with_membership(verdict, audited),
-        attacks=attacks,
+        verdict=answer.verdict,
+        attacks=answer.attacks,
         positive_control=attacked.control,
-        membership=audited,
+        membership=answer.membership,
         counts=_counts(synthetic, members, control, attacked),
         columns=tuple({"name": column.name, "kind": column.kind} for column in synthetic.schema.columns),
         schema=schema,
-        fidelity=compared,
+        fidelity=fidelity,
         cannot_see=CANNOT_SEE,
         notes=(
             *notes,
-            *((equal.text(declared=units is not None),) if equal is not None and warned else ()),
-            *_of_units(attacked.units),
-            *_notes(attacks, attacked.attacked, members, control),
+            *answer.warnings,
+            *unit_notes(attacked.units),
+            *attack_notes(answer.attacks, attacked.attacked, members, control),
         ),
         plan=asdict(plan),
         source=source,
@@ -325,9 +305,50 @@ def audit_table(
     )
 
 
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """The answer of an audit: the record-wise findings, every attack against its limit, and the verdict on both.
+
+    ``warnings`` are sentences on equal records that are no reason to refuse.
+    """
+
+    membership: Findings
+    attacks: tuple[table_findings.Attack, ...]
+    verdict: TableVerdict
+    warnings: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        attacked: TableAttacks,
+        members: Table,
+        control: Table,
+        plan: TablePlan,
+        evidence_plan: Plan | None,
+        design: str | None,
+        units: tuple[ArrayLike, ArrayLike] | None,
+        repeat: Mapping[str, Any] | None,
+        *,
+        audit_rng: np.random.Generator,
+        design_rng: np.random.Generator,
+    ) -> _Answer:
+        """Judge the attacks, and withhold the answer where members and control records allow none."""
+        equal = attacked.repeats
+        refuted = both_sides.contradicted(members, control, equal, design, units, plan.confidence, rng=design_rng)
+        evidence_plan = evidence_plan or Plan(confidence=plan.confidence)
+        if refuted:
+            evidence_plan = replace(evidence_plan, bounds=None)
+        audited = pipeline.examine(attacked.evidence, plan=evidence_plan, rng=audit_rng, repeat=repeat, turn=_TURN)[0]
+        audited = both_sides.withheld(audited, refuted) if refuted else audited
+        attacks, verdict = _judged(attacked, plan, design, refuted, (len(members), len(control)))
+        warned = equal is not None and equal.beyond_chance and not refuted
+        warnings = (equal.text(declared=units is not None),) if equal is not None and warned else ()
+        return cls(audited, attacks, table_verdict.with_membership(verdict, audited), warnings)
+
+
 def _judged(
     attacked: TableAttacks, plan: TablePlan, design: str | None, refuted: str, available: tuple[int, int]
-) -> tuple[tuple[found.Attack, ...], TableVerdict]:
+) -> tuple[tuple[table_findings.Attack, ...], TableVerdict]:
     """Every attack against its limit, and the verdict on those that decide."""
     limits: dict[str, Any] = {"threshold": plan.threshold, "confidence": plan.confidence}
     named = plan.secrets or ()
@@ -370,7 +391,7 @@ class _Case:
         names = synthetic.schema.names
         secrets = plan.secrets or ()
         others = [name for name in names if name not in secrets]
-        more = _rows(len(others), max(MOST_SECRETS - len(secrets), 0), rng)
+        more = _rows(len(others), max(inference.MOST_SECRETS - len(secrets), 0), rng)
         guessed = (*secrets, *(others[j] for j in more))
         inside, outside = members.subset(rows[0]), control.subset(rows[1])
         several = units if units is not None and units.repeat else None
@@ -382,6 +403,85 @@ class _Case:
     def member(self) -> BoolArray:
         """Which of the attacked records, members first, are members."""
         return np.arange(len(self.inside) + len(self.outside)) < len(self.inside)
+
+
+@dataclass(frozen=True, eq=False)
+class _Results:
+    """Results of the attacks that learn from the table: predicates of both modes, linkability and inference."""
+
+    singled: tuple[singling_out.SinglingOut, ...]
+    linked: linkability.Linkability
+    inferred: inference.Inference
+
+    @classmethod
+    def of(
+        cls,
+        synthetic: Table,
+        members: Table,
+        control: Table,
+        plan: TablePlan,
+        case: _Case,
+        streams: Sequence[np.random.Generator],
+        progress: Callable[[int, int], None],
+    ) -> _Results:
+        """Run the attacks, each with random numbers of its own, and report after each."""
+        progress(1, 4)  # copies were counted
+        singled = tuple(
+            singling_out.singling_out(
+                synthetic,
+                members,
+                control,
+                mode=mode,
+                attempts=plan.attempts,
+                columns=min(plan.predicate_columns, len(synthetic.schema)),
+                confidence=plan.confidence,
+                units=case.units,
+                rng=stream,
+            )
+            for mode, stream in zip(_MODES, streams[:2], strict=True)
+        )
+        progress(2, 4)
+        linked = linkability.linkability(
+            synthetic,
+            case.inside,
+            case.outside,
+            parts=plan.parts,
+            k=min(plan.neighbours, len(synthetic)),
+            metric=case.metric,
+            confidence=plan.confidence,
+            units=case.attacked_units,
+            rng=streams[2],
+        )
+        progress(3, 4)
+        inferred = inference.attribute_inference(
+            synthetic,
+            case.inside,
+            case.outside,
+            secrets=case.guessed,
+            known=plan.known,
+            tolerance=plan.tolerance,
+            metric=case.metric,
+            confidence=plan.confidence,
+            units=case.attacked_units,
+            rng=streams[3],
+        )
+        progress(4, 4)
+        return cls(singled, linked, inferred)
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """One comparison for each attack."""
+        return (*(own.comparison for own in self.singled), self.linked.comparison, *self.inferred.comparisons)
+
+    def scores(self, case: _Case, members: int) -> dict[str, FloatArray]:
+        """Return the scores of the attacked records; predicates were put to all records, the first of them members."""
+        singled = self.singled[0].score + self.singled[1].score
+        return {
+            "distance": -np.asarray(self.inferred.distance),
+            "singling_out": singled[np.r_[case.rows[0], members + case.rows[1]]],
+            "linkability": self.linked.score,
+            "inference": self.inferred.score,
+        }
 
 
 def _rows(n: int, most: int | None, rng: np.random.Generator) -> IntArray:
@@ -460,65 +560,3 @@ def _counts(synthetic: Table, members: Table, control: Table, attacked: TableAtt
         "control_attacked": len(outside),
         **counted,
     }
-
-
-def _of_units(units: Units | None) -> list[str]:
-    """Describe the counts where several records are of one unit."""
-    if units is None:
-        return []
-    sentences = [
-        f"Intervals count {units.members:,} units of members and {units.nonmembers:,} of control records: records of "
-        "one unit may depend on each other."
-    ]
-    if units.spanning:
-        sentences.append(
-            f"{units.spanning:,} units hold members and control records; that their success may be opposed is part of "
-            "the intervals. If the two files number their units on their own, make the labels differ."
-        )
-    if units.largest_share > _GIANT:
-        sentences.append(f"One unit holds {percent(units.largest_share)} of a class, which costs much of it.")
-    return sentences
-
-
-def _notes(
-    attacks: Sequence[found.Attack],
-    attacked: tuple[IntArray, IntArray],
-    members: Table,
-    others: Table,
-) -> list[str]:
-    sentences = []
-    keys = numbering(members)
-    if keys:
-        sentences.append(
-            f"{', '.join(keys)}: another whole number in nearly every row, like an identifier. Copies are also counted "
-            "without such columns. If they are identifiers, leave them out of the files, or name the other columns in "
-            "a schema (--schema)."
-        )
-    strange = unmatched(members, others)
-    if strange:
-        shares = ", ".join(f"{name} ({percent(share)})" for name, share in strange.items())
-        sentences.append(
-            f"Most members or control records have a text that no synthetic record has, in these columns: {shares}. No "
-            "exact copy can be seen there, so copies are also counted without these columns. If the three files write "
-            "the texts differently, write them alike and audit again."
-        )
-    idle = [part.name for part in attacks if part.difference is None]
-    if idle:
-        sentences.append(f"The table suggests no predicate to {', '.join(idle)}, which therefore had nothing to try.")
-    if len(members.schema) > MOST_SECRETS:
-        sentences.append(
-            f"Of {len(members.schema)} columns, {MOST_SECRETS} are guessed: the secrets, and others at random."
-        )
-    above = [part.name for part in attacks if part.status != "flagged" and part.above_chance]
-    if above:
-        sentences.append(f"Above chance, without deciding the verdict: {', '.join(above)}.")
-    weak = [part.name for part in attacks if part.weak]
-    if weak:
-        sentences.append(
-            f"No better than a guess that looks at no record: {', '.join(weak)}. That they find no difference is no "
-            "reassurance."
-        )
-    for name, rows, table in (("members", attacked[0], members), ("control records", attacked[1], others)):
-        if len(rows) < len(table):
-            sentences.append(f"Of {len(table):,} {name}, {len(rows):,} drawn at random were attacked by distances.")
-    return sentences

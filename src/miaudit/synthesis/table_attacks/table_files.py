@@ -89,8 +89,8 @@ def of_frames(
     -----
     An inferred schema takes names, kinds and categories from the synthetic table. Texts that differ only in capitals,
     or in blanks, are one category. A category that only real records have becomes one level more, which no synthetic
-    record has. The ends of the range of a number are taken over all
-    three tables: they take part in no attack, and a table keeps to its range.
+    record has. The ends of the range of a number are taken over all three tables: they take part in no attack, and a
+    table keeps to its range.
 
     Examples
     --------
@@ -102,14 +102,12 @@ def of_frames(
     >>> found.schema_source
     'The schema was inferred from the synthetic table.'
     """
-    import polars as pl
-
     if unit is not None:
         units = _units(members, unit, "members"), _units(control, unit, "nonmembers")
-        bare = (frame.drop(unit, strict=False) for frame in (synthetic, members, control))
+        without_units = (frame.drop(unit, strict=False) for frame in (synthetic, members, control))
         if schema is not None:
             schema = Schema(tuple(column for column in schema.columns if column.name != unit))
-        return replace(of_frames(*bare, schema=schema), units=units)
+        return replace(of_frames(*without_units, schema=schema), units=units)
     frames = {"synthetic": synthetic, "members": members, "nonmembers": control}
     if schema is not None:
         released, inside, outside = (_table(frame, schema, name) for name, frame in frames.items())
@@ -121,9 +119,20 @@ def of_frames(
             raise InputError(
                 missing, f"a column of {name}, as of the synthetic table", "a name that is not there", hint
             )
+    inferred, notes = _inferred_schema(frames)
+    released, inside, outside = (
+        _table(_with_elsewhere(frame, inferred), inferred, name) for name, frame in frames.items()
+    )
+    return Tables(released, inside, outside, "The schema was inferred from the synthetic table.", notes)
+
+
+def _inferred_schema(frames: dict[str, pl.DataFrame]) -> tuple[Schema, tuple[str, ...]]:
+    """Infer the columns that vary, and return notes on the others; texts are written alike in all frames."""
+    import polars as pl
+
     selected, notes = [], []
-    for name in synthetic.columns:
-        if synthetic[name].dtype == pl.String:
+    for name in frames["synthetic"].columns:
+        if frames["synthetic"][name].dtype == pl.String:
             notes += _write_alike(frames, name)
         columns = [frame[name] for frame in frames.values()]
         if len({value for column in columns for value in column.cast(pl.String).unique().to_list()}) < 2:
@@ -132,11 +141,7 @@ def of_frames(
         selected.append(_inferred(name, columns))
     if not selected:
         raise InputError("synthetic", "a column that varies", "none", "give the table with its columns")
-    inferred = Schema(tuple(selected))
-    released, inside, outside = (
-        _table(_with_elsewhere(frame, inferred), inferred, name) for name, frame in frames.items()
-    )
-    return Tables(released, inside, outside, "The schema was inferred from the synthetic table.", tuple(notes))
+    return Schema(tuple(selected)), tuple(notes)
 
 
 def read_schema(path: str | Path) -> Schema:
