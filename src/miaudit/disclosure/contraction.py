@@ -101,7 +101,7 @@ def total_variation(p: ArrayLike, other: ArrayLike, *, threshold: float, tempera
 
 @dataclass(frozen=True, eq=False)
 class _Labels:
-    """Labels that enter one set more likely than another.
+    """Labels whose probabilities of entry differ between two sets.
 
     Attributes
     ----------

@@ -59,7 +59,7 @@ class BetaMixture:
 
         Examples
         --------
-        >>> BetaMixture(np.array([0.5, 0.5]), np.array([1.0, 3.0]), 4.0).quantile(0.5)
+        >>> round(BetaMixture(np.array([0.5, 0.5]), np.array([1.0, 3.0]), 4.0).quantile(0.5), 9)
         0.5
         """
         low, high, x = 0.0, 1.0, self._near(level)
