@@ -8,16 +8,16 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.errors import InputError, nearest
-from miaudit.io import frames, numeric, roles, sides, tables
+from miaudit.io import frames, numeric, sides, tables
+from miaudit.io.evidence_columns import ColumnNames, EvidenceColumns
 from miaudit.io.labels import checked_labels, checked_texts, frozen, membership, same_index, same_length
-from miaudit.io.secret_names import looks_secret
 
 Design = Literal["multi-run", "one-run", "zero-run"]
 DESIGNS: tuple[Design, ...] = ("multi-run", "one-run", "zero-run")
@@ -27,17 +27,9 @@ _LABELS = ("unit", "group", "run")
 _FIELDS = ("score", "member", "covariates", "covariate_names", "text", "design", "unit", "group", "run", "source")
 
 
-class Columns(TypedDict, total=False):
+class Columns(ColumnNames, total=False):
     """Columns of a file or a data frame by name, and what the scores are: see :meth:`Evidence.load`."""
 
-    score: str | Sequence[str] | None
-    member: str | None
-    covariates: str | Sequence[str] | None
-    text: str | None
-    unit: str | None
-    group: str | None
-    run: str | None
-    categories: str | Sequence[str]
     signal: Signal
 
 
@@ -117,16 +109,12 @@ class Evidence:
         if not named:
             raise InputError("score", "at least one score", "an empty mapping", "pass an array of scores")
         same_index({**named, "member": member, "unit": unit, "group": group, "run": run, "covariates": covariates})
-        _each_once("score", [_name(name) for name in named])
-        scores = {_name(name): numeric.finite(values, str(name), 1) for name, values in named.items()}
-        scores, source = _turned(scores, source, signal)
-        n = len(next(iter(scores.values())))
-        for name, values in scores.items():
-            same_length(name, values, n)
+        scores, source = _turned(_checked_scores(named), source, signal)
+        n = _length(scores)
         members = membership(member)
         same_length("member", members, n)
         x, names = _covariates(covariates, covariate_names, n)
-        fields: dict[str, Any] = {
+        checked = {
             "scores": MappingProxyType(scores),
             "member": members,
             "covariates": x,
@@ -138,7 +126,11 @@ class Evidence:
             "run": checked_labels(run, "run", n),
             "source": str(source),
         }
-        for field, value in fields.items():
+        self._set(checked)
+
+    def _set(self, values: Mapping[str, Any]) -> None:
+        """Set fields of new evidence, which is frozen from then on."""
+        for field, value in values.items():
             object.__setattr__(self, field, value)
 
     # -- what it holds --------------------------------------------------------------------------------------------
@@ -220,9 +212,8 @@ class Evidence:
     def _single(self, name: str) -> Evidence:
         """Return the evidence with one of its scores; its other fields are frozen, and passed the checks together."""
         one = object.__new__(Evidence)
-        for field in fields(self):
-            object.__setattr__(one, field.name, getattr(self, field.name))
-        object.__setattr__(one, "scores", MappingProxyType({name: self.scores[name]}))
+        one._set({field.name: getattr(self, field.name) for field in fields(self)})
+        one._set({"scores": MappingProxyType({name: self.scores[name]})})
         if self.unit is not None:
             one.__dict__["unit_codes"] = self.unit_codes
         return one
@@ -239,8 +230,8 @@ class Evidence:
     def take(self, rows: NDArray[Any]) -> Evidence:
         """Return the evidence of some rows, given as indices or as a mask (n,)."""
         columns = {name: getattr(self, name) for name in ("member", "covariates", "text", *_LABELS)}
-        kept = {name: values[rows] for name, values in columns.items() if values is not None}
-        return self.replace(score={name: values[rows] for name, values in self.scores.items()}, **kept)
+        selected = {name: values[rows] for name, values in columns.items() if values is not None}
+        return self.replace(score={name: values[rows] for name, values in self.scores.items()}, **selected)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self._fields(),)
@@ -424,8 +415,8 @@ class Evidence:
         if len(self.scores) > 1 or any(values is not None for values in more):
             received = "several scores, covariates, texts, units, groups or runs"
             raise InputError("evidence", "one score and nothing else", received, "save to .npz")
-        for path, kept in ((members, self.member), (nonmembers, ~self.member)):
-            values = self.score[kept]
+        for path, side in ((members, self.member), (nonmembers, ~self.member)):
+            values = self.score[side]
 
             def write(target: Path, values: FloatArray = values) -> None:
                 with target.open("wb") as handle:
@@ -440,54 +431,38 @@ def _of_columns(
     design: str | None,
     source: str,
     *,
-    score: str | Sequence[str] | None = None,
-    member: str | None = None,
-    covariates: str | Sequence[str] | None = None,
-    text: str | None = None,
-    unit: str | None = None,
-    group: str | None = None,
-    run: str | None = None,
-    categories: str | Sequence[str] = (),
     signal: Signal = "score",
+    **names: Unpack[ColumnNames],
 ) -> Evidence:
     """Make evidence of columns; where no score is named, of those that ``save`` writes.
 
     ``read`` returns the wanted columns, of which the second are text and the third may have gaps; a design given by the
     caller overrides theirs.
     """
-    explicit = score is not None
-    if score is None:
-        score = roles.saved("score", known)
-        if not score:
-            shown = ", ".join([name for name in known if not looks_secret(name)][:12])
-            raise InputError(
-                "score", "the name of a score column", "none, and the file has no column 'score'", f"it has {shown}"
-            )
-        if covariates is None:
-            covariates = roles.saved("covariate", known)
-        text, unit, group, run = (
-            given or (name if name in known else None)
-            for given, name in ((text, "text"), (unit, "unit"), (group, "group"), (run, "run"))
-        )
-    scores, of_x, coded = ([n] if isinstance(n, str) else list(n or ()) for n in (score, covariates, categories))
-    member, labels = member or "member", [name for name in (text, unit, group, run) if name]
-    wanted = [*scores, member, *of_x, *labels, *(name for name in ("design", "source") if name in known)]
-    data = read(wanted, labels, [name for name in of_x if name not in {*scores, member, *labels}])
-    x, names = (data["covariates"], None) if of_x == ["covariates"] else numeric.joined(data, of_x, coded)
-    texts = {member} if data[member].dtype.kind == "U" else set()  # a score only where it stands in for one
+    columns = EvidenceColumns.of(known, **names)
+    data = read(columns.wanted, columns.labels, columns.gaps)
+    matrix = columns.covariates == ("covariates",)
+    x, x_names = (data["covariates"], None) if matrix else numeric.joined(data, columns.covariates, columns.categories)
+    member = data[columns.member]
+    texts = {columns.member} if member.dtype.kind == "U" else set()  # a score only where it stands in for one
+    scores = {name: membership(data[name]) if name in texts else data[name] for name in columns.scores}
     return Evidence(
-        score={name.removeprefix("score."): membership(data[name]) if name in texts else data[name] for name in scores},
-        member=data[member],
+        score={name.removeprefix("score."): values for name, values in scores.items()},
+        member=member,
         covariates=x,
-        covariate_names=names,
-        text=None if text is None else data[text],
-        design=design if design is not None else _declared_design(data.get("design"), explicit=explicit),
-        unit=None if unit is None else data[unit],
-        group=None if group is None else data[group],
-        run=None if run is None else data[run],
+        covariate_names=x_names,
+        text=_optional(data, columns.text),
+        design=_declared_design(data.get("design"), explicit=columns.named) if design is None else design,
+        unit=_optional(data, columns.unit),
+        group=_optional(data, columns.group),
+        run=_optional(data, columns.run),
         source=_constant_text(data.get("source")) or source,
         signal=signal,
     )
+
+
+def _optional(data: Mapping[str, NDArray[Any]], name: str | None) -> NDArray[Any] | None:
+    return None if name is None else data[name]
 
 
 def _rebuild(fields: dict[str, Any]) -> Evidence:
@@ -513,6 +488,20 @@ def _turned(scores: dict[str, FloatArray], source: object, signal: str) -> tuple
         raise InputError("signal", "score or loss", repr(signal), hint or "turn other scores by their sign")
     turned = {"loss" if list(scores) == ["score"] else name: frozen(-values) for name, values in scores.items()}
     return turned, f"{source} (losses, turned by their sign)".strip()
+
+
+def _checked_scores(named: Mapping[Any, ArrayLike]) -> dict[str, FloatArray]:
+    """Finite scores by name, each name once."""
+    _each_once("score", [_name(name) for name in named])
+    return {_name(name): numeric.finite(values, str(name), 1) for name, values in named.items()}
+
+
+def _length(scores: Mapping[str, FloatArray]) -> int:
+    """The number of rows, which every score has."""
+    n = len(next(iter(scores.values())))
+    for name, values in scores.items():
+        same_length(name, values, n)
+    return n
 
 
 def _name(name: object) -> str:

@@ -152,14 +152,19 @@ def advantage_of(
         laws = (a, b) if disclosure == "confidence-vector" else (marginal(a, label), marginal(b, label))
         value, error = tradeoff.averaged_with_error(*laws)
         return _result(value, error, disclosure, alpha, method, note)
-    rows = [np.atleast_2d(x) for x in (a, b)]
-    labels = np.broadcast_to(np.asarray(label), len(rows[0]))
-    estimates = []
-    for mine, other, which in zip(*rows, labels, strict=True):
-        curve = curve_of(mine, other, disclosure, int(which), threshold, temperature, method, draws, rng)
-        estimates.append(_read(curve, alpha))
-    value, error = (np.array(x) if a.ndim == 2 else np.array(x[0]) for x in zip(*estimates, strict=True))
+    records = zip(np.atleast_2d(a), np.atleast_2d(b), _labels(label, a), strict=True)
+    curves = (
+        curve_of(mine, other, disclosure, which, threshold, temperature, method, draws, rng)
+        for mine, other, which in records
+    )
+    readings = [_read(curve, alpha) for curve in curves]
+    value, error = (np.array(x) if a.ndim == 2 else np.array(x[0]) for x in zip(*readings, strict=True))
     return _result(value, error, disclosure, alpha, method, note)
+
+
+def _labels(label: ArrayLike, laws: FloatArray) -> list[int]:
+    """Return the label of each record, one of the laws or several."""
+    return [int(one) for one in np.broadcast_to(np.asarray(label), len(np.atleast_2d(laws)))]
 
 
 def checked_laws(

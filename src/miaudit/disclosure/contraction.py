@@ -92,26 +92,52 @@ def total_variation(p: ArrayLike, other: ArrayLike, *, threshold: float, tempera
         received = f"shapes {first.shape} and {second.shape}, temperature {temperature:g}"
         raise InputError("p, other", "two finite vectors (K,) and a temperature above 0", received, "pass one pair")
     apart = first != second
-    u, v = ((x[apart] - threshold) / temperature for x in (first, second))
-    if not len(u):
+    if not apart.any():
         return Contraction(0.0, 0.0)
-    enter, stay = special.expit(u), special.expit(-u)
-    if_in = special.log_expit(u) - special.log_expit(v)
-    if_out = special.log_expit(-u) - special.log_expit(-v)
-    step = float(np.abs(u - v).sum()) / _STEPS
-    ends = []
-    for rounded in (np.floor, np.ceil):
+    labels = _Labels.of((first[apart] - threshold) / temperature, (second[apart] - threshold) / temperature)
+    ends = [labels.total_variation(rounded) for rounded in (np.floor, np.ceil)]
+    return Contraction(min(ends), min(1.0, max(ends)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Labels:
+    """Labels whose probabilities of entry differ between two sets.
+
+    Attributes
+    ----------
+    enter, stay : arrays (k,), probabilities in the first set
+    if_in, if_out : arrays (k,), what each label adds to the log-likelihood ratio of the two sets
+    step : of the grid of that ratio
+    """
+
+    enter: FloatArray
+    stay: FloatArray
+    if_in: FloatArray
+    if_out: FloatArray
+    step: float
+
+    @classmethod
+    def of(cls, u: FloatArray, v: FloatArray) -> _Labels:
+        """Return labels (k,) with log-odds u of an entry into the first set and v into the second, nowhere equal."""
+        return cls(
+            enter=special.expit(u),
+            stay=special.expit(-u),
+            if_in=special.log_expit(u) - special.log_expit(v),
+            if_out=special.log_expit(-u) - special.log_expit(-v),
+            step=float(np.abs(u - v).sum()) / _STEPS,
+        )
+
+    def total_variation(self, rounded: Callable[[FloatArray], FloatArray]) -> float:
+        """Return the total variation where each term of the log-likelihood ratio is rounded to the grid."""
         law, lowest = np.ones(1), 0
-        for inside, outside, i, j in zip(
-            enter, stay, rounded(if_in / step).astype(int), rounded(if_out / step).astype(int), strict=True
-        ):
+        cells_in, cells_out = (rounded(term / self.step).astype(int) for term in (self.if_in, self.if_out))
+        for inside, outside, i, j in zip(self.enter, self.stay, cells_in, cells_out, strict=True):
             longer = np.zeros(len(law) + abs(i - j))
             longer[max(0, i - j) :][: len(law)] += inside * law
             longer[max(0, j - i) :][: len(law)] += outside * law
             law, lowest = longer, lowest + min(i, j)
-        ratio = step * (lowest + np.arange(len(law)))
-        ends.append(float(law @ -np.expm1(-np.maximum(ratio, 0.0))))
-    return Contraction(min(ends), min(1.0, max(ends)))
+        ratio = self.step * (lowest + np.arange(len(law)))
+        return float(law @ -np.expm1(-np.maximum(ratio, 0.0)))
 
 
 def _gain(p: FloatArray, q: float, temperature: float) -> FloatArray:

@@ -81,7 +81,7 @@ def _laws(alpha_in: tuple[float, ...], alpha_out: tuple[float, ...], threshold: 
     pairs = np.array([alpha_in, alpha_out])
     loss = _loss_of_label(pairs, threshold, temperature)
     most = _most_labels(threshold, len(alpha_in)) if temperature == 0 else len(alpha_in)
-    likely, error = _kept(pairs, loss, most)
+    likely, error = _likely_labels(pairs, loss, most)
     if not likely.any():
         return SetLaws(np.ones(1), np.ones(1), error)  # the same set nearly always
     groups, sizes = _groups(pairs[:, likely])
@@ -142,8 +142,8 @@ def _loss_of_label(pairs: FloatArray, threshold: float, temperature: float) -> F
     return np.asarray(np.minimum(1.0, pairs / totals / (4 * temperature)).sum(axis=0))
 
 
-def _kept(pairs: FloatArray, loss: FloatArray, most: int) -> tuple[BoolArray, float]:
-    """Return the labels kept: those of negligible effect go first, then the cheapest, until few remain."""
+def _likely_labels(pairs: FloatArray, loss: FloatArray, most: int) -> tuple[BoolArray, float]:
+    """Return the labels that count: those of negligible effect go first, then the cheapest, until few remain."""
     order = np.argsort(loss)
     cost = np.concatenate([[0.0], np.cumsum(loss[order])])
     first = int(np.searchsorted(cost, 1e-8, side="right")) - 1
@@ -256,7 +256,6 @@ def _moments(gamma: FloatArray, sizes: tuple[int, ...], rest: float, q: float, l
     """
     total = float(gamma @ np.array(sizes)) + rest
     nodes = _node_count(total, q)
-    unit = _chebyshev(nodes)
     chances = special.betaincc(gamma, total - gamma, q)
     if 2 ** min(60.0, float(chances @ np.array(sizes))) > _LARGEST_TERM:
         raise Intractable  # E[C(count, j)] is at least about C(E[count], j)
@@ -267,18 +266,11 @@ def _moments(gamma: FloatArray, sizes: tuple[int, ...], rest: float, q: float, l
     left = (np.array(sizes) - lattice.counts) @ gamma + rest
     whole = _log_gamma_density(1.0, total, total)
     for j in range(1, len(lattice.levels)):
-        points, room = lattice.levels[j], 1 - j * q
-        for g in range(len(gamma)):
-            mine = points[lattice.last[points] == g]
-            if not len(mine):
-                continue
-            if j == 1:
-                w[mine] = np.exp(_log_gamma_density(q + room * unit, gamma[g], total))
-            else:
-                w[mine] = w[lattice.before[mine]] @ _adding(float(gamma[g]), total, q, j, nodes).T
+        points = lattice.levels[j]
+        _add_label(w, gamma, total, q, lattice, j)
         for part in np.unique(left[points]):
             mine = points[left[points] == part]
-            inside = w[mine] @ _closing(float(part), total, room, j, nodes) * math.exp(-whole)
+            inside = w[mine] @ _closing(float(part), total, 1 - j * q, j, nodes) * math.exp(-whole)
             moments[mine] = ways[mine] * inside
         highest = float(moments[points].max())
         if highest > _LARGEST_TERM:
@@ -286,6 +278,19 @@ def _moments(gamma: FloatArray, sizes: tuple[int, ...], rest: float, q: float, l
         if highest * 2.0**j < _NOISE:
             break
     return moments
+
+
+def _add_label(w: FloatArray, gamma: FloatArray, total: float, q: float, lattice: _Lattice, j: int) -> None:
+    """Fill the rows of w (m, nodes) whose vectors count j labels: w_j at the nodes, from the rows with j - 1."""
+    points, nodes = lattice.levels[j], w.shape[1]
+    for g in range(len(gamma)):
+        mine = points[lattice.last[points] == g]
+        if not len(mine):
+            continue
+        if j == 1:
+            w[mine] = np.exp(_log_gamma_density(q + (1 - j * q) * _chebyshev(nodes), gamma[g], total))
+        else:
+            w[mine] = w[lattice.before[mine]] @ _adding(float(gamma[g]), total, q, j, nodes).T
 
 
 def _log_gamma_density(z: FloatArray | float, shape: float, rate: float) -> FloatArray:

@@ -187,7 +187,7 @@ class _Fit:
         means = (weights @ np.where(side, p[..., 0], 0.0).sum(axis=1)) / count
         start = np.repeat(alpha[None], len(weights), axis=0)
         fits, _ = dirichlet_fit.maximise(weights @ logs / count[:, None], start)
-        found = Side(
+        estimates = Side(
             records=int(side.any(axis=1).sum()),
             outputs=len(outputs),
             confidence=self._interval(means),
@@ -198,7 +198,7 @@ class _Fit:
             alpha_alone=alone,
             distance_alone=self._distance(two, alone),
         )
-        return found, means, fit.smoothed
+        return estimates, means, fit.smoothed
 
     def _distance(self, outputs: FloatArray, alpha: FloatArray) -> float:
         return float(dirichlet.goodness(outputs[None], alpha[None], smoothing=self.smoothing).distance[0])

@@ -27,6 +27,7 @@ from miaudit.errors.options import check_choice
 __all__ = ["Comparison", "attainable", "compare", "held_out_advantage", "spearman"]
 
 DISCLOSURES: tuple[Disclosure, ...] = get_args(Disclosure)
+Laws = dict[Disclosure, tuple[FloatArray, FloatArray]]
 
 # Models with and without each record, in each half: fewer leave a fitted law that is mostly noise.
 LEAST = 8
@@ -204,25 +205,10 @@ def compare(
     p = uncertainty.label_first(p, y)
     sets = _sets(p, threshold, temperature, rng)
     shown = _Shown(p, inside, sets, known, form, threshold, temperature, smoothing)
-    first = split(inside, rng=rng)
-    halves = (first, ~first)
-    laws = [shown.laws(half) for half in halves]
-    few = np.arange(0, len(p), -(-len(p) // _PLACEBO_RECORDS))
-    null = [shown.take(few, _permuted(inside, half, rng)).laws(half[few]) for half in halves]
-    predictions = []
-    for name in disclosures:
-        placebo = float(np.mean([shown.predicted(law[name], name, rng) for law in null]))
-        measured = [held_out_advantage(shown.scores(name, half), inside, ~half) for half in halves]
-        transferred = [
-            shown.transferred(other[name], name, half, rng)
-            for half, other in zip(halves, reversed(laws), strict=True)
-            if form == "fitted"
-        ]
-        predicted = [shown.predicted(law[name], name, rng) for law in laws]
-        predictions.append(
-            _comparison(shown, name, predicted, measured, transferred, placebo, confidence, replicates, rng)
-        )
-    return tuple(predictions)
+    halves = _Halves.of(shown, rng)
+    return tuple(
+        _comparison(shown, name, halves.advantages(name, rng), confidence, replicates, rng) for name in disclosures
+    )
 
 
 def split(included: BoolArray, *, rng: np.random.Generator) -> BoolArray:
@@ -260,7 +246,7 @@ class _Shown:
         truth = None if self.truth is None else self.truth[rows]
         return replace(self, p=self.p[rows], inside=inside[rows], sets=self.sets[rows], truth=truth)
 
-    def laws(self, used: BoolArray) -> dict[Disclosure, tuple[FloatArray, FloatArray]]:
+    def laws(self, used: BoolArray) -> Laws:
         """Return Dirichlet parameters with and without each record, for each disclosure."""
         labels = np.zeros(len(self.p), dtype=np.intp)
         figures = uncertainty.estimate(
@@ -311,6 +297,62 @@ class _Shown:
         return value
 
 
+@dataclass(frozen=True, eq=False)
+class _Advantages:
+    """Advantages under one disclosure, (n,) for each half.
+
+    Attributes
+    ----------
+    predicted : by the laws of the half
+    measured : of the attack fitted to the half, over the models of the other one; with the variances
+    transferred : of the attack fitted to the half, if the law fitted to the other one held; empty for "three-numbers"
+    placebo : mean prediction with the memberships permuted
+    """
+
+    predicted: Sequence[FloatArray]
+    measured: Sequence[tuple[FloatArray, FloatArray]]
+    transferred: Sequence[FloatArray]
+    placebo: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Halves:
+    """The models of each record in two halves, arrays (n, M) of bool, and the laws that are fitted to each half.
+
+    ``null`` are the laws of some records after their memberships were permuted within the half.
+    """
+
+    shown: _Shown
+    halves: tuple[BoolArray, BoolArray]
+    laws: Sequence[Laws]
+    null: Sequence[Laws]
+
+    @classmethod
+    def of(cls, shown: _Shown, rng: np.random.Generator) -> _Halves:
+        """Halve the models at random and fit the laws."""
+        first = split(shown.inside, rng=rng)
+        halves = (first, ~first)
+        few = np.arange(0, len(shown.p), -(-len(shown.p) // _PLACEBO_RECORDS))
+        null = [shown.take(few, _permuted(shown.inside, half, rng)).laws(half[few]) for half in halves]
+        return cls(shown, halves, [shown.laws(half) for half in halves], null)
+
+    def advantages(self, name: Disclosure, rng: np.random.Generator) -> _Advantages:
+        """Return what the laws predict under one disclosure and what the attacks reach."""
+        shown = self.shown
+        placebo = float(np.mean([shown.predicted(laws[name], name, rng) for laws in self.null]))
+        transferred = [
+            shown.transferred(other[name], name, half, rng)
+            for half, other in zip(self.halves, reversed(self.laws), strict=True)
+            if shown.form == "fitted"
+        ]
+        return _Advantages(
+            predicted=[shown.predicted(laws[name], name, rng) for laws in self.laws],
+            measured=[held_out_advantage(shown.scores(name, half), shown.inside, ~half) for half in self.halves],
+            transferred=transferred,
+            placebo=placebo,
+        )
+
+
 def held_out_advantage(scores: ArrayLike, included: ArrayLike, held: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return AUC - 1/2 of each record over held-out models, and its variance (DeLong et al. 1988).
 
@@ -349,16 +391,14 @@ def held_out_advantage(scores: ArrayLike, included: ArrayLike, held: ArrayLike) 
 def _comparison(
     shown: _Shown,
     name: Disclosure,
-    predictions: Sequence[FloatArray],
-    measurements: Sequence[tuple[FloatArray, FloatArray]],
-    transfers: Sequence[FloatArray],
-    placebo: float,
+    advantages: _Advantages,
     confidence: float,
     replicates: int,
     rng: np.random.Generator,
 ) -> Comparison:
-    values, variances = zip(*measurements, strict=True)
-    predicted, measured = np.mean(predictions, axis=0), np.mean(values, axis=0)
+    values, variances = zip(*advantages.measured, strict=True)
+    predicted, measured = np.mean(advantages.predicted, axis=0), np.mean(values, axis=0)
+    transferred = np.mean(advantages.transferred, axis=0) if advantages.transferred else None
     # Each half's attack is fitted to the models that judge the other, so their errors may go together: as if fully.
     sd = np.mean(np.sqrt(variances), axis=0)
     rows = rng.integers(0, len(predicted), (replicates, len(predicted)))
@@ -372,14 +412,14 @@ def _comparison(
         measured=measured,
         measured_sd=sd,
         mean_predicted=_mean(predicted, rows, confidence),
-        mean_transferred=_mean(np.mean(transfers, axis=0), rows, confidence) if transfers else None,
+        mean_transferred=None if transferred is None else _mean(transferred, rows, confidence),
         mean_measured=_mean(measured, rows, confidence),
         rank_correlation=_rank_correlation(predicted, measured, rows, confidence),
-        attainable=attainable(predictions, measured, sd),
+        attainable=attainable(advantages.predicted, measured, sd),
         mean_error=_mean(gap, rows, confidence),
         mean_absolute_error=_mean(np.abs(gap), rows, confidence),
         noise=float(np.sqrt(2 / np.pi) * sd.mean()),
-        placebo=placebo,
+        placebo=advantages.placebo,
         constant=int(same.sum()) if sets else 0,
         threshold=shown.threshold if sets else None,
         temperature=shown.temperature if sets else None,

@@ -56,7 +56,7 @@ class Uncertainty:
     models_in, models_out : arrays (n,) of int
     smoothing : smallest probability that was let through
     smoothed : share of the probabilities that were raised to it, 0 to 1
-    given : whether the ground truth was the caller's
+    truth_known : whether the ground truth was the caller's
     """
 
     confidence_in: FloatArray
@@ -75,7 +75,12 @@ class Uncertainty:
     models_out: IntArray
     smoothing: float
     smoothed: float
-    given: bool
+    truth_known: bool
+
+    @property
+    def given(self) -> bool:
+        """The earlier name of ``truth_known``."""
+        return self.truth_known
 
     @property
     def n(self) -> int:
@@ -98,7 +103,7 @@ class Uncertainty:
     @property
     def assumption(self) -> str:
         """The stand-in for the ground truth, in words."""
-        return assumption(self.given)
+        return assumption(self.truth_known)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -223,33 +228,63 @@ def estimate(
     if not 0 < smoothing < 1 / p.shape[2]:
         raise InputError("smoothing", f"a number in (0, {1 / p.shape[2]:.3g})", repr(smoothing), "leave it out")
     p = label_first(p, y)
-    models, mean, error = zip(*(_moments(p[..., 0], side) for side in sides), strict=True)
     known_truth = None if truth is None else checked_truth(truth, len(p))
+    member, other = (_Side.of(p, side, smoothing) for side in sides)
     # Without a given truth the mean of the other models stands in; smoothed, since the calibration error divides by it.
-    target = np.maximum(mean[1], smoothing) if known_truth is None else known_truth
-    fits = [dirichlet_fit.fit(p, side, smoothing=smoothing) for side in sides]
-    alphas = [np.asarray(fit.alpha, dtype=np.float64) for fit in fits]
-    spread_in, spread_out = (1 / alpha.sum(axis=1) for alpha in alphas)
-    unsure = (mean[0] / target) ** 2 * error[1] ** 2 if known_truth is None else 0.0
+    target = np.maximum(other.mean, smoothing) if known_truth is None else known_truth
+    unsure = (member.mean / target) ** 2 * other.error**2 if known_truth is None else 0.0
     return Uncertainty(
-        confidence_in=mean[0],
-        confidence_out=mean[1],
+        confidence_in=member.mean,
+        confidence_out=other.mean,
         truth=target,
-        calibration_error=(mean[0] - target) / target,
-        calibration_error_sd=np.sqrt(error[0] ** 2 + unsure) / target,
+        calibration_error=(member.mean - target) / target,
+        calibration_error_sd=np.sqrt(member.error**2 + unsure) / target,
         aleatoric=1 - target,
-        epistemic=(spread_in + spread_out) / 2,
-        epistemic_in=spread_in,
-        epistemic_out=spread_out,
-        alpha_in=alphas[0],
-        alpha_out=alphas[1],
-        converged=fits[0].converged & fits[1].converged,
-        models_in=models[0],
-        models_out=models[1],
+        epistemic=(member.epistemic + other.epistemic) / 2,
+        epistemic_in=member.epistemic,
+        epistemic_out=other.epistemic,
+        alpha_in=member.alpha,
+        alpha_out=other.alpha,
+        converged=member.converged & other.converged,
+        models_in=member.models,
+        models_out=other.models,
         smoothing=smoothing,
-        smoothed=float((fits[0].smoothed * sides[0].sum() + fits[1].smoothed * sides[1].sum()) / counts.sum()),
-        given=known_truth is not None,
+        smoothed=float((member.raised + other.raised) / counts.sum()),
+        truth_known=known_truth is not None,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """What the models of one side say of each record.
+
+    Attributes
+    ----------
+    models : array (n,), how many there are
+    mean, error : arrays (n,), mean confidence in the label and its standard error
+    alpha : array (n, K), the fitted Dirichlet parameters
+    converged : array (n,) of bool
+    raised : number of outputs times the share of their probabilities that were raised
+    """
+
+    models: IntArray
+    mean: FloatArray
+    error: FloatArray
+    alpha: FloatArray
+    converged: BoolArray
+    raised: float
+
+    @classmethod
+    def of(cls, p: FloatArray, side: BoolArray, smoothing: float) -> _Side:
+        """Estimate from outputs (n, M, K), of which ``side`` (n, M) count."""
+        fit = dirichlet_fit.fit(p, side, smoothing=smoothing)
+        alpha = np.asarray(fit.alpha, dtype=np.float64)
+        return cls(*_moments(p[..., 0], side), alpha, fit.converged, float(fit.smoothed * side.sum()))
+
+    @property
+    def epistemic(self) -> FloatArray:
+        """One over the sum of the parameters (n,)."""
+        return np.asarray(1 / self.alpha.sum(axis=1))
 
 
 class Outputs(Protocol):
@@ -315,9 +350,9 @@ def from_shadow(outputs: Outputs, rows: ArrayLike | None = None) -> tuple[FloatA
     return special.softmax(logits, axis=2), inside, np.asarray(outputs.labels)[chosen].astype(np.intp)
 
 
-def assumption(given: bool) -> str:
+def assumption(truth_known: bool) -> str:
     """Describe the stand-in for the ground truth."""
-    return "the true probability of a record's label was given by the caller" if given else _ASSUMED
+    return "the true probability of a record's label was given by the caller" if truth_known else _ASSUMED
 
 
 def label_first(p: FloatArray, labels: IndexArray) -> FloatArray:

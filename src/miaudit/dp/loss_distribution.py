@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from miaudit.arrays import FloatArray
@@ -112,11 +113,11 @@ def epsilon(parts: Iterable[Released], delta: float, *, spread: float) -> float:
     target = delta * (1 - 1e-9 - uses * 1e-15) - uses * _BEYOND
     if target <= 0:
         return math.inf
-    step, found = math.inf, spread
-    while found > 0 and (finer := _step(parts, min(spread, found))) < step:  # rising with epsilon, as found is
+    step, bound = math.inf, spread
+    while bound > 0 and (finer := _step(parts, min(spread, bound))) < step:  # rising with epsilon, as the bound is
         step = finer
-        found = max(_epsilon(losses, step, target) for losses in _both_ways(parts, step))
-    return found * (1 + 1e-12) + uses * _ROUNDED if found > 0 else 0.0
+        bound = max(_epsilon(losses, step, target) for losses in _both_ways(parts, step))
+    return bound * (1 + 1e-12) + uses * _ROUNDED if bound > 0 else 0.0
 
 
 def deltas(parts: Iterable[Released], epsilons: FloatArray, *, spread: float) -> FloatArray | None:
@@ -125,13 +126,13 @@ def deltas(parts: Iterable[Released], epsilons: FloatArray, *, spread: float) ->
     uses = sum(part.times for part in parts)
     if uses > _MOST_USES or not spread < math.inf:
         return None
-    step, found = _step(parts, spread), np.zeros(len(epsilons))
+    step, bounds = _step(parts, spread), np.zeros(len(epsilons))
     for losses in _both_ways(parts, step):
         composed = _Composed.of(losses, step, tilt=0.0, left_out=1e-15)
         if composed is None:
             return None
-        found = np.maximum(found, composed.deltas(epsilons - uses * _ROUNDED))
-    return np.asarray(np.minimum(1.0, found * (1 + 1e-9 + uses * 1e-15) + uses * _BEYOND + 1e-14))
+        bounds = np.maximum(bounds, composed.deltas(epsilons - uses * _ROUNDED))
+    return np.asarray(np.minimum(1.0, bounds * (1 + 1e-9 + uses * 1e-15) + uses * _BEYOND + 1e-14))
 
 
 def _step(parts: tuple[Released, ...], spread: float) -> float:
@@ -169,6 +170,65 @@ def _epsilon(losses: tuple[_Losses, ...], step: float, delta: float) -> float:
 
 
 @dataclass(frozen=True)
+class _Window:
+    """The ``size`` points of the grid, from ``first`` on, that hold the losses of all uses but for what is left out."""
+
+    first: int
+    size: int
+    moment: float  # of the losses, at the tilt
+
+    @classmethod
+    def of(cls, losses: tuple[_Losses, ...], step: float, tilt: float, left_out: float) -> _Window | None:
+        """Bound the losses by Chernoff's inequality; None where the window would be too wide."""
+        from scipy import fft
+
+        most = sum((part.first + len(part.p) - 1) * part.times for part in losses) * step
+        least = sum(part.first * part.times for part in losses) * step
+        top = min(most, _least(lambda t: (_moment(losses, step, t) - math.log(left_out)) / t)[0])
+        moment = _moment(losses, step, tilt)
+        bottom = max(least, -_least(lambda t: (_moment(losses, step, tilt - t) - moment + _FAINT) / t)[0])
+        tilted_top = min(most, _least(lambda t: (_moment(losses, step, tilt + t) - moment + _FAINT) / t)[0])
+        if not max(top, -bottom) / step < _MOST_WINDOW:
+            return None
+        first = math.floor(bottom / step)
+        cells = math.ceil(top / step) - first + 2
+        # what lies outside is folded into the window, where it only adds to delta: a wider one adds less
+        wider = min(max(top, tilted_top) / step - first + 2, _MOST_WINDOW)
+        return cls(first, fft.next_fast_len(max(cells, math.ceil(wider)), real=True), moment)
+
+
+def _transform(losses: tuple[_Losses, ...], step: float, tilt: float, size: int) -> tuple[NDArray[np.complex128], int]:
+    """Return the Fourier transform of the tilted losses of all uses, and by how many points they were moved down.
+
+    The losses of each use are moved to their mean first, which keeps the phases small that are multiplied by uses.
+    """
+    from scipy import fft
+
+    log, moved = np.zeros(size // 2 + 1, dtype=complex), 0
+    for part in losses:
+        at = part.first + np.arange(len(part.p))
+        exponent = _exponents(part, step, tilt)
+        tilted = np.exp(exponent - exponent.max())
+        tilted /= tilted.sum()
+        center = round(float(tilted @ at))
+        folded = np.bincount((at - center) % size, weights=tilted, minlength=size)
+        with np.errstate(divide="ignore"):
+            log += part.times * np.log(fft.rfft(folded))
+        moved += center * part.times
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isneginf(log.real), 0.0, np.exp(log)), moved
+
+
+def _inverse(transform: NDArray[np.complex128], size: int, uses: int) -> FloatArray:
+    """Return the masses (size,) that have a transform, each with a bound of what rounding may have taken from it."""
+    from scipy import fft
+
+    energy = float(np.square(np.abs(transform)).sum())
+    rounded = 1e-15 * (30 + uses) * math.sqrt(energy * 2 / size) / math.sqrt(size)
+    return np.asarray(np.maximum(fft.irfft(transform, size), 0.0) + rounded)
+
+
+@dataclass(frozen=True)
 class _Composed:
     """Losses of all uses: at (first + i) step with probability r_i e^(moment - tilt loss); the rest is lost."""
 
@@ -182,38 +242,13 @@ class _Composed:
     @classmethod
     def of(cls, losses: tuple[_Losses, ...], step: float, *, tilt: float, left_out: float) -> _Composed | None:
         """Convolve; None where the window would be too wide."""
-        most = sum((part.first + len(part.p) - 1) * part.times for part in losses) * step
-        least = sum(part.first * part.times for part in losses) * step
-        from scipy import fft
-
-        top = min(most, _least(lambda t: (_moment(losses, step, t) - math.log(left_out)) / t)[0])
-        moment = _moment(losses, step, tilt)
-        bottom = max(least, -_least(lambda t: (_moment(losses, step, tilt - t) - moment + _FAINT) / t)[0])
-        tilted_top = min(most, _least(lambda t: (_moment(losses, step, tilt + t) - moment + _FAINT) / t)[0])
-        if not max(top, -bottom) / step < _MOST_WINDOW:
+        window = _Window.of(losses, step, tilt, left_out)
+        if window is None:
             return None
-        first = math.floor(bottom / step)
-        cells = math.ceil(top / step) - first + 2
-        # what lies outside is folded into the window, where it only adds to delta: a wider one adds less
-        wider = min(max(top, tilted_top) / step - first + 2, _MOST_WINDOW)
-        size = fft.next_fast_len(max(cells, math.ceil(wider)), real=True)
-        log, sizes = np.zeros(size // 2 + 1, dtype=complex), 0
-        for part in losses:
-            at = part.first + np.arange(len(part.p))
-            exponent = _exponents(part, step, tilt)
-            tilted = np.exp(exponent - exponent.max())
-            tilted /= tilted.sum()
-            center = round(float(tilted @ at))
-            folded = np.bincount((at - center) % size, weights=tilted, minlength=size)
-            with np.errstate(divide="ignore"):
-                log += part.times * np.log(fft.rfft(folded))
-            sizes += center * part.times
-        with np.errstate(invalid="ignore"):
-            powers = np.where(np.isneginf(log.real), 0.0, np.exp(log))
-        uses = sum(part.times for part in losses)
-        rounded = 1e-15 * (30 + uses) * math.sqrt(float(np.square(np.abs(powers)).sum()) * 2 / size) / math.sqrt(size)
-        r = np.maximum(fft.irfft(powers, size), 0.0) + rounded
-        return cls(first, step, np.roll(r, (sizes - first) % size), tilt, moment, left_out)
+        transform, moved = _transform(losses, step, tilt, window.size)
+        r = _inverse(transform, window.size, uses=sum(part.times for part in losses))
+        r = np.roll(r, (moved - window.first) % window.size)
+        return cls(window.first, step, r, tilt, window.moment, left_out)
 
     def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the losses, and from each one on the sum of its p, and of its p e^(the first of them - loss)."""

@@ -41,10 +41,10 @@ def mu_of_point(*, tpr: float, fpr: float) -> float:
 
 def check_rates(name: str, values: ArrayLike) -> FloatArray:
     """Return rates of any shape as float64, or refuse some outside [0, 1]."""
-    given = np.asarray(values)
-    if given.dtype.kind not in "fiu":
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiu":
         raise InputError(name, "rates in [0, 1]", repr(values)[:80], "pass numbers")
-    rates = given.astype(np.float64, copy=False)
+    rates = array.astype(np.float64, copy=False)
     if not bool(np.all((rates >= 0) & (rates <= 1))):
         outside = rates[~((rates >= 0) & (rates <= 1))]
         raise InputError(name, "rates in [0, 1]", f"{outside.flat[0]:g}", "0.01 is 1%")

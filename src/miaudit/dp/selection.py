@@ -291,7 +291,7 @@ class CountTest:
     places : ints (n,), record numbers, the surest guess first
     correct : bools (n,), whether the guess at record i (not at the i-th in order) is right
     from_counts : bound from counts
-    kept : bools (n,), records that thinning left (docs/methods.md, section 3); None for all
+    survivors : bools (n,), records that thinning left (docs/methods.md, section 3); None for all
     size : (n,), what each record counts for: the s_i of thinning, which must not depend on labels; None: 1
     """
 
@@ -299,7 +299,7 @@ class CountTest:
     places: IntArray
     correct: BoolArray
     from_counts: CountBound
-    kept: BoolArray | None = None
+    survivors: BoolArray | None = None
     size: FloatArray | None = None
 
     @classmethod
@@ -317,12 +317,12 @@ class CountTest:
         return self.counted(self.share_right(rows, guesses)[0], guesses, self.canaries(rows), confidence)
 
     def share_right(self, rows: IntArray, guesses: int) -> tuple[int, int]:
-        """Return right and made guesses among the first kept ones."""
-        if self.kept is None:
+        """Return right and made guesses among the first records that thinning left."""
+        if self.survivors is None:
             places = self.places[rows[:guesses]]
         else:
             records = self.places[rows]
-            places = records[self.kept[records]][:guesses]
+            places = records[self.survivors[records]][:guesses]
         return int(np.count_nonzero(self.correct[places])), len(places)
 
     def foreseen(self, rows: IntArray, guesses: int, share: float, confidence: float) -> float:
@@ -456,45 +456,52 @@ def numbers_of(fractions: Sequence[float], canaries: int, *, most: int | None = 
     return [min(most or canaries, max(1, round(fraction * canaries))) for fraction in fractions]
 
 
+@dataclass(frozen=True, eq=False)
+class _Promise:
+    """The bound that a pilot lets expect of a test on the rows that it did not reveal, and with how many guesses."""
+
+    test: RankedTest
+    rows: IntArray
+    guesses: int
+    value: float
+
+
 def _piloted(
     option: Pilot, tests: Sequence[RankedTest], rows: IntArray, confidence: float, rng: np.random.Generator, gain: float
 ) -> LowerBound:
     n = len(rows)
-    revealed = round(option.share * n)
-    if not 1 <= revealed < n:
+    size = round(option.share * n)
+    if not 1 <= size < n:
         every = tests[0].canaries(rows) if isinstance(tests[0], CountTest) else n
         bound = tests[0].bound(rows, every, confidence)
         return settled(bound, "too few records for a pilot: a guess at every one of them")
-    shown = np.zeros(n, dtype=np.bool_)
-    shown[rng.permutation(n)[:revealed]] = True
-    best, chosen, left, count = -1.0, tests[0], rows, 1
-    for test in tests:
-        seen = shown[test.places]
-        rest = np.flatnonzero(~seen)
-        value, guesses = _promised(option.fractions, test, np.flatnonzero(seen), rest, confidence)
-        if value > max(best, 0.0) * gain or best < 0:
-            best, chosen, left, count = value, test, rest, guesses
+    revealed = np.zeros(n, dtype=np.bool_)
+    revealed[rng.permutation(n)[:size]] = True
+    first, *later = (_promise(option.fractions, test, revealed[test.places], confidence) for test in tests)
+    best = first
+    for promise in later:
+        if promise.value > best.value * gain:
+            best = promise
     text = (
-        f"{count:,} guesses ({chosen.name}) chosen on {revealed:,} records drawn at random, "
-        f"whose labels were revealed for it; the other {n - revealed:,} were audited"
+        f"{best.guesses:,} guesses ({best.test.name}) chosen on {size:,} records drawn at random, "
+        f"whose labels were revealed for it; the other {n - size:,} were audited"
     )
-    return settled(chosen.bound(left, count, confidence), text)
+    return settled(best.test.bound(best.rows, best.guesses, confidence), text)
 
 
-def _promised(
-    fractions: Sequence[float], test: RankedTest, seen: IntArray, rest: IntArray, confidence: float
-) -> tuple[float, int]:
-    """Return the largest bound that a pilot lets expect of the other records, and with how many guesses.
+def _promise(fractions: Sequence[float], test: RankedTest, revealed: BoolArray, confidence: float) -> _Promise:
+    """Return the largest bound that a pilot lets expect; ``revealed`` (n,) are its rows, in the order of the test.
 
     The share of right guesses is taken a little pessimistic (docs/methods.md, section 5).
     """
-    shares = []
-    for tried, guesses in zip(_numbers(fractions, test, seen), _numbers(fractions, test, rest), strict=True):
-        right, guessed = test.share_right(seen, tried)
+    pilot, rest = np.flatnonzero(revealed), np.flatnonzero(~revealed)
+    promises = []
+    for tried, guesses in zip(_numbers(fractions, test, pilot), _numbers(fractions, test, rest), strict=True):
+        right, guessed = test.share_right(pilot, tried)
         share = (right + 0.5) / (guessed + 1) - 0.125 / math.sqrt(max(1, guessed))
         value = test.foreseen(rest, guesses, min(1.0, max(0.0, share)), confidence) if guessed else 0.0
-        shares.append((value, guesses))
-    return max(shares, key=lambda pair: pair[0])
+        promises.append(_Promise(test, rest, guesses, value))
+    return max(promises, key=lambda promise: promise.value)
 
 
 def _swept(option: Bonferroni | Exploratory, test: RankedTest, rows: IntArray, confidence: float) -> LowerBound:

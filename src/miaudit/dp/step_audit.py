@@ -189,60 +189,100 @@ def audit(
     if sampling:
         for run in releases:
             check_sampling(run, steps)
-    claim = accounting.tradeoff(mechanism)
-    upper = accounting.upper_bound(mechanism, delta=delta)
-    mu = float(ndtri(1 - _TYPICAL) - ndtri(max(claim(_TYPICAL), 1e-300)))
+    claim = _Claim.of(mechanism)
     chosen = tuple(statistics) or _usual(releases, steps)
-    bounds: list[tuple[float, LowerBound, float, float]] = []
+    tests: list[_Test] = []
     for statistic, child in zip(chosen, rng.spawn(len(chosen)), strict=True):
-        share = _share(len(bounds), len(chosen))
-        tried = [evidence(run, mechanism, statistic=statistic) for run in releases]
-        level = share * (1 - confidence)
-        lower, p, least = _tested(tried, claim, mu, 1 - level, at_least, child)
-        bounds.append((p / share, lower, p, least / share))
-    best = max((lower for _, lower, _, _ in bounds), key=lambda bound: bound.value)
-    if len(chosen) > 1:
-        paid = f"{len(chosen)} statistics; the first at {_USUAL:g} of the level, the others share the rest"
-        best = replace(best, confidence=confidence, corrections=(*best.corrections, paid))
-    p_value = min(1.0, *(paid for paid, _, _, _ in bounds))
-    spread = math.sqrt(float(np.mean([(run.sums[:, ~run.coins] ** 2).mean() for run in releases])))
+        share = _share(len(tests), len(chosen))
+        observed = [evidence(run, mechanism, statistic=statistic) for run in releases]
+        tests.append(_test(observed, claim, share, 1 - share * (1 - confidence), at_least, child))
+    p_value = min(1.0, *(test.p_value / test.share for test in tests))
     return StepAudit(
-        best,
-        upper,
-        mu,
-        p_value,
-        p_value <= 1 - confidence,
-        tuple(dict.fromkeys(text for run in releases for text in strange_noise(run, steps))),
-        spread / steps.noise,
-        min(least for _, _, _, least in bounds) <= 1 - confidence,
-        steps.count,
-        len(releases[0].coins),
-        len(releases),
-        tuple((str(one), p) for one, (_, _, p, _) in zip(chosen, bounds, strict=True)),
+        lower=_best(tests, confidence),
+        upper=accounting.upper_bound(mechanism, delta=delta),
+        claimed_mu=claim.mu,
+        p_value=p_value,
+        refuted=p_value <= 1 - confidence,
+        strange=tuple(dict.fromkeys(text for run in releases for text in strange_noise(run, steps))),
+        noise_seen=_spread(releases) / steps.noise,
+        testable=min(test.least / test.share for test in tests) <= 1 - confidence,
+        steps=steps.count,
+        canaries=len(releases[0].coins),
+        runs=len(releases),
+        of_statistics=tuple((str(one), test.p_value) for one, test in zip(chosen, tests, strict=True)),
     )
 
 
-def _tested(
+@dataclass(frozen=True, eq=False)
+class _Claim:
+    """The claimed trade-off function, and the mu that it is likened to (``StepAudit.claimed_mu``)."""
+
+    curve: TradeOff
+    mu: float
+
+    @classmethod
+    def of(cls, mechanism: Mechanism | Mapping[str, Any]) -> _Claim:
+        curve = accounting.tradeoff(mechanism)
+        return cls(curve, float(ndtri(1 - _TYPICAL) - ndtri(max(curve(_TYPICAL), 1e-300))))
+
+
+@dataclass(frozen=True)
+class _Test:
+    """What one statistic showed of all runs.
+
+    Attributes
+    ----------
+    share : of the level, that the statistic has
+    lower : lower bound on mu, at this share of the level
+    p_value : of the claim, as if the statistic had the whole level
+    least : what ``p_value`` would be if no guess was wrong
+    """
+
+    share: float
+    lower: LowerBound
+    p_value: float
+    least: float
+
+
+def _test(
     runs: Sequence[Evidence],
-    claim: TradeOff,
-    mu: float,
+    claim: _Claim,
+    share: float,
     confidence: float,
     at_least: int | None,
     rng: np.random.Generator,
-) -> tuple[LowerBound, float, float]:
-    """Return the lower bound on mu, the p-value of the claim, and that of guesses without errors, by one statistic."""
+) -> _Test:
+    """Test the claim by one statistic, whose confidence is that of its share of the level."""
     each = several_runs.level(len(runs), at_least=at_least, confidence=confidence)
     needed = several_runs.AtLeast(at_least).of(len(runs))
-    guesses = _guesses(claim, mu, runs[0].n, 1 - each, luck=1 - needed / (len(runs) + 1))
+    guesses = _guesses(claim.curve, claim.mu, runs[0].n, 1 - each, luck=1 - needed / (len(runs) + 1))
     bounds = several_runs.of_each(runs, guesses=guesses, confidence=confidence, at_least=at_least, rng=rng)
     p_values, least = [], []
     for bound in bounds:
         assert bound.correct is not None and bound.guesses is not None and bound.canaries is not None  # noqa: S101 - from counts
         canaries = math.ceil(bound.canaries)
-        p_values.append(_p_value(claim, bound.correct, bound.guesses, canaries))
-        least.append(_p_value(claim, bound.guesses, bound.guesses, canaries))
-    lower = several_runs.combined(bounds, confidence=confidence, at_least=at_least) if len(runs) > 1 else bounds[0]
-    return lower, several_runs.p_value(p_values, at_least=at_least), several_runs.p_value(least, at_least=at_least)
+        p_values.append(_p_value(claim.curve, bound.correct, bound.guesses, canaries))
+        least.append(_p_value(claim.curve, bound.guesses, bound.guesses, canaries))
+    return _Test(
+        share=share,
+        lower=several_runs.combined(bounds, confidence=confidence, at_least=at_least) if len(runs) > 1 else bounds[0],
+        p_value=several_runs.p_value(p_values, at_least=at_least),
+        least=several_runs.p_value(least, at_least=at_least),
+    )
+
+
+def _best(tests: Sequence[_Test], confidence: float) -> LowerBound:
+    """Return the largest lower bound, with the correction for several statistics."""
+    best = max((test.lower for test in tests), key=lambda bound: bound.value)
+    if len(tests) == 1:
+        return best
+    correction = f"{len(tests)} statistics; the first at {_USUAL:g} of the level, the others share the rest"
+    return replace(best, confidence=confidence, corrections=(*best.corrections, correction))
+
+
+def _spread(runs: Sequence[Released]) -> float:
+    """Return the standard deviation of what all runs released where no canary was."""
+    return math.sqrt(float(np.mean([(run.sums[:, ~run.coins] ** 2).mean() for run in runs])))
 
 
 @lru_cache(maxsize=4_096)

@@ -159,17 +159,22 @@ def _measured(
     for one in scores:
         for name in policy.metrics:
             yield _against(one, name, policy.thresholds[name], confidence, share, able=name in able)
-    for name in parameters:
-        threshold = policy.thresholds[name]
-        low, high, p = parameter(name, threshold, share) if parameter is not None else (None, None, None)
-        over, under = low is not None and low > threshold, high is not None and high <= threshold
-        outcome: Outcome = "exceeded" if over else "within" if under else "open"
-        yield LimitResult(name, scores[0].score, low, high, threshold, p, outcome, resolved=low is not None)
+    if parameter is not None:
+        for name in parameters:
+            yield _of_parameter(parameter, name, policy.thresholds[name], share, scores[0].score)
     for one in scores:
         if one.surest is not None and policy.sure is not None:
             yield LimitResult.of_list(one.surest)
         elif policy.sure is not None and policy.stated:
             yield LimitResult(SURE_LIST, one.score, None, None, policy.sure, None, "open", resolved=False)
+
+
+def _of_parameter(parameter: Parameter, name: str, threshold: float, share: float, score: str) -> LimitResult:
+    """A privacy parameter against its limit, at its share of the level; it is listed with one of the scores."""
+    low, high, p = parameter(name, threshold, share)
+    over, under = low is not None and low > threshold, high is not None and high <= threshold
+    outcome: Outcome = "exceeded" if over else "within" if under else "open"
+    return LimitResult(name, score, low, high, threshold, p, outcome, resolved=low is not None)
 
 
 def _can_exceed(name: str, nonmembers: float, confidence: float) -> bool:
@@ -216,7 +221,7 @@ def p_value(one: Scored, name: str, threshold: float) -> float:
     return float(special.ndtr(z))
 
 
-def _leading(found: Sequence[LimitResult]) -> LimitResult:
+def _leading(results: Sequence[LimitResult]) -> LimitResult:
     """The limit that the text is about: the most exceeded one, else the one whose upper limit is the highest."""
 
     def beyond(one: LimitResult) -> tuple[bool, bool, float]:
@@ -224,7 +229,7 @@ def _leading(found: Sequence[LimitResult]) -> LimitResult:
         ratio = float("inf") if not one.threshold else (float("inf") if end is None else end / one.threshold)
         return one.limit != SURE_LIST, one.resolved, ratio
 
-    return max(found, key=beyond)
+    return max(results, key=beyond)
 
 
 def _level(status: Status, leading: LimitResult, levels: tuple[float, float, float]) -> str:

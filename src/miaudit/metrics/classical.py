@@ -17,6 +17,7 @@ from scipy import special
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.evidence import Evidence
 from miaudit.metrics import influence
+from miaudit.metrics.beta_mixture import BetaMixture
 from miaudit.metrics.roc import Roc
 from miaudit.metrics.units import Units
 
@@ -362,7 +363,7 @@ def tpr_limits(
 
 
 def beta_mixture_quantile(mass: FloatArray, hits: FloatArray, trials: float, level: float, *, at_zero: bool) -> float:
-    """Quantile of sum_j mass_j Beta(hits_j + 1/2, trials - hits_j + 1/2) by safeguarded Newton steps.
+    """Quantile of sum_j mass_j Beta(hits_j + 1/2, trials - hits_j + 1/2).
 
     Parameters
     ----------
@@ -375,26 +376,11 @@ def beta_mixture_quantile(mass: FloatArray, hits: FloatArray, trials: float, lev
         a point mass at 1 (for upper limits). A rate of exactly 0 or 1 is possible, and Jeffreys' prior excludes it.
     """
     pinned = hits <= 0 if at_zero else hits >= trials
-    below = float(mass[pinned].sum()) if at_zero else 0.0
-    if (at_zero and below >= level) or (not at_zero and 1 - float(mass[pinned].sum()) <= level):
+    pinned_mass = float(mass[pinned].sum())
+    if (at_zero and pinned_mass >= level) or (not at_zero and 1 - pinned_mass <= level):
         return 0.0 if at_zero else 1.0
-    w, a = mass[~pinned], hits[~pinned] + 0.5
-    b = trials - hits[~pinned] + 0.5
-    normaliser = special.betaln(a, b)
-    mean = float((w * a / (a + b)).sum() / w.sum())
-    spread = math.sqrt(float((w * (a / (a + b) - mean) ** 2).sum() / w.sum()) + mean * (1 - mean) / (trials + 1))
-    lo, hi = 0.0, 1.0
-    x = min(max(mean + float(special.ndtri(level)) * spread, mean / 20), 1 - (1 - mean) / 20)
-    for _ in range(200):
-        value = below + float(w @ special.betainc(a, b, x)) - level
-        lo, hi = (x, hi) if value < 0 else (lo, x)
-        density = float(w @ np.exp((a - 1) * math.log(x) + (b - 1) * math.log1p(-x) - normaliser))
-        step = x - value / density if density > 0 else -1.0
-        new = step if lo < step < hi else (lo + hi) / 2
-        if abs(new - x) <= 1e-10 * min(x, 1 - x) + 1e-15:
-            return new
-        x = new
-    return x
+    mixture = BetaMixture(mass[~pinned], hits[~pinned], trials, at_zero=pinned_mass if at_zero else 0.0)
+    return mixture.quantile(level)
 
 
 def binomial_nodes(n: int, p: float, most_nodes: int) -> tuple[FloatArray, FloatArray]:

@@ -71,17 +71,16 @@ class Roc:
         y = np.asarray(score, dtype=np.float64)
         inside = np.asarray(member, dtype=np.bool_)
         order = (np.argsort(y) if ascending is None else ascending)[::-1]
-        ordered = y[order]
+        ordered, falling = y[order], inside[order]
         last = np.flatnonzero(ordered[1:] != ordered[:-1])
         last = np.append(last, len(y) - 1)
         if weight is None:
-            hits = np.cumsum(inside[order], dtype=np.int64)[last].astype(np.float64)
+            hits = np.cumsum(falling, dtype=np.int64)[last].astype(np.float64)
             alarms = (last + 1) - hits
         else:
             w = np.asarray(weight, dtype=np.float64)[order]
-            kept = inside[order]
-            hits = np.cumsum(np.where(kept, w, 0.0))[last]
-            alarms = np.cumsum(np.where(kept, 0.0, w))[last]
+            hits = np.cumsum(np.where(falling, w, 0.0))[last]
+            alarms = np.cumsum(np.where(falling, 0.0, w))[last]
         return cls(np.r_[np.inf, ordered[last]], np.r_[0.0, alarms], np.r_[0.0, hits])
 
     @property

@@ -107,18 +107,14 @@ def surest_members(
     odds = sure / (1 - sure)
     q = odds * share / (odds * share + 1 - share)
     first = max(math.ceil(math.log(level) / math.log(q)), math.ceil(_SHARE * share * n / sure))
-    counts = np.cumsum(member[::-1], dtype=np.int64)
     first = _whole(first, rising)
     if first >= n:
         return None
-    p = best = _p_value(first, counts, q)
-    listed = longer = first
-    while best <= level and longer < n:
-        listed, longer = longer, _whole(math.ceil(_LONGER * longer), rising)
-        best = _p_value(longer, counts, q) if longer < n else 1.0
+    counts = np.cumsum(member[::-1], dtype=np.int64)
+    listed = _longest_refuted(first, rising, counts, q, level)
     c = int(counts[listed - 1])
     low, high = clopper_pearson(c, listed, confidence)
-    return SurestMembers(score, listed, c, low, high, share, sure, q, p, level)
+    return SurestMembers(score, listed, c, low, high, share, sure, q, _p_value(first, counts, q), level)
 
 
 def _listable(sample: Sample) -> tuple[FloatArray, BoolArray]:
@@ -139,6 +135,14 @@ def _whole(listed: int, rising: FloatArray) -> int:
     """The length of a list that also holds all records whose score equals its last one."""
     n = len(rising)
     return n if listed >= n else n - int(np.searchsorted(rising, rising[n - listed], side="left"))
+
+
+def _longest_refuted(first: int, rising: FloatArray, counts: IntArray, q: float, level: float) -> int:
+    """The length of the last list of the fixed sequence before one that is not refuted; the first, if it is not."""
+    longest = longer = first
+    while longer < len(rising) and _p_value(longer, counts, q) <= level:
+        longest, longer = longer, _whole(math.ceil(_LONGER * longer), rising)
+    return longest
 
 
 def _p_value(listed: int, counts: IntArray, q: float) -> float:

@@ -287,13 +287,13 @@ def _composed(job: Job, records: AuditedRecords, option: Composition) -> LowerBo
     records = _equal_sizes(records, job.rng)
     ways = orders(job, records)
     bound = partial(_composition_bound, shift, job)
-    found = _counted(job, records, ways, bound, job.confidence + shift.cost, [None] * len(ways))
-    paid = (f"error probability {shift.cost:.3g} charged for the upper limit on delta_DS",) if shift.cost else ()
+    best = _counted(job, records, ways, bound, job.confidence + shift.cost, [None] * len(ways))
+    correction = (f"error probability {shift.cost:.3g} charged for the upper limit on delta_DS",) if shift.cost else ()
     return replace(
-        found,
+        best,
         confidence=job.confidence,
-        p_value=None if found.p_value is None else min(1.0, found.p_value + shift.cost),
-        corrections=(*records.notes, shift.how, *paid, *found.corrections),
+        p_value=None if best.p_value is None else min(1.0, best.p_value + shift.cost),
+        corrections=(*records.notes, shift.how, *correction, *best.corrections),
     )
 
 
@@ -319,13 +319,13 @@ def orders(job: Job, records: AuditedRecords, aware: Callable[..., FloatArray] |
     beyond = None
     if job.centre == "covariates" or (job.centre is None and adaptive):
         beyond = _beyond_covariates(records, job.ev, job.propensity)
-    found = []
+    ways = []
     if beyond is not None:
         name = "both sides of what covariates say of the score"
-        found.append(_from_centre(name, beyond, records.logit, aware, job.rng))
+        ways.append(_from_centre(name, beyond, records.logit, aware, job.rng))
     if job.centre != "covariates" or beyond is None:
-        found.append(_from_centre("both sides of the median score", records.score, records.logit, aware, job.rng))
-    return tuple(found)
+        ways.append(_from_centre("both sides of the median score", records.score, records.logit, aware, job.rng))
+    return tuple(ways)
 
 
 def _from_centre(

@@ -223,9 +223,9 @@ def _audit(
     check_generator(rng)
     propensity = Propensity.of(propensity)
     records = AuditedRecords.of(ev, propensity, rng)
-    drawn = None if replicates is None else check_replicates(replicates, ev.n)
-    checked = zero_run_audit.check_centre(centre)
-    job = Job(ev, propensity, parameter, delta, guesses, checked, confidence, drawn, rng)
+    replicates = None if replicates is None else check_replicates(replicates, ev.n)
+    centre = zero_run_audit.check_centre(centre)
+    job = Job(ev, propensity, parameter, delta, guesses, centre, confidence, replicates, rng)
     return zero_run_audit.audit(job, records, correction)
 
 
