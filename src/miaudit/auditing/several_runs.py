@@ -119,18 +119,18 @@ def _shown(
     return replace(summary, text=_text(summary, mu, claimed))
 
 
-def _text(found: SeveralRuns, mu: LowerBound, claimed: float | None) -> str:
-    several = f"{found.runs} runs"
-    first = " Run 1 chose the number of guesses and is not audited itself." if found.audited < found.runs else ""
+def _text(summary: SeveralRuns, mu: LowerBound, claimed: float | None) -> str:
+    several = f"{summary.runs} runs"
+    first = " Run 1 chose the number of guesses and is not audited itself." if summary.audited < summary.runs else ""
     if not mu.value:
-        return f"{several} together show nothing of mu: {found.refuting}.{first}"
+        return f"{several} together show nothing of mu: {summary.refuting}.{first}"
     text = f"{several} together show a mu of at least {at_least(mu.value)}"
-    if found.alone:
-        best, least = at_least(max(found.alone)), at_least(min(found.alone))
+    if summary.alone:
+        best, least = at_least(max(summary.alone)), at_least(min(summary.alone))
         text += f", each by itself {least}" + (f" to {best}" if best != least else "")
-    if found.ceiling is None or claimed is None:
+    if summary.ceiling is None or claimed is None:
         return f"{text}.{first}"
-    exactly, top = f"a Gaussian mechanism with exactly the claimed mu of {claimed:.4g}", at_most(found.ceiling)
+    exactly, top = f"a Gaussian mechanism with exactly the claimed mu of {claimed:.4g}", at_most(summary.ceiling)
     proven = (
         f"lower bounds of one run, counted up to that mu, have a mean of at most {top}, whatever the attack and test"
     )

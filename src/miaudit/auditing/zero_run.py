@@ -315,8 +315,8 @@ def of_references(
     return reference.judged(plan.reference, raw, estimate)
 
 
-def _auc(estimator: str, found: Estimate) -> Metric:
-    return Metric("auc", estimator, found.value, found.low, found.high, found.confidence, found.note)
+def _auc(estimator: str, estimate: Estimate) -> Metric:
+    return Metric("auc", estimator, estimate.value, estimate.low, estimate.high, estimate.confidence, estimate.note)
 
 
 def bootstrapped(
