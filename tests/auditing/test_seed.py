@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from miaudit import Evidence, audit
-from miaudit.auditing.seed import generator
+from miaudit.auditing.seed import AssessmentStreams, AuditStreams, generator
 from miaudit.errors import InputError
 
 
@@ -40,3 +40,15 @@ def test_whole_numbers_of_numpy_are_seeds() -> None:
 def test_other_things_are_refused(given: Any) -> None:
     with pytest.raises(InputError, match=r"rng: expected a numpy.random.Generator, a whole number from 0, or None"):
         generator(given)
+
+
+def test_each_stage_has_a_generator_of_its_own_in_an_order_that_stays() -> None:
+    streams, rng = AuditStreams.of(np.random.default_rng(3)), np.random.default_rng(3)
+    choice, bootstrap, correction, bounds, verdict = rng.spawn(5)
+    assessment, causal = correction.spawn(2)
+    expected = (choice, bootstrap, correction, bounds, verdict, assessment, causal)
+    for name, one in zip(AuditStreams.__dataclass_fields__, expected, strict=True):
+        assert getattr(streams, name).random() == one.random(), name
+    steps = AssessmentStreams.of(np.random.default_rng(4))
+    for name, one in zip(AssessmentStreams.__dataclass_fields__, np.random.default_rng(4).spawn(6), strict=True):
+        assert getattr(steps, name).random() == one.random(), name

@@ -6,14 +6,12 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import special
 
 from miaudit import Evidence, Findings, Plan, audit
-from miaudit.auditing import zero_run
 from miaudit.auditing.plan import Bounds
 from miaudit.causal import challenge
 from miaudit.causal.propensity import Nuisance, Propensity
@@ -346,25 +344,3 @@ def test_a_propensity_that_was_given_without_covariates_cannot_be_asked() -> Non
     assert found.overlap is not None
     assert found.overlap.fit is None
     assert any("cannot be checked" in text for text in found.overlap.warnings)
-
-
-@pytest.mark.parametrize(
-    ("missed", "said"),
-    [
-        (("education = 9",), "40.0% of members have education = 9, and 10.0% of the weighted non-members: add"),
-        (("education",), "declare education as categories"),
-        (("site = 2",), "site = 2"),  # the name of a column may read like a level
-        (("hours", "education = 9"), "education"),
-        (("hours, curved",), "of members have high hours"),
-    ],
-)
-def test_a_level_that_still_stands_out_is_said_with_what_to_do(missed: tuple[str, ...], said: str) -> None:
-    education = np.r_[np.repeat([9.0, 1.0, 2.0], [40, 30, 30]), np.repeat([9.0, 1.0, 2.0], [10, 45, 45])]
-    x = np.column_stack([education, np.arange(200.0) / 7, np.arange(200.0) / 9])
-    names = ("education", "hours", "site = 2")
-    evidence = Evidence(score=education, member=np.arange(200) < 100, covariates=x, covariate_names=names)
-    fit = challenge.LackOfFit(0.0, challenge.STACKED_LIMIT, 3.6, 3.5, missed[:1], missed, True)
-    learned = SimpleNamespace(stacked=True, odds=np.ones(200))
-    text = zero_run._misfit(fit, evidence, learned, Plan())
-    assert said in text
-    assert "of the weighted non-members: add" in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from miaudit.dp.mechanism import Mechanism
 from miaudit.dp.verdict import Claim, ClaimVerdict, LowerBound, UpperBound
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
+from miaudit.findings.several_runs import SeveralRuns
 from miaudit.metrics.trials import equal_sizes, one_of_each
 
 UNDECLARED = (
@@ -37,9 +38,27 @@ BEYOND_LEARNING = 0.001
 _MARGIN = 0.1  # docs/methods.md, section 2: at 0 the challenge voids 12% of sound learned propensities
 
 
+@dataclass(frozen=True)
+class Bounded:
+    """Lower bounds of an audit, or why there are none.
+
+    Attributes
+    ----------
+    lower : one for each parameter
+    reasons : sentences that say why there is no bound
+    challenge : of the propensities of zero-run evidence
+    runs : of several runs of the same training, how bounds grew
+    """
+
+    lower: tuple[LowerBound, ...] = ()
+    reasons: tuple[str, ...] = ()
+    challenge: Challenge | None = None
+    runs: SeveralRuns | None = None
+
+
 def assess(
     case: Case, claim: Claim | None, correction: Correction | None, *, obstacle: str = "", rng: np.random.Generator
-) -> tuple[tuple[LowerBound, ...], tuple[str, ...], Challenge | None]:
+) -> Bounded:
     """Compute lower bounds by the tests that the design allows.
 
     Parameters
@@ -50,54 +69,57 @@ def assess(
     obstacle : why the evidence allows no answer; empty if it does
     rng : draws coins, ties and subsamples
 
-    Returns
-    -------
-    bounds : one for each parameter
-    reasons : sentences that say why there is no bound
-    challenge : of the propensities of zero-run evidence
-
     Raises
     ------
     InputError
         If the options ask for more guesses than there are records.
     """
-    options, evidence, challenged, sampled = case.plan.bounds, case.audited, None, ""
+    options, evidence, sampled = case.plan.bounds, case.audited, ""
     if options is None:
-        return (), (), None
-    stacked = correction is not None and correction.propensity.stacked
-    rests_on = "" if correction is None else correction.bounds_rest_on
-    correction = None if correction is None else correction.for_bounds
+        return Bounded()
+    of_bounds = None if correction is None else correction.for_bounds
     challenge_rng, bound_rng = rng.spawn(2)
-    reasons = _not_testable(evidence, options, correction, obstacle)
-    if not reasons and _learned_from_unequal_units(evidence, correction):
-        evidence, correction, sampled = _one_record_each(evidence, correction, rng.spawn(1)[0])
-        reasons = _not_testable(evidence, options, correction, sampled)
-    seen = evidence.covariates is not None or evidence.text is not None
-    if evidence.design == "zero-run" and not reasons and correction is not None:
-        if seen:
-            challenged = _challenge(evidence, options, correction, stacked, challenge_rng)
-            challenged = replace(challenged, text=f"{rests_on} {challenged.text}") if rests_on else challenged
-        # A margin that was stated is what the challenge tested; without one, any misfit voids the bounds.
-        misfit = correction.misfit if options.margin is None else ""
-        reasons = (challenged.text,) if challenged is not None and challenged.rejected else (misfit,) if misfit else ()
+    reasons = _not_testable(evidence, options, of_bounds, obstacle)
+    if not reasons and _learned_from_unequal_units(evidence, of_bounds):
+        evidence, of_bounds, sampled = _one_record_each(evidence, of_bounds, rng.spawn(1)[0])
+        reasons = _not_testable(evidence, options, of_bounds, sampled)
+    challenged = None
+    if evidence.design == "zero-run" and not reasons and correction is not None and of_bounds is not None:
+        challenged = _challenge(evidence, options, of_bounds, correction, challenge_rng)
+        reasons = _refuted(challenged, options, of_bounds)
     if reasons:
-        return (), reasons, challenged
-    found = []
-    own = options.tests(evidence, None if correction is None else correction.propensity, case.confidence)
-    ways = list(_ways(evidence, options, claim, correction, case.confidence) if own is None else own)
-    for way, child in zip(ways, bound_rng.spawn(len(ways)), strict=True):
-        bounds = [
-            way(evidence.only(name), one) for name, one in zip(case.judged, child.spawn(len(case.judged)), strict=True)
-        ]
-        found.append(best_of(bounds, sampled, "; ".join(case.corrections), exploratory=case.exploratory))
-    return tuple(found), (), challenged
+        return Bounded((), reasons, challenged)
+    tests = options.tests(evidence, None if of_bounds is None else of_bounds.propensity, case.confidence)
+    of_design = _ways(evidence, options, claim, of_bounds, case.confidence)
+    strongest = _strongest(case, evidence, tuple(of_design if tests is None else tests), sampled, bound_rng)
+    return Bounded(strongest, (), challenged)
 
 
-def best_of(bounds: Sequence[LowerBound], drawn: str, paid: str, *, exploratory: bool) -> LowerBound:
+def _refuted(challenged: Challenge | None, options: Bounds, correction: Correction) -> tuple[str, ...]:
+    """Return why the propensities void every bound; empty if they do not."""
+    if challenged is not None and challenged.rejected:
+        return (challenged.text,)
+    # A margin that was stated is what the challenge tested; without one, any misfit voids the bounds.
+    return (correction.misfit,) if correction.misfit and options.margin is None else ()
+
+
+def _strongest(
+    case: Case, evidence: Evidence, tests: Sequence[Test], sampled: str, rng: np.random.Generator
+) -> tuple[LowerBound, ...]:
+    """Return of each test the best bound of all scores that count."""
+    strongest = []
+    for test, child in zip(tests, rng.spawn(len(tests)), strict=True):
+        of_scores = zip(case.judged, child.spawn(len(case.judged)), strict=True)
+        bounds = [test(evidence.only(name), one) for name, one in of_scores]
+        strongest.append(best_of(bounds, sampled, "; ".join(case.corrections), exploratory=case.exploratory))
+    return tuple(strongest)
+
+
+def best_of(bounds: Sequence[LowerBound], sampled: str, price: str, *, exploratory: bool) -> LowerBound:
     """Return the largest of several scores' bounds, at their joint confidence."""
     best = max(bounds, key=lambda bound: bound.value)
     p_values = [bound.p_value for bound in bounds if bound.p_value is not None]
-    before, after = (drawn,) if drawn else (), (paid,) if paid and len(bounds) > 1 else ()
+    before, after = (sampled,) if sampled else (), (price,) if price and len(bounds) > 1 else ()
     return replace(
         best,
         confidence=best.confidence if len(bounds) == 1 else 1 - len(bounds) * (1 - best.confidence),
@@ -161,8 +183,8 @@ def _not_testable(evidence: Evidence, options: Bounds, correction: Correction | 
     if others:
         return tuple(map(_sentence, others))
     stated = options.margin is not None
-    found = zero_run.testability(evidence, correction.propensity, bounds_given=stated)
-    return tuple(map(_sentence, found.reasons))
+    testability = zero_run.testability(evidence, correction.propensity, bounds_given=stated)
+    return tuple(map(_sentence, testability.reasons))
 
 
 def _learned_from_unequal_units(evidence: Evidence, correction: Correction | None) -> bool:
@@ -194,9 +216,15 @@ def _one_record_each(
 
 
 def _challenge(
-    evidence: Evidence, options: Bounds, correction: Correction, stacked: bool, rng: np.random.Generator
-) -> Challenge:
-    """Test the propensities against several kinds of classifiers, on held-out rows."""
+    evidence: Evidence, options: Bounds, correction: Correction, of_metrics: Correction, rng: np.random.Generator
+) -> Challenge | None:
+    """Test the propensities against several kinds of classifiers, on held-out rows; None without covariates or texts.
+
+    ``of_metrics`` is the correction of the metrics, whose propensity may be a stack beside that of the bounds.
+    """
+    if evidence.covariates is None and evidence.text is None:
+        return None
+    stacked = of_metrics.propensity.stacked
     draw, bet = rng.spawn(2)
     nuisance = correction.nuisance
     competitors = _competitors(int(draw.integers(2**31)), evidence.n, quick=stacked)
@@ -213,19 +241,24 @@ def _challenge(
     )
     named = dict(zip((type(model).__name__ for model in competitors.values()), competitors, strict=True))
     best = named[outcome.competitor]
+    text = _challenge_in_words(outcome, best, len(competitors))
+    if of_metrics.bounds_rest_on:
+        text = f"{of_metrics.bounds_rest_on} {text}"
+    return replace(outcome, competitor=best, competitors=tuple(competitors), text=text)
+
+
+def _challenge_in_words(outcome: Challenge, best: str, competitors: int) -> str:
     share = f"{outcome.correct:,} of {outcome.guesses:,} bets on records that no model had seen"
     if outcome.rejected:
-        text = (
+        return (
             f"The propensities are refuted: {best} won {share}, which has a probability of {outcome.p_value:.2g} if "
             f"the log-odds of membership were within {outcome.gamma:g} of the learned ones. The covariates tell "
             f"members apart in a way that the propensities miss, so no bound holds. {_way_out(outcome.smallest_gamma)}"
         )
-    else:
-        text = (
-            f"The propensities stood the challenge: the best of {len(competitors)} competitors ({best}) won {share} "
-            f"(p = {outcome.p_value:.2g} at a margin of {outcome.gamma:g} on the log-odds). That is no proof of them."
-        )
-    return replace(outcome, competitor=best, competitors=tuple(competitors), text=text)
+    return (
+        f"The propensities stood the challenge: the best of {competitors} competitors ({best}) won {share} "
+        f"(p = {outcome.p_value:.2g} at a margin of {outcome.gamma:g} on the log-odds). That is no proof of them."
+    )
 
 
 def _way_out(smallest: float | None) -> str:
@@ -282,14 +315,12 @@ def _upper(options: Bounds, mechanism: Mechanism) -> UpperBound:
     return bound
 
 
-def judge(
-    claim: Claim | None, found: Sequence[LowerBound], upper: UpperBound | None, reasons: Sequence[str]
-) -> ClaimVerdict | None:
+def judge(claim: Claim | None, bounded: Bounded, upper: UpperBound | None) -> ClaimVerdict | None:
     """Judge a claim by the bound on its own parameter, if there is one, or say why there is none."""
     if claim is None:
         return None
-    fitting = [b for b in found if b.parameter == claim.parameter and b.delta == claim.delta]
-    return verdict.judge(claim, fitting[0] if fitting else None, upper=upper, reasons=reasons)
+    fitting = [b for b in bounded.lower if b.parameter == claim.parameter and b.delta == claim.delta]
+    return verdict.judge(claim, fitting[0] if fitting else None, upper=upper, reasons=bounded.reasons)
 
 
 def _sentence(text: str) -> str:

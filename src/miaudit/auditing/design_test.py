@@ -56,30 +56,30 @@ def examine(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Desi
         return DesignTest()
     try:
         encoding = zero_run.encoding_of(evidence, plan, Nuisance())
-        found = randomisation.alone(evidence, encoding, confidence=plan.confidence, rng=rng)
+        test = randomisation.alone(evidence, encoding, confidence=plan.confidence, rng=rng)
     except InputError as error:
         return DesignTest(note=f"How well the covariates alone identify members cannot be measured ({error}).")
-    auc = found.auc
+    auc = test.auc
     note = (
         "cross-fitted, without any score; 0.5 where membership was randomised, which gives as much with p = "
-        f"{found.p_value:.2g}"
+        f"{test.p_value:.2g}"
     )
     alone = Metric("auc", "raw", auc.value, auc.low, auc.high, plan.confidence, note)
-    if evidence.design is None or found.p_value >= LEVEL:
+    if evidence.design is None or test.p_value >= LEVEL:
         return DesignTest(alone)
-    return DesignTest(alone, _contradicted(evidence, plan, found))
+    return DesignTest(alone, _contradicted(evidence, plan, test))
 
 
-def _contradicted(evidence: Evidence, plan: Plan, found: randomisation.AloneTest) -> str:
+def _contradicted(evidence: Evidence, plan: Plan, test: randomisation.AloneTest) -> str:
     """Say that covariates identify members although the declared design says that chance decided."""
     what = "The texts" if evidence.covariates is None else "The covariates"
     names = list(separation.ranked(evidence, plan.categories).items())[:_NAMED]
     each = ", ".join(f"{name} ({auc:.2f})" for name, auc in names)
     strongest = f" The strongest by themselves: {each}." if names else ""
     return (
-        f"{what} alone identify members with an AUC of {amount('auc', found.auc.value)}, although the declared design "
+        f"{what} alone identify members with an AUC of {amount('auc', test.auc.value)}, although the declared design "
         f"{evidence.design} says that chance decided who is a member. Chance gives as much with probability "
-        f"{found.p_value:.2g}. The evidence contradicts its design, so no number says what the model gives away."
+        f"{test.p_value:.2g}. The evidence contradicts its design, so no number says what the model gives away."
         f"{strongest} Declare zero-run if members were not assigned at random. Leave out a covariate that was made "
         "from membership or after training. Name the unit if several records were assigned together."
     )

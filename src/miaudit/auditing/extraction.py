@@ -218,40 +218,44 @@ def judge(ways: Sequence[Way], plan: ExtractionPlan, design: str, *, unit: str =
             "not-testable", text, "", plan.confidence, first.name, plan.limits is not None, reason="undeclared"
         )
     condition = "" if design in _RANDOMISED else _CONDITION
-    shown = [one for one in ways if one.difference.low > plan.threshold]
-    wide = [one for one in ways if one.difference.high >= plan.negligible]
-    status: Status = "flagged" if shown else "inconclusive" if wide else "clear"
-    told_of = (shown or wide or [max(ways, key=lambda one: one.difference.high)])[0]
-    low, high = told_of.difference.low, told_of.difference.high
-    most = of_1000(high, "up")
-    many = {
-        "flagged": f"at least {of_1000(low, 'down')} more",
-        "clear": f"at most {most} more",
-    }.get(status, f"from {of_1000(low, 'down')} to {most} more")
-    counted = f"{of_1000(told_of.members.value or 0.0)} did, {of_1000(told_of.controls.value or 0.0)} of the controls"
-    text = (
-        f"{word_of(status)}: with {percent(plan.confidence)} confidence, {many} of 1,000 {unit} that were trained on "
-        f"come out {told_of.words} than of 1,000 controls ({counted})."
-    )
+    excessive = [one for one in ways if one.difference.low > plan.threshold]
+    open_ways = [one for one in ways if one.difference.high >= plan.negligible]
+    status: Status = "flagged" if excessive else "inconclusive" if open_ways else "clear"
+    decisive = (excessive or open_ways or [max(ways, key=lambda one: one.difference.high)])[0]
     limit = plan.threshold if status == "flagged" else plan.negligible
-    text += (
-        f" The limit is {of_1000(limit)}."
-        if limit or plan.limits is not None
-        else " By default any excess is a concern."
-    )
-    proven = max((one.difference.low for one in ways), default=0.0)
-    if status != "flagged" and proven > 0:
-        text += f" Proven even so: at least {of_1000(proven, 'down')} more of 1,000 come out, which the limit allows."
-    text += " Other prompts were not tried." if status == "clear" else ""
-    if condition:
-        text += f" This holds {condition}."
     limits = tuple(
         LimitResult(EXTRACTION, one.name, one.difference.low, one.difference.high, limit, None, _outcome(one, plan))
         for one in ways
     )
+    text = f"{_excess(decisive, status, plan, unit)}{_beside_excess(ways, limit, status, plan)}"
+    if condition:
+        text += f" This holds {condition}."
     return ExtractionVerdict(
-        status, text, condition, plan.confidence, told_of.name, stated=plan.limits is not None, limits=limits
+        status, text, condition, plan.confidence, decisive.name, stated=plan.limits is not None, limits=limits
     )
+
+
+def _excess(decisive: Way, status: Status, plan: ExtractionPlan, unit: str) -> str:
+    """Say by how much members exceed controls in the way that decides the verdict."""
+    least, most = of_1000(decisive.difference.low, "down"), of_1000(decisive.difference.high, "up")
+    many = {"flagged": f"at least {least} more", "clear": f"at most {most} more"}
+    shares = f"{of_1000(decisive.members.value or 0.0)} did, {of_1000(decisive.controls.value or 0.0)} of the controls"
+    return (
+        f"{word_of(status)}: with {percent(plan.confidence)} confidence, "
+        f"{many.get(status, f'from {least} to {most} more')} of 1,000 {unit} that were trained on "
+        f"come out {decisive.words} than of 1,000 controls ({shares})."
+    )
+
+
+def _beside_excess(ways: Sequence[Way], limit: float, status: Status, plan: ExtractionPlan) -> str:
+    """Say what the limit is, what is proven although it allows it, and what was not tried."""
+    proven = max(one.difference.low for one in ways)
+    text = " By default any excess is a concern."
+    if limit or plan.limits is not None:
+        text = f" The limit is {of_1000(limit)}."
+    if status != "flagged" and proven > 0:
+        text += f" Proven even so: at least {of_1000(proven, 'down')} more of 1,000 come out, which the limit allows."
+    return text + (" Other prompts were not tried." if status == "clear" else "")
 
 
 def _outcome(one: Way, plan: ExtractionPlan) -> Outcome:

@@ -12,6 +12,8 @@ import numpy as np
 
 from miaudit.auditing import remarks, withholding, zero_run
 from miaudit.auditing.case import Case
+from miaudit.auditing.gates import Gates
+from miaudit.auditing.measurements import Measurements
 from miaudit.auditing.plan import Bootstrap
 from miaudit.auditing.zero_run import Correction
 from miaudit.dp import accounting
@@ -54,12 +56,9 @@ class Judged:
 
 def judged(
     case: Case,
-    found: Mapping[str, Sequence[Metric]],
-    nonmembers: Mapping[str, float],
-    correction: Correction | None,
+    measured: Measurements,
+    gates: Gates,
     *,
-    obstacle: str,
-    contradicted: bool,
     bounding: Bounding,
     fair_coins: bool,
     turn: str,
@@ -70,62 +69,93 @@ def judged(
     Parameters
     ----------
     case : the audited records and the plan
-    found : metrics of each score, corrected ones first
-    nonmembers : effective number of non-members of each score
-    correction : of zero-run evidence, where the numbers are corrected by it
-    obstacle : why the evidence allows no answer; empty if it does
-    contradicted : whether that is since the evidence contradicts its design
+    measured : of each score
+    gates : what corrects the numbers, and why the evidence allows no answer
     bounding : the bounds of the case at another confidence
     fair_coins : whether independent fair coins decided each membership
     turn : how scores that point the wrong way are turned
     rng : draws the folds of estimates that are made again
     """
-    plan, policy = case.plan, case.plan.policy
-    if case.audited.design == "zero-run" and policy.stated and policy.sure is not None:
+    shifted, policy = case.audited.design == "zero-run", case.plan.policy
+    if shifted and policy.stated and policy.sure is not None:
         hint = "leave it out: the list of the surest members needs memberships that were assigned at random"
         raise InputError("limits", "no surest_members with zero-run evidence", f"{policy.sure:g}", hint)
-    surest = {} if case.audited.design == "zero-run" or obstacle else _surest(case, fair_coins=fair_coins)
-    every = {
-        name: Scored(name, _estimator(case, name, found[name], correction, rng), nonmembers[name], surest.get(name))
-        for name in case.names
-    }
-    counting = [every[name] for name in case.judged]
-    metrics = [name for name in policy.metrics if not obstacle or found[case.judged[0]]]
-    best = case.headline or max(case.judged, key=lambda name: _loudness(every[name], found[name], metrics, case))
-    if obstacle:
-        return Judged(_without_answer(case, correction, obstacle, contradicted=contradicted), best, ())
+    surest = {} if shifted or gates.obstacle else _surest(case, fair_coins=fair_coins)
+    scored = _scored(case, measured, gates.of_verdict, surest, rng)
+    best = case.headline or _loudest(case, measured, scored, answered=not gates.obstacle)
+    if gates.obstacle:
+        return Judged(_without_answer(case, gates), best, ())
     if constant := remarks.constant(case):
         return Judged(_no_answer(case, "not-testable", constant), best, ())
-    shown = {name: {metric.name: metric for metric in reversed(found[name])} for name in case.judged}
-    withheld = withholding.refusal(shown, policy.metrics)
-    verdict = rule.judge(
-        policy,
-        counting,
-        others=[one for name, one in every.items() if name not in case.judged],
-        confidence=plan.confidence,
-        parameter=_parameters(case, bounding, slow=case.audited.design == "zero-run"),
-        levels=plan.levels,
-        condition=verdicts.CONDITIONS.get(case.audited.design, ""),
-        exploratory=case.exploratory,
-        turn=turn,
-    )
+    verdict = _by_rule(case, scored, bounding, turn)
+    withheld = _withheld(case, measured)
     if withheld and verdict.status != "flagged":  # what another limit or score shows stays
-        about: dict[str, Any] = {
-            "metric": verdict.metric,
-            "threshold": verdict.threshold,
-            "confidence": plan.confidence,
-        }
+        about: dict[str, Any] = {"metric": verdict.metric, "threshold": verdict.threshold, "stated": policy.stated}
         text = f"{verdicts.NOT_CAUSAL} {withheld}"
-        return Judged(verdicts.no_answer("refused", text, **about, stated=policy.stated), best, ())
-    hidden: tuple[LimitResult, ...] = ()
-    if verdict.status == "clear" and policy.stated and not case.exploratory:
-        hidden = rule.judge(Policy.of(None), counting, confidence=plan.confidence).exceeded
+        refused = verdicts.no_answer("refused", text, **about, confidence=case.plan.confidence)
+        return Judged(refused, best, ())
+    hidden = _hidden(case, scored) if verdict.status == "clear" else ()
     verdict = verdicts.undeclared(verdict) if case.audited.design is None else verdict
     return Judged(verdict, best, tuple(surest.values()), hidden)
 
 
+def _scored(
+    case: Case,
+    measured: Measurements,
+    correction: Correction | None,
+    surest: Mapping[str, SurestMembers],
+    rng: np.random.Generator,
+) -> dict[str, Scored]:
+    """Every score with what measures a limit on it."""
+    return {
+        name: Scored(
+            name,
+            _estimator(case, name, measured.metrics[name], correction, rng),
+            measured.nonmembers[name],
+            surest.get(name),
+        )
+        for name in case.names
+    }
+
+
+def _loudest(case: Case, measured: Measurements, scored: Mapping[str, Scored], *, answered: bool) -> str:
+    """The score that is nearest to exceeding a limit, of those that count."""
+    limits = [name for name in case.plan.policy.metrics if answered or measured.metrics[case.judged[0]]]
+    return max(case.judged, key=lambda name: _loudness(scored[name], measured.metrics[name], limits, case))
+
+
+def _by_rule(case: Case, scored: Mapping[str, Scored], bounding: Bounding, turn: str) -> Verdict:
+    """The verdict of the rule on evidence that allows an answer."""
+    return rule.judge(
+        case.plan.policy,
+        [scored[name] for name in case.judged],
+        others=[one for name, one in scored.items() if name not in case.judged],
+        confidence=case.plan.confidence,
+        parameter=_parameters(case, bounding, slow=case.audited.design == "zero-run"),
+        levels=case.plan.levels,
+        condition=verdicts.CONDITIONS.get(case.audited.design, ""),
+        exploratory=case.exploratory,
+        turn=turn,
+    )
+
+
+def _hidden(case: Case, scored: Mapping[str, Scored]) -> tuple[LimitResult, ...]:
+    """The default limits that are exceeded, though all stated ones are not; none of exploratory scores."""
+    if not case.plan.policy.stated or case.exploratory:
+        return ()
+    counting = [scored[name] for name in case.judged]
+    return rule.judge(Policy.of(None), counting, confidence=case.plan.confidence).exceeded
+
+
+def _withheld(case: Case, measured: Measurements) -> str:
+    """Why a verdict is refused since a metric that it rests on is withheld; empty where none is."""
+    # Corrected metrics come first in their order, so that they replace the raw ones here.
+    shown = {name: {metric.name: metric for metric in reversed(measured.metrics[name])} for name in case.judged}
+    return withholding.refusal(shown, case.plan.policy.metrics)
+
+
 def all_the_same(
-    found: Judged,
+    judged_case: Judged,
     scores: Sequence[ScoreFindings],
     groups: Sequence[GroupFindings],
     bounds: Sequence[LowerBound],
@@ -134,11 +164,11 @@ def all_the_same(
     """Return what is proven although no limit is exceeded, and what a verdict within the limits does not exclude."""
     parts = (
         [_named(max(lists, key=lambda one: one.listed), scores)]
-        if (lists := [x for x in found.surest if x.exceeded])
+        if (lists := [x for x in judged_case.surest if x.exceeded])
         else []
     )
-    if found.by_default:
-        rates = [one for one in found.by_default if one.limit != SURE_LIST]
+    if judged_case.by_default:
+        rates = [one for one in judged_case.by_default if one.limit != SURE_LIST]
         exceeded = f": {verdict_text.listed(rates)}" if rates else ""
         parts.append(f"By the default limits this verdict would be a concern{exceeded}.")
     parts += [text for group in groups if (text := _of_group(group, policy))]
@@ -146,8 +176,8 @@ def all_the_same(
     turned = [score for score, high in aucs if high is not None and high < 0.5]
     if turned:
         parts.append(f"Turned round, {', '.join(turned)} identifies members better than random guessing.")
-    found_by = "" if len(scores) == 1 else "{}: "
-    above = [f"{found_by.format(one.score)}{text}" for one in scores if (text := one.above_chance)]
+    whose = "" if len(scores) == 1 else "{}: "
+    above = [f"{whose.format(one.score)}{text}" for one in scores if (text := one.above_chance)]
     parts += [f"The attack is better than random guessing: {'; '.join(above)}."] if above else []
     known = [
         f"{bound.parameter} at least {lower_text(bound.value)}"
@@ -156,19 +186,19 @@ def all_the_same(
         if bound.value > 0 and not bound.exploratory
     ]
     parts += [f"Lower bounds on privacy parameters: {', '.join(known)}."] if known else []
-    return " ".join(parts), _not_excluded(found.verdict, scores)
+    return " ".join(parts), _not_excluded(judged_case.verdict, scores)
 
 
-def with_all_scores(found: Judged, coins: SealedCoins | None) -> Judged:
+def with_all_scores(judged_case: Judged, coins: SealedCoins | None) -> Judged:
     """Let no verdict be within the limits while scores that were signed for are left out: they may be the stronger."""
-    verdict = found.verdict
+    verdict = judged_case.verdict
     if coins is None or not coins.missing or verdict.status != "clear":
-        return found
+        return judged_case
     several = "score is" if coins.missing == 1 else "scores are"
     text = f"{coins.missing:,} signed {several} not in this audit, which is within the limits without them. Add them."
     about: dict[str, Any] = {"metric": verdict.metric, "threshold": verdict.threshold, "stated": verdict.stated}
     none = verdicts.no_answer("not-testable", text, **about, confidence=verdict.confidence)
-    return replace(found, verdict=none)
+    return replace(judged_case, verdict=none)
 
 
 def _of_group(group: GroupFindings, policy: Policy) -> str:
@@ -211,24 +241,25 @@ def _surest(case: Case, *, fair_coins: bool) -> dict[str, SurestMembers]:
 
 
 def _loudness(
-    one: Scored, found: Sequence[Metric], limits: Sequence[str], case: Case
+    one: Scored, metrics: Sequence[Metric], limits: Sequence[str], case: Case
 ) -> tuple[bool, float, float, float]:
     """How near a score is to exceeding a limit; of equal ones the largest AUC is the louder."""
     thresholds = case.plan.policy.thresholds
     p = min((rule.p_value(one, name, thresholds[name]) for name in limits), default=1.0)
     alarm = one.surest is not None and one.surest.exceeded and case.plan.policy.sure is not None
-    auc = next((metric for metric in found if metric.name == "auc"), None)
-    high = max((metric.high or 0.0 for metric in found if metric.name in limits), default=0.0)
+    auc = next((metric for metric in metrics if metric.name == "auc"), None)
+    high = max((metric.high or 0.0 for metric in metrics if metric.name in limits), default=0.0)
     return alarm, -p, (0.0 if auc is None or auc.value is None else auc.value), high
 
 
-def _without_answer(case: Case, correction: Correction | None, obstacle: str, *, contradicted: bool) -> Verdict:
+def _without_answer(case: Case, gates: Gates) -> Verdict:
     """The verdict of zero-run evidence that allows no answer, or of a design that the evidence contradicts."""
-    if contradicted:
-        return _no_answer(case, "refused", obstacle)
+    if gates.contradicted:
+        return _no_answer(case, "refused", gates.obstacle)
     # Not learned yet is not testable; anything else that is wrong with the propensity or the overlap is refused.
+    correction = gates.of_verdict
     refused = correction is not None and correction.overlap.reasons != (correction.still_learning,)
-    reason = obstacle if correction is not None else f"Here {obstacle}."
+    reason = gates.obstacle if correction is not None else f"Here {gates.obstacle}."
     status: Literal["refused", "not-testable"] = "refused" if refused else "not-testable"
     return _no_answer(case, status, f"{verdicts.NOT_CAUSAL} {reason}")
 
@@ -244,14 +275,14 @@ def _no_answer(case: Case, status: Literal["refused", "not-testable"], reason: s
 
 
 def _estimator(
-    case: Case, score: str, found: Sequence[Metric], correction: Correction | None, rng: np.random.Generator
+    case: Case, score: str, metrics: Sequence[Metric], correction: Correction | None, rng: np.random.Generator
 ) -> Callable[[str, float], Measured]:
     """Return the function that measures a metric of a score at any confidence.
 
     At the confidence of the findings it gives their own numbers. Where the plan asks for the intervals of a bootstrap,
     others are widened to hold these, and what the findings withhold stays withheld.
     """
-    shown = {metric.name: metric for metric in reversed(found)}  # corrected metrics stand first and stay
+    shown = {metric.name: metric for metric in reversed(metrics)}  # corrected metrics stand first and stay
     again = definition.estimator(case.samples[score])
     again = again if correction is None else _corrected(case, score, correction, rng)
     held: dict[tuple[str, float], Measured] = {}
@@ -269,9 +300,9 @@ def _estimator(
     return estimate
 
 
-def _hull(made: Estimate, own: Metric) -> Estimate:
+def _hull(again: Estimate, own: Metric) -> Estimate:
     low, high = verdicts.limits(own)
-    return replace(made, low=min(made.low, low), high=max(made.high, high))
+    return replace(again, low=min(again.low, low), high=max(again.high, high))
 
 
 def _corrected(

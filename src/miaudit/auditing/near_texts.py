@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -48,34 +50,65 @@ def near(
     >>> near(["The cat sat on the mat.", "a dog"], ["a dog ran", "so the cat sat on the mat. Then"]).tolist()
     [1, -1]
     """
-    from scipy import sparse  # noqa: PLC0415 - loads when used
-
-    hashes, (text, column), (other, place) = _triples(texts, others)
-    mine, held = (
-        sparse.csr_array((np.ones(len(row), dtype=np.int32), (row, columns)), shape=(rows, len(hashes)))
-        for row, columns, rows in ((text, column, len(texts)), (other, place, len(others)))
-    )
-    sizes = np.bincount(text, minlength=len(texts))
-    needed = np.ceil(SHARE * sizes - 1e-9).astype(np.int64)
-    rarest = _rarest(text, column, sizes - needed + 1, np.bincount(place, minlength=len(hashes)))
-    some = sparse.csr_array((np.ones(len(rarest), dtype=np.int32), (text[rarest], column[rarest])), shape=mine.shape)
+    shared = _SharedTriples.of(texts, others)
     nearest = np.full(len(texts), -1, dtype=np.int64)
     for start in range(0, len(others), _AT_ONCE):
-        left = np.flatnonzero(nearest < 0)
-        pairs = (some[left] @ held[start : start + _AT_ONCE].T).tocoo()
-        row, beside = left[pairs.coords[0]], start + pairs.coords[1]
+        row, other = shared.candidates(np.flatnonzero(nearest < 0), start)
         if own is not None:
-            apart = (beside if whose is None else whose[beside]) != own[row]
-            row, beside = row[apart], beside[apart]
-        if not len(row):
-            continue
-        common: IntArray = np.asarray(mine[row].multiply(held[beside]).sum(axis=1)).ravel()
-        close = common >= needed[row]
-        row, beside = row[close], beside[close]
-        order = np.lexsort((beside, row))
+            apart = (other if whose is None else whose[other]) != own[row]
+            row, other = row[apart], other[apart]
+        row, other = shared.close(row, other)
+        order = np.lexsort((other, row))
         rows, first = np.unique(row[order], return_index=True)
-        nearest[rows] = beside[order][first]
+        nearest[rows] = other[order][first]
     return nearest
+
+
+@dataclass(frozen=True, eq=False)
+class _SharedTriples:
+    """Which triples of words, in columns, each text and each of the others has, as sparse matrices of ones.
+
+    ``rarest`` holds of each text only so many triples that a document with enough of them all has one of these;
+    ``needed`` (n,) is how many are enough.
+    """
+
+    of_texts: Any
+    of_others: Any
+    rarest: Any
+    needed: IntArray
+
+    @classmethod
+    def of(cls, texts: Sequence[str], others: Sequence[str]) -> _SharedTriples:
+        hashes, (text, column), (other, place) = _triples(texts, others)
+        sizes = np.bincount(text, minlength=len(texts))
+        needed = np.ceil(SHARE * sizes - 1e-9).astype(np.int64)
+        rarest = _rarest(text, column, sizes - needed + 1, np.bincount(place, minlength=len(hashes)))
+        return cls(
+            _ones(text, column, (len(texts), len(hashes))),
+            _ones(other, place, (len(others), len(hashes))),
+            _ones(text[rarest], column[rarest], (len(texts), len(hashes))),
+            needed,
+        )
+
+    def candidates(self, left: IntArray, start: int) -> tuple[IntArray, IntArray]:
+        """Return pairs of one of these texts and one of the next others that share one of the text's rarest triples."""
+        pairs = (self.rarest[left] @ self.of_others[start : start + _AT_ONCE].T).tocoo()
+        return left[pairs.coords[0]], start + pairs.coords[1]
+
+    def close(self, row: IntArray, other: IntArray) -> tuple[IntArray, IntArray]:
+        """Return those of the pairs in which the other has enough of the text's triples."""
+        if not len(row):
+            return row, other
+        common: IntArray = np.asarray(self.of_texts[row].multiply(self.of_others[other]).sum(axis=1)).ravel()
+        close = common >= self.needed[row]
+        return row[close], other[close]
+
+
+def _ones(row: IntArray, column: IntArray, shape: tuple[int, int]) -> Any:
+    """Return a sparse matrix with ones at these places."""
+    from scipy import sparse  # noqa: PLC0415 - loads when used
+
+    return sparse.csr_array((np.ones(len(row), dtype=np.int32), (row, column)), shape=shape)
 
 
 def in_members(texts: Sequence[str], member: ArrayLike) -> BoolArray:
@@ -113,7 +146,20 @@ def in_members(texts: Sequence[str], member: ArrayLike) -> BoolArray:
     rare = np.bincount(code)[code] <= _COMMON
     code, record = code[rare], record[rare]
     many = np.bincount(record, minlength=len(plain))
-    pairs = []
+    nonmembers, members, common = _pairs_across(code, record, inside)
+    held[nonmembers[common >= _ALIKE * (many[nonmembers] + many[members] - common)]] = True
+    return held
+
+
+def _pairs_across(code: IntArray, record: IntArray, inside: BoolArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Return each pair of a non-member and a member that share triples, and how many they share.
+
+    Parameters
+    ----------
+    code, record : arrays (k,), each triple and a text that has it, ordered by the triple
+    inside : array (n,), which texts are members
+    """
+    pairs = [np.empty(0, dtype=np.int64)]
     for apart in range(1, _COMMON):  # texts of one triple lie next to each other
         same = code[apart:] == code[:-apart]
         if not same.any():
@@ -121,13 +167,10 @@ def in_members(texts: Sequence[str], member: ArrayLike) -> BoolArray:
         a, b = record[:-apart][same], record[apart:][same]
         across = inside[a] != inside[b]
         a, b = a[across], b[across]
-        pairs.append(np.where(inside[a], b, a) * len(plain) + np.where(inside[a], a, b))
-    if not pairs:
-        return held
+        pairs.append(np.where(inside[a], b, a) * len(inside) + np.where(inside[a], a, b))
     pair, common = np.unique(np.concatenate(pairs), return_counts=True)
-    outside, other = np.divmod(pair, len(plain))
-    held[outside[common >= _ALIKE * (many[outside] + many[other] - common)]] = True
-    return held
+    nonmembers, members = np.divmod(pair, len(inside))
+    return nonmembers, members, common
 
 
 def _rarest(text: IntArray, column: IntArray, counts: IntArray, held: IntArray) -> IntArray:

@@ -170,15 +170,15 @@ def of(
     chosen = plan or Plan()
     _check(power=(power, 0, 1), half_width=(half_width, 0, 0.5), auc=(auc, 0.5, 1))
     unscored = evidence.replace(score=np.zeros(evidence.n), design="zero-run")
-    found, assessed, later = _foreseen(unscored, chosen, nuisance or Nuisance(), power, rng)
-    if found.half_width is not None and isinstance(assessed, Correction):
-        spread = _Spread.of(unscored, assessed.propensity, found.half_width[1] / _deviations(chosen))
+    outlook, assessed, later = _foreseen(unscored, chosen, nuisance or Nuisance(), power, rng)
+    if outlook.half_width is not None and isinstance(assessed, Correction):
+        spread = _Spread.of(unscored, assessed.propensity, outlook.half_width[1] / _deviations(chosen))
         wishes = {"half_width": half_width, "auc": auc}
-        asked = ((name, value) for name, value in wishes.items() if value is not None)
-        return replace(found, wishes=tuple(spread.wish(*one, chosen, power, found) for one in asked))
+        stated = ((name, value) for name, value in wishes.items() if value is not None)
+        return replace(outlook, wishes=tuple(spread.wish(*one, chosen, power, outlook) for one in stated))
     if nuisance is None and isinstance(assessed, Correction):
-        return replace(found, remedies=tuple(_remedies(unscored, chosen, assessed, found, later)))
-    return found
+        return replace(outlook, remedies=tuple(_remedies(unscored, chosen, assessed, outlook, later)))
+    return outlook
 
 
 def _foreseen(

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 import numpy as np
 from scipy import special
 
-from miaudit.arrays import FloatArray
+from miaudit.arrays import FloatArray, IndexArray
 from miaudit.auditing.planned_guesses import PlannedGuesses
 from miaudit.dp import multi_run, one_run, schedule
 from miaudit.dp.ranked_run import UNFAIR
@@ -459,28 +459,41 @@ def _limits(
     """Limits of the TPR in simulated audits of Gaussian scores whose true TPR at the FPR is ``tpr`` (replicates,)."""
     shift = float(special.ndtri(tpr) - special.ndtri(fpr))
     if fpr * nonmembers > _MANY_ALARMS:
-        spread = _standard_error(fpr, tpr, shift, members, nonmembers)
         z = float(special.ndtri((1 + confidence) / 2)) * (1 if upper else -1)
-        return tpr + spread * (z + special.ndtri((np.arange(_REPLICATES) + 0.5) / _REPLICATES))
+        return _normal_limits(tpr, _standard_error(fpr, tpr, shift, members, nonmembers), z)
     counts, mass = classical.binomial_nodes(nonmembers, fpr, classical.MOST_NODES)
     last = min(int(counts[-1]) + 1, nonmembers)
     resolved = classical.resolvable(fpr, nonmembers, confidence)
     level = (1 + confidence) / 2 if upper else (1 - confidence) / 2
     simulated = np.empty(_REPLICATES)
     for r in range(_REPLICATES):
-        # True FPRs of the highest non-members are the first order statistics of uniforms: ratios of exponential sums.
-        spacing = np.cumsum(rng.standard_exponential(last))
-        uniform = spacing / (spacing[-1] + rng.standard_gamma(nonmembers + 1 - last))
-        above = special.ndtr(special.ndtri(uniform) + shift)
-        shares = np.diff(above, prepend=0.0)
-        hits = np.cumsum(rng.multinomial(members, np.append(shares, max(0.0, 1.0 - shares.sum()))))
-        outer = np.append(hits[:last], members).astype(np.float64)
-        row = counts.astype(np.intp)
-        most = outer[np.minimum(row, last)]
-        fewest = np.where(row > 0, outer[np.maximum(row - 1, 0)], 0.0)
-        middle = (fewest + most) / 2 if resolved else most
-        simulated[r] = classical.beta_mixture_quantile(mass, middle, members, level, at_zero=not upper)
+        hits = _hits(last, shift, members, nonmembers, rng)
+        above = _hits_above(counts.astype(np.intp), hits, resolved=resolved)
+        simulated[r] = classical.beta_mixture_quantile(mass, above, members, level, at_zero=not upper)
     return simulated
+
+
+def _hits(last: int, shift: float, members: int, nonmembers: int, rng: np.random.Generator) -> FloatArray:
+    """Members above each of the ``last`` highest non-members of one simulated audit, and at the end all of them."""
+    # True FPRs of the highest non-members are the first order statistics of uniforms: ratios of exponential sums.
+    spacing = np.cumsum(rng.standard_exponential(last))
+    uniform = spacing / (spacing[-1] + rng.standard_gamma(nonmembers + 1 - last))
+    above = special.ndtr(special.ndtri(uniform) + shift)
+    shares = np.diff(above, prepend=0.0)
+    hits = np.cumsum(rng.multinomial(members, np.append(shares, max(0.0, 1.0 - shares.sum()))))
+    return np.append(hits[:last], members).astype(np.float64)
+
+
+def _hits_above(row: IndexArray, hits: FloatArray, *, resolved: bool) -> FloatArray:
+    """Members above a threshold that lies below this many non-members: half-way between two ranks, where resolved."""
+    most = hits[np.minimum(row, len(hits) - 1)]
+    fewest = np.where(row > 0, hits[np.maximum(row - 1, 0)], 0.0)
+    return (fewest + most) / 2 if resolved else most
+
+
+def _normal_limits(tpr: float, standard_error: float, z: float) -> FloatArray:
+    """Limits at z standard errors from estimates at the quantiles of their normal law (replicates,)."""
+    return tpr + standard_error * (z + special.ndtri((np.arange(_REPLICATES) + 0.5) / _REPLICATES))
 
 
 def _standard_error(fpr: float, tpr: float, shift: float, members: int, nonmembers: int) -> float:

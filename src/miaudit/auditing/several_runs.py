@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from miaudit.auditing.bounds import UNDECLARED, best_of
+from miaudit.auditing.bounds import UNDECLARED, Bounded, best_of
 from miaudit.auditing.case import Case
 from miaudit.auditing.plan import Bounds
 from miaudit.dp import several_runs, shared_noise
@@ -38,21 +38,13 @@ def require_own_noise(evidence: Evidence) -> None:
             shared_noise.require_own_noise(evidence.only(name).runs)
 
 
-def assess(
-    case: Case, claim: Claim | None, rng: np.random.Generator
-) -> tuple[tuple[LowerBound, ...], tuple[str, ...], SeveralRuns | None]:
+def assess(case: Case, claim: Claim | None, rng: np.random.Generator) -> Bounded:
     """Compute the bounds of evidence with several runs, of the score with the largest, and how they grew.
 
     Parameters
     ----------
     case, claim : as of :func:`miaudit.auditing.bounds.assess`
     rng : draws the order of ties, records of units, and records left out for balance
-
-    Returns
-    -------
-    bounds : on mu and on epsilon
-    reasons : why there are none, in sentences
-    shown : by the number of runs
 
     Raises
     ------
@@ -61,20 +53,20 @@ def assess(
     """
     options, evidence = case.plan.bounds, case.audited
     if options is None:
-        return (), (), None
+        return Bounded()
     if evidence.design is None:
-        return (), (UNDECLARED,), None
-    found = [
+        return Bounded(reasons=(UNDECLARED,))
+    by_score = [
         _of_score(evidence.only(name), options, claim, case.confidence, child)
         for name, child in zip(case.judged, rng.spawn(len(case.judged)), strict=True)
     ]
-    best = max(found, key=lambda one: one[0].value)[2]
-    paid = "; ".join(case.corrections)
+    best = max(by_score, key=lambda one: one[0].value)[2]
+    price = "; ".join(case.corrections)
     best_mu, best_epsilon = (
-        best_of(bounds, "", paid, exploratory=case.exploratory)
-        for bounds in ([mu for mu, _, _ in found], [epsilon for _, epsilon, _ in found])
+        best_of(bounds, "", price, exploratory=case.exploratory)
+        for bounds in ([mu for mu, _, _ in by_score], [epsilon for _, epsilon, _ in by_score])
     )
-    return (best_mu, best_epsilon), (), best
+    return Bounded((best_mu, best_epsilon), runs=best)
 
 
 def _of_score(
@@ -86,8 +78,8 @@ def _of_score(
     together: dict[str, Any] = {"at_least": options.at_least, "confidence": confidence}
     ranked = RankedRuns.of(evidence.runs, parameter="mu", guesses=options.guesses, rng=of_mu)
     mu = ranked.lower_bound(**together)
-    asked: dict[str, Any] = {"parameter": "epsilon", "delta": delta, "guesses": options.guesses}
-    epsilon = several_runs.audit(evidence.runs, rng=of_epsilon, **asked, **together)
+    options_of_epsilon: dict[str, Any] = {"parameter": "epsilon", "delta": delta, "guesses": options.guesses}
+    epsilon = several_runs.audit(evidence.runs, rng=of_epsilon, **options_of_epsilon, **together)
     return mu, epsilon, _shown(evidence, ranked, mu, options, claim, confidence)
 
 
@@ -127,18 +119,18 @@ def _shown(
     return replace(summary, text=_text(summary, mu, claimed))
 
 
-def _text(found: SeveralRuns, mu: LowerBound, claimed: float | None) -> str:
-    several = f"{found.runs} runs"
-    first = " Run 1 chose the number of guesses and is not audited itself." if found.audited < found.runs else ""
+def _text(summary: SeveralRuns, mu: LowerBound, claimed: float | None) -> str:
+    several = f"{summary.runs} runs"
+    first = " Run 1 chose the number of guesses and is not audited itself." if summary.audited < summary.runs else ""
     if not mu.value:
-        return f"{several} together show nothing of mu: {found.refuting}.{first}"
+        return f"{several} together show nothing of mu: {summary.refuting}.{first}"
     text = f"{several} together show a mu of at least {lower_text(mu.value)}"
-    if found.alone:
-        best, least = lower_text(max(found.alone)), lower_text(min(found.alone))
+    if summary.alone:
+        best, least = lower_text(max(summary.alone)), lower_text(min(summary.alone))
         text += f", each by itself {least}" + (f" to {best}" if best != least else "")
-    if found.ceiling is None or claimed is None:
+    if summary.ceiling is None or claimed is None:
         return f"{text}.{first}"
-    exactly, top = f"a Gaussian mechanism with exactly the claimed mu of {claimed:.4g}", upper_text(found.ceiling)
+    exactly, top = f"a Gaussian mechanism with exactly the claimed mu of {claimed:.4g}", upper_text(summary.ceiling)
     proven = (
         f"lower bounds of one run, counted up to that mu, have a mean of at most {top}, whatever the attack and test"
     )

@@ -70,10 +70,10 @@ def without(rows: Iterable[Row], note: str) -> Iterator[Row]:
         yield name, method, estimate if name in modelled or not note else held
 
 
-def in_words(found: Mapping[str, Sequence[Metric]]) -> tuple[str, ...]:
+def in_words(by_score: Mapping[str, Sequence[Metric]]) -> tuple[str, ...]:
     """Say of each score what is withheld and what stays, beside the other corrections."""
     sentences = []
-    for score, metrics in found.items():
+    for score, metrics in by_score.items():
         held = [metric for metric in metrics if metric.withheld]
         if held:
             names = challenge.listed([definition.of(metric.name).label for metric in held])

@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from miaudit.arrays import FloatArray, IntArray
-from miaudit.auditing import reference
+from miaudit.arrays import FloatArray
+from miaudit.auditing import misfit, reference
 from miaudit.auditing.case import Case
+from miaudit.auditing.learned_propensity import Learned, Training, folds_of
 from miaudit.auditing.plan import Plan
+from miaudit.auditing.seed import AssessmentStreams
 from miaudit.causal import (
     balance,
-    challenge,
     covariates,
     crossfit,
     duplicates,
     effects,
     gaps,
-    propensity,
     replicates,
     resamples,
     sensitivity,
@@ -30,7 +30,6 @@ from miaudit.causal import (
     stack,
 )
 from miaudit.causal.balance import Overlap
-from miaudit.causal.challenge import LackOfFit
 from miaudit.causal.covariates import Encoding
 from miaudit.causal.outcome import FEWEST_NONMEMBERS, Regression
 from miaudit.causal.propensity import LearningCurve, Nuisance, Propensity
@@ -44,7 +43,6 @@ from miaudit.metrics.classical import Estimate, Sample
 ESTIMATOR = "hajek"
 OF_LINE = "Bounds rest on a line in the covariates, learned beside the stack, since its errors are known."
 _WRONG_LABELS = ((0.01, 0.0), (0.05, 0.0), (0.0, 0.05), (0.05, 0.05), (0.1, 0.1))  # shares of members, non-members
-_MOST_CODES = 100
 _BLOCK = 100  # replicates of a given propensity that are looked at together
 
 
@@ -107,7 +105,7 @@ class Correction:
                 count,
                 classifier=self.nuisance.classifier,
                 encoding=self.encoding,
-                folds=_folds(self.propensity),
+                folds=folds_of(self.propensity),
                 workers=self.nuisance.workers,
                 rng=rng,
             )
@@ -162,61 +160,61 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
         return "there are no covariates to correct the difference between members and non-members with"
     if follows := separation.of_scores(evidence):
         return follows
-    encoding = encoding_of(evidence, plan, nuisance)
-    coded = encoding.columns if isinstance(encoding, covariates.Categories) else ()
-    if plan.propensity_model == "stack" and nuisance.outcome is None:
-        nuisance = replace(nuisance, outcome=Regression(coded))  # read by AIPW only
-    if nuisance.propensity is not None:
-        nuisance.propensity.matched(evidence)
-    fit_rng, curve_rng, twin_rng, seen_rng, word_rng, doubt_rng = rng.spawn(6)
-    seed = crossfit.seed_of(fit_rng)
+    streams = AssessmentStreams.of(rng)
+    training = Training.of(evidence, plan, nuisance, encoding_of(evidence, plan, nuisance), streams)
     try:
-        # Balance is asked of what the propensity could see: components, not the hundreds of columns behind them.
-        seen = covariates.compared(evidence, encoding, seed=crossfit.seed_of(seen_rng))
-        twins = _twins(evidence, twin_rng)
-        learned, curve = _learned(evidence, plan, nuisance, encoding, seed, curve_rng)
-        if learned.features is None:
-            learned = replace(learned, features=seen.covariates)
-        beside = _beside(evidence, plan, nuisance, encoding, learned, seed)
-        models = [] if seen.covariates is None else [one for one in (learned, beside) if one is not None]
-        trees = challenge.Challenger.of(seen, learned, rng=doubt_rng) if models else None
-        fits = [challenge.measure(seen, one, challenger=trees, rng=doubt_rng) for one in models]
+        learned = Learned.of(training, streams)
     except InputError as error:
         return f"the propensity cannot be learned ({error})"
-    measured = balance.measure(seen, learned, confidence=plan.confidence)
-    judged = balance.judge_overlap(measured, differences=not learned.stacked)
-    of_words = _of_words(evidence, measured.blind_auc, plan.confidence, word_rng)
-    apart, left_out = _of_columns(evidence, measured.blind_auc, learned, plan)
-    still = ""
-    if curve is not None and curve.rising:
-        still = (
-            f"The propensity is not learned yet: the AUC of the covariates alone rises from {curve.half:.3f} at half "
-            f"the records to {curve.full:.3f} at all of them, so part of the shift is still uncorrected."
-        )
-    fit = fits[0] if fits else None
-    misfit = _misfit(fit, seen, learned, plan)
-    bare = gaps.sparse_levels(evidence, coded) if plan.propensity_model == "stack" else ""
-    reasons = tuple(text for text in (*judged.reasons, *apart, bare, misfit, *of_words, still) if text)
-    shown = replace(
-        judged,
-        status="refused" if reasons else judged.status,
+    return _judged(training, learned, streams.words)
+
+
+def _judged(training: Training, learned: Learned, rng: np.random.Generator) -> Correction:
+    """Return the correction with its overlap, refused for every reason that there is; ``rng`` is of the words."""
+    evidence, plan, model = training.evidence, training.plan, learned.propensity
+    measured = balance.measure(learned.seen, model, confidence=plan.confidence)
+    overlap = balance.judge_overlap(measured, differences=not model.stacked)
+    of_words = _of_words(evidence, measured.blind_auc, plan.confidence, rng)
+    apart, left_out = _of_columns(evidence, measured.blind_auc, model, plan)
+    sparse = gaps.sparse_levels(evidence, training.coded) if plan.propensity_model == "stack" else ""
+    still, missed = _still_learning(learned.curve), misfit.in_words(learned.fit, learned.seen, model, plan)
+    reasons = tuple(text for text in (*overlap.reasons, *apart, sparse, missed, *of_words, still) if text)
+    overlap = replace(
+        overlap,
+        status="refused" if reasons else overlap.status,
         reasons=reasons,
-        warnings=(*judged.warnings, *left_out, *_twins_in_words(twins), *_unseen(seen)),
-        propensity=learned.how,
-        clipped=learned.clipped,
-        duplicates=None if twins is None else twins[0],
-        learning=curve,
-        fit=fit,
+        warnings=(*overlap.warnings, *left_out, *_twins_in_words(learned.twins), *_unseen(learned.seen)),
+        propensity=model.how,
+        clipped=model.clipped,
+        duplicates=None if learned.twins is None else learned.twins[0],
+        learning=learned.curve,
+        fit=learned.fit,
     )
-    corrected = Correction(learned, shown, still, misfit, encoding, nuisance, seed)
-    line = learned.line if beside is None else beside
+    correction = Correction(model, overlap, still, missed, training.encoding, training.nuisance, training.seed)
+    return replace(correction, line=_line(correction, learned))
+
+
+def _line(correction: Correction, learned: Learned) -> Correction | None:
+    """Return what bounds rest on, where it is not the propensity of the metrics."""
+    line = learned.propensity.line if learned.line_of_bounds is None else learned.line_of_bounds
     if line is None:
-        return corrected
-    own = replace(nuisance, propensity=None)  # a stack that was given comes with its line, which is no known propensity
+        return None
     missed = ""
-    if fits[1:] and fits[1].rejected:
-        missed = f"{_resting_on(line)} {fits[1].sentence} Next: state a margin on the log-odds."
-    return replace(corrected, line=replace(corrected, propensity=line, misfit=missed, nuisance=own))
+    if learned.fit_of_line is not None and learned.fit_of_line.rejected:
+        missed = f"{_resting_on(line)} {learned.fit_of_line.sentence} Next: state a margin on the log-odds."
+    # A stack that was given comes with its line, which is no known propensity.
+    own = replace(correction.nuisance, propensity=None)
+    return replace(correction, propensity=line, misfit=missed, nuisance=own)
+
+
+def _still_learning(curve: LearningCurve | None) -> str:
+    """Say that more records would still improve the propensity; empty if not."""
+    if curve is None or not curve.rising:
+        return ""
+    return (
+        f"The propensity is not learned yet: the AUC of the covariates alone rises from {curve.half:.3f} at half "
+        f"the records to {curve.full:.3f} at all of them, so part of the shift is still uncorrected."
+    )
 
 
 def _resting_on(line: Propensity) -> str:
@@ -226,32 +224,6 @@ def _resting_on(line: Propensity) -> str:
     added = ", ".join(line.added)
     enlarged = f" and {added}," if added else ", to which a screen of splines and products added nothing,"
     return f"Bounds rest on a line in the covariates{enlarged} since its errors are known."
-
-
-def _beside(
-    evidence: Evidence, plan: Plan, nuisance: Nuisance, encoding: Encoding, learned: Propensity, seed: int
-) -> Propensity | None:
-    """Return what bounds rest on beside the propensity of the metrics; None without bounds, or where it is the same."""
-    if plan.bounds is None:
-        return None
-    straight = learned if learned.line is None and nuisance.propensity is None else learned.line
-    if plan.bounds_model == "line" or straight is None or not straight.logistic or straight.folds is None:
-        return learned.line
-    rng = np.random.default_rng(seed)
-    return propensity.fit(evidence, encoding=encoding, folds=straight.folds, screened=True, rng=rng)
-
-
-def _learned(
-    evidence: Evidence, plan: Plan, nuisance: Nuisance, encoding: Encoding, seed: int, rng: np.random.Generator
-) -> tuple[Propensity, LearningCurve | None]:
-    """Return the propensity, and the learning curve of a line or a classifier."""
-    if nuisance.propensity is not None:
-        return nuisance.propensity, None
-    if plan.propensity_model == "stack" and nuisance.classifier is None:
-        return propensity.stacked(evidence, encoding=encoding, rng=np.random.default_rng(seed)), None
-    options: dict[str, Any] = {"classifier": nuisance.classifier, "encoding": encoding}
-    learned = propensity.fit(evidence, **options, rng=np.random.default_rng(seed))
-    return learned, propensity.learning_curve(evidence, **options, folds=_folds(learned), rng=rng)
 
 
 def outcome_of(evidence: Evidence, corrected: Correction, plan: Plan, *, rng: np.random.Generator) -> Any:
@@ -344,8 +316,8 @@ def of_references(
     return reference.judged(plan.reference, raw, estimate)
 
 
-def _auc(estimator: str, found: Estimate) -> Metric:
-    return Metric("auc", estimator, found.value, found.low, found.high, found.confidence, found.note)
+def _auc(estimator: str, estimate: Estimate) -> Metric:
+    return Metric("auc", estimator, estimate.value, estimate.low, estimate.high, estimate.confidence, estimate.note)
 
 
 def bootstrapped(
@@ -370,15 +342,16 @@ def bootstrapped(
     """
     counts, blocks = corrected.refits(evidence, plan.n_bootstrap)
     scores = {name: evidence.only(name) for name in evidence.scores}
-    drawn: dict[str, list[FloatArray]] = {name: [] for name in scores}
+    estimates: dict[str, list[FloatArray]] = {name: [] for name in scores}
     for block, values in blocks:
         odds, times = values / (1 - values), counts[block]
         for name, one in scores.items():
-            drawn[name].append(replicates.estimates(one, odds, times, fpr_targets=plan.fpr_targets))
+            estimates[name].append(replicates.estimates(one, odds, times, fpr_targets=plan.fpr_targets))
         if progress is not None:
             progress(block.stop)
     return {
-        name: replicates.limits(np.concatenate(parts), plan.fpr_targets, confidence) for name, parts in drawn.items()
+        name: replicates.limits(np.concatenate(parts), plan.fpr_targets, confidence)
+        for name, parts in estimates.items()
     }
 
 
@@ -476,18 +449,6 @@ def _columns(evidence: Evidence) -> int:
     return 0 if evidence.covariates is None else evidence.covariates.shape[1]
 
 
-def _folds(learned: Propensity) -> int | IntArray:
-    """Use the folds of the propensity again, so that its learning curve is that of the same models."""
-    return propensity.FOLDS if learned.folds is None else learned.folds.astype(np.int64)
-
-
-def _twins(evidence: Evidence, rng: np.random.Generator) -> tuple[duplicates.Twins, str] | None:
-    """Count twins across the classes: of texts where there are any, as they say more of a record than its numbers."""
-    if evidence.text is not None:
-        return duplicates.of_texts(evidence.text.tolist(), evidence.member, rng=rng)
-    return None if evidence.covariates is None else duplicates.of_covariates(evidence, rng=rng)
-
-
 def _twins_in_words(twins: tuple[duplicates.Twins, str] | None) -> tuple[str, ...]:
     """Warn of twins across the classes where they are more common than among the members."""
     if twins is None or twins[0].members_affected <= twins[0].members_alike:
@@ -516,53 +477,6 @@ def _of_columns(
     if plan.propensity_model == "line" and plan.classifier is None:
         return (), ()
     return separation.in_words(evidence, blind.value, plan.categories), separation.constant(learned.dropped)
-
-
-def _misfit(fit: LackOfFit | None, seen: Evidence, learned: Propensity, plan: Plan) -> str:
-    """Return in words that the propensity is refuted, what it misses and where; empty if it is not."""
-    if fit is None or not fit.rejected:
-        return ""
-    missed, level = _missed(fit, seen) if learned.stacked else (fit.missed, None)
-    coded = _codes(seen).difference(plan.categories)
-    codes = [name for name in missed if name in coded]
-    step = f"declare {challenge.listed(codes)} as categories (--categories)" if codes else ""
-    if learned.stacked:
-        columns = [i for name in missed[:2] for i, own in enumerate(_names(seen)) if own == name]
-        gaps_text = gaps.where(seen, learned.odds, columns, level) if columns else ""
-        place = f" {gaps_text[0].upper()}{gaps_text[1:]}." if gaps_text else ""
-        more = f" Next: {step}." if step else ""
-        return f"{fit.sentence} Weights that miss a part of the shift show that part as memorisation.{place}{more}"
-    other = "learn the propensity with a classifier that sees it (Nuisance(classifier=...))"
-    return (
-        f"{fit.sentence} Weights that miss a part of the shift show that part as memorisation. "
-        f"Next: {step + ', or ' if step else ''}{other}, or leave out the records that differ in this."
-    )
-
-
-def _names(evidence: Evidence) -> tuple[str, ...]:
-    columns = 0 if evidence.covariates is None else evidence.covariates.shape[1]
-    return evidence.covariate_names or tuple(f"covariate {i}" for i in range(columns))
-
-
-def _missed(fit: LackOfFit, seen: Evidence) -> tuple[tuple[str, ...], float | None]:
-    """Return the covariates that are missed, and which value of the first alone.
-
-    The basis says "education = 9", "age, curved" or "site: rare levels".
-    """
-    names = sorted(_names(seen), key=len, reverse=True)
-    missed = tuple(next((own for own in names if said.startswith(own)), said) for said in fit.missed)
-    value = fit.missed[0].removeprefix(f"{missed[0]} = ") if missed else ""
-    return missed, float(value) if missed and value != fit.missed[0] else None
-
-
-def _codes(evidence: Evidence) -> frozenset[str]:
-    """Names of covariates that look like codes: whole numbers, three to a hundred different ones."""
-    x = evidence.covariates
-    if x is None:
-        return frozenset()
-    names = _names(evidence)
-    whole = np.flatnonzero((x == np.rint(x)).all(axis=0))
-    return frozenset(names[i] for i in whole if 3 <= len(np.unique(x[:, i])) <= _MOST_CODES)
 
 
 def _unseen(seen: Evidence) -> tuple[str, ...]:

@@ -1,0 +1,157 @@
+"""What an audit measures of each score: its metrics, corrected and raw, and how many non-members they rest on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from miaudit.auditing import withholding, zero_run
+from miaudit.auditing.case import Case
+from miaudit.auditing.plan import Bootstrap, Plan
+from miaudit.auditing.seed import AuditStreams
+from miaudit.auditing.zero_run import Correction
+from miaudit.causal import effects
+from miaudit.findings.metric import Metric
+from miaudit.metrics import bootstrap, classical, definition
+from miaudit.metrics.classical import Estimate
+
+__all__ = ["Measurements", "metric_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Measurements:
+    """The measurements of each score, by its name.
+
+    Attributes
+    ----------
+    metrics : corrected ones first
+    nonmembers : as a low FPR counts them: independent and, weighted, as heavy as the heaviest
+    """
+
+    metrics: Mapping[str, tuple[Metric, ...]]
+    nonmembers: Mapping[str, float]
+
+    @classmethod
+    def of(
+        cls,
+        case: Case,
+        correction: Correction | None,
+        streams: AuditStreams,
+        progress: Callable[[int, int], None] | None,
+    ) -> Measurements:
+        """Measure every score of a case, with a bootstrap where it is asked for."""
+        return cls(_metrics(case, correction, streams, progress), _nonmembers(case, correction))
+
+    def note(self, score: str) -> str:
+        """Say why metrics of a score are withheld; empty where none is."""
+        return next((metric.note for metric in self.metrics[score] if metric.withheld), "")
+
+
+def _nonmembers(case: Case, correction: Correction | None) -> dict[str, float]:
+    """Non-members of each score as a low FPR counts them: independent and, weighted, as heavy as the heaviest."""
+    if correction is None:
+        return {name: float(sample.effective_nonmembers) for name, sample in case.samples.items()}
+    options: dict[str, Any] = {"confidence": case.confidence}
+    return {
+        name: effects.effective_nonmembers(case.audited.only(name), correction.propensity, **options)
+        for name in case.samples
+    }
+
+
+def _metrics(
+    case: Case, correction: Correction | None, streams: AuditStreams, progress: Callable[[int, int], None] | None
+) -> dict[str, tuple[Metric, ...]]:
+    """The metrics of every score with their bootstrap, where it is asked for; corrected ones stand first."""
+    plan, confidence = case.plan, case.confidence
+    stages = _Stages(progress, plan.n_bootstrap, len(case.samples) + (correction is not None))
+    metrics: dict[str, tuple[Metric, ...]] = {}
+    for (name, sample), child in zip(case.samples.items(), streams.bootstrap.spawn(len(case.samples)), strict=True):
+        plain = definition.estimates(sample, plan.metric_names, confidence)
+        resampled: dict[str, Estimate] = {}
+        if plan.n_bootstrap:
+            replicates = bootstrap.replicates(
+                sample, plan.fpr_targets, plan.n_bootstrap, rng=child, progress=stages.next()
+            )
+            resampled = bootstrap.estimates(sample, replicates, plan.fpr_targets, confidence)
+        metrics[name] = tuple(metric_of(m, estimate, resampled.get(m), plan) for m, estimate in plain.items())
+    causal = {} if correction is None else _causal(case, correction, streams.causal, stages)
+    return {name: (*causal.get(name, ()), *raw) for name, raw in metrics.items()}
+
+
+def _causal(
+    case: Case, correction: Correction, rng: np.random.Generator, stages: _Stages
+) -> dict[str, tuple[Metric, ...]]:
+    """The causal metrics of every score, with a bootstrap beside those of Hajek weights where it is asked for."""
+    plan, confidence = case.plan, case.confidence
+    resampled: Mapping[str, Mapping[str, tuple[float, float]]] = {}
+    if plan.n_bootstrap:
+        resampled = zero_run.bootstrapped(case.audited, correction, plan, confidence, progress=stages.next())
+    metrics = {}
+    for score in case.audited.scores:
+        one = case.audited.only(score)
+        rows = tuple(zero_run.both(one, correction.propensity, plan, correction.nuisance, confidence, rng=rng))
+        note = withholding.contradicted(rows, one, correction, plan, rng=rng)
+        metrics[score] = tuple(
+            metric_of(name, estimate, _resampled(estimate, method, resampled.get(score, {}).get(name)), plan, method)
+            for name, method, estimate in withholding.without(rows, note)
+        )
+    return metrics
+
+
+class _Stages:
+    """Progress over the replicates of several stages as one count."""
+
+    def __init__(self, progress: Callable[[int, int], None] | None, each: int, stages: int) -> None:
+        self._progress, self._each, self._total, self._before = progress, each, each * stages, -each
+
+    def next(self) -> Callable[[int], None] | None:
+        """Return the progress function of the next stage."""
+        progress, total = self._progress, self._total
+        if progress is None:
+            return None
+        self._before += self._each
+        before = self._before
+        return lambda done: progress(before + done, total)
+
+
+def _resampled(estimate: Estimate, method: str, limits: tuple[float, float] | None) -> Estimate | None:
+    """Give a Hajek estimate its bootstrap limits, or the upper limit where it has no value."""
+    if limits is None or method != zero_run.ESTIMATOR or not math.isfinite(estimate.high):
+        return None
+    if estimate.value is None:
+        return estimate
+    return replace(estimate, low=min(limits[0], estimate.value), high=max(limits[1], estimate.value))
+
+
+def metric_of(name: str, estimate: Estimate, resampled: Estimate | None, plan: Plan, estimator: str = "raw") -> Metric:
+    """Return an estimate as a metric of the findings, with its bootstrap and its precision."""
+    beside, fpr = None, definition.of(name).fpr
+    if resampled is not None:
+        beside = {"low": resampled.low, "high": resampled.high, "replicates": plan.n_bootstrap}
+        if isinstance(plan.intervals, Bootstrap):
+            low, high = resampled.low, resampled.high
+            if fpr is not None:  # percentiles alone are too narrow where few false alarms are expected
+                low, high = min(low, estimate.low), max(high, estimate.high)
+            estimate = replace(estimate, low=low, high=high)
+    ppv = None
+    if fpr is not None and math.isfinite(estimate.high):
+        rate = classical.precision(estimate, fpr, plan.prior)
+        ppv = {"prior": plan.prior, "value": rate.value, "low": rate.low, "high": rate.high}
+    bottom, top = (x if math.isfinite(x) else None for x in (estimate.low, estimate.high))
+    return Metric(
+        name,
+        estimator,
+        estimate.value,
+        bottom,
+        top,
+        plan.confidence,
+        estimate.note,
+        estimate.step_value,
+        beside,
+        ppv,
+        estimate.standard_error,
+    )
