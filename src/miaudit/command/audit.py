@@ -13,8 +13,8 @@ import typer
 from miaudit.collect.outputs import TOKENS, check_signal
 from miaudit.command import folders, options, right_command
 from miaudit.command import keys as of_file
-from miaudit.command.keys import KEYS, taken, takes
-from miaudit.command.options import BundleOut, Json, Out, Overwrite, Seal, Seed, Share, flag
+from miaudit.command.keys import KEYS, taken
+from miaudit.command.options import BundleOut, Json, Out, Overwrite, Seal, Seed, Share, flag, takes
 from miaudit.command.results import BundleWish, check_free, computed, deliver, summary
 from miaudit.command.synthetic_table import audit_table
 from miaudit.command.terminal import complain, progress

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from miaudit.command.options import Json, Out, Overwrite, given
+from miaudit.command.options import Json, Out, Overwrite, given, takes
 from miaudit.command.results import check_free, deliver, repeat
 from miaudit.command.terminal import progress
 from miaudit.errors import InputError
@@ -58,36 +58,57 @@ _Named = Annotated[bool, typer.Option("--names", help="Name the texts that come 
 
 _PANEL = "A model that is asked"
 _of_model = partial(typer.Option, rich_help_panel=_PANEL)
-_Model = Annotated[
-    Path | None,
-    _of_model(
-        "--model",
-        help="Folder of the model, as save_pretrained writes it: it is asked to go on from the tokens before each "
-        "passage, and from no others. The file needs text and tokens.",
-        show_default=False,
+_OF_MODEL: dict[str, tuple[Any, Any]] = {  # the annotation and the default of each option
+    "model": (
+        Annotated[
+            Path | None,
+            _of_model(
+                "--model",
+                help="Folder of the model, as save_pretrained writes it: it is asked to go on from the tokens before "
+                "each passage, and from no others. The file needs text and tokens.",
+                show_default=False,
+            ),
+        ],
+        None,
     ),
-]
-_Base = Annotated[
-    Path | None,
-    _of_model("--base", help="Folder of the model that it adapts, where it is an adapter.", show_default=False),
-]
-_Samples = Annotated[int, _of_model("--samples", min=0, help="Answers drawn of each passage, beside the likeliest.")]
-_Temperature = Annotated[float, _of_model("--temperature", help="Of the draws; 1 is the model's own.")]
-_TopK = Annotated[int, _of_model("--top-k", min=0, help="Likeliest tokens that a draw chooses from; 0 for all.")]
-_Passages = Annotated[int, _of_model("--passages", min=1, help="Passages asked of each text, from its beginning.")]
-_Batch = Annotated[int, _of_model("--batch", min=1, help="Passages in one pass through the model.")]
-_Device = Annotated[str, _of_model("--device", help="auto, cpu, cuda or cuda:N.")]
-_Store = Annotated[
-    Path | None,
-    _of_model(
-        "--store",
-        help="Folder that keeps how far each answer was, as they come: a killed run goes on from it.",
-        show_default=False,
+    "base": (
+        Annotated[
+            Path | None,
+            _of_model("--base", help="Folder of the model that it adapts, where it is an adapter.", show_default=False),
+        ],
+        None,
     ),
-]
-_Seed = Annotated[int, _of_model("--seed", min=0, help="Of the draws.")]
+    "samples": (
+        Annotated[int, _of_model("--samples", min=0, help="Answers drawn of each passage, beside the likeliest.")],
+        20,
+    ),
+    "temperature": (Annotated[float, _of_model("--temperature", help="Of the draws; 1 is the model's own.")], 1.0),
+    "top_k": (
+        Annotated[int, _of_model("--top-k", min=0, help="Likeliest tokens that a draw chooses from; 0 for all.")],
+        0,
+    ),
+    "passages": (
+        Annotated[int, _of_model("--passages", min=1, help="Passages asked of each text, from its beginning.")],
+        1,
+    ),
+    "batch": (Annotated[int, _of_model("--batch", min=1, help="Passages in one pass through the model.")], 16),
+    "device": (Annotated[str, _of_model("--device", help="auto, cpu, cuda or cuda:N.")], "auto"),
+    "store": (
+        Annotated[
+            Path | None,
+            _of_model(
+                "--store",
+                help="Folder that keeps how far each answer was, as they come: a killed run goes on from it.",
+                show_default=False,
+            ),
+        ],
+        None,
+    ),
+    "seed": (Annotated[int, _of_model("--seed", min=0, help="Of the draws.")], 0),
+}
 
 
+@takes(**_OF_MODEL)
 def extraction(
     context: typer.Context,
     file: _File,
@@ -100,19 +121,11 @@ def extraction(
     confidence: _Confidence = 0.95,
     limit: _Limit = None,
     names: _Named = False,
-    model: _Model = None,
-    base: _Base = None,
-    samples: _Samples = 20,
-    temperature: _Temperature = 1.0,
-    top_k: _TopK = 0,
-    passages: _Passages = 1,
-    batch: _Batch = 16,
-    device: _Device = "auto",
-    store: _Store = None,
-    seed: _Seed = 0,
+    *,
     out: Out = None,
     overwrite: Overwrite = False,
     json: Json = False,
+    **of_model: Any,
 ) -> None:
     """Say how many texts a language model repeats word for word, beside texts that it never saw.
 
@@ -121,16 +134,13 @@ def extraction(
     limit.
     """
     from miaudit.auditing.extraction import ExtractionPlan
-    from miaudit.collect.asked_passages import Asking
     from miaudit.findings.policy import checked
     from miaudit.report import extraction_page
 
     check_free(out, overwrite=overwrite)
-    _check_model_options(context, model)
+    model = _model_of(context, **of_model)
     plan = ExtractionPlan(prefix, suffix, queries, chance, near, confidence, None if not limit else checked(limit))
-    asking = Asking(samples, temperature, top_k, passages, batch, seed)
-    asked_model = None if model is None else _AskedModel(model, base, asking, device, store)
-    findings = _audited(file, plan, asked_model, design=design or "", names=names)
+    findings = _audited(file, plan, model, design=design or "", names=names)
     deliver(findings, lambda: extraction_page.text(findings), out, overwrite=overwrite, json=json)
 
 
@@ -186,10 +196,16 @@ def _audited(
     return replace(findings, source=file.name)
 
 
-def _check_model_options(context: typer.Context, model: Path | None) -> None:
-    """Refuse options of a model where there is none."""
-    if model is None:
-        typed = given(context)
-        for parameter in context.command.params:
-            if getattr(parameter, "rich_help_panel", None) == _PANEL and parameter.name in typed:
-                raise InputError(parameter.opts[0], "--model beside it", "none", "name the folder of the model")
+def _model_of(
+    context: typer.Context, *, model: Path | None, base: Path | None, device: str, store: Path | None, **asking: Any
+) -> _AskedModel | None:
+    """Return the model that is asked, if one is named; refuse options of a model without it."""
+    from miaudit.collect.asked_passages import Asking
+
+    if model is not None:
+        return _AskedModel(model, base, Asking(**asking), device, store)
+    typed = given(context)
+    for parameter in context.command.params:
+        if getattr(parameter, "rich_help_panel", None) == _PANEL and parameter.name in typed:
+            raise InputError(parameter.opts[0], "--model beside it", "none", "name the folder of the model")
+    return None

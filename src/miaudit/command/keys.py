@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -100,23 +99,6 @@ def taken(name: str) -> tuple[Any, Any]:
     kind_shown = "<name=value>" if name == "limit" else kind_shown
     shown = typer.Option(flag(name), help=option.help, rich_help_panel=panel, min=least, metavar=kind_shown)
     return Annotated[plain if default is not None else plain | None, shown], default
-
-
-def takes(**parameters: tuple[Any, Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command parameters, each with its annotation and default, in the place of its ``**options``."""
-
-    def signed(function: Callable[..., None]) -> Callable[..., None]:
-        own = list(inspect.signature(function, eval_str=True).parameters.values())
-        named = [parameter for parameter in own if parameter.kind is parameter.KEYWORD_ONLY]
-        made = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-            for name, (annotation, default) in parameters.items()
-        ]
-        first = [parameter for parameter in own if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
-        function.__signature__ = inspect.Signature([*first, *made, *named])  # type: ignore[attr-defined]
-        return function
-
-    return signed
 
 
 def content(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import shutil
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -117,3 +119,20 @@ def given(context: typer.Context) -> dict[str, Any]:
     return {
         n: context.params[n] for n, source in sources.items() if source is not None and source.name == "COMMANDLINE"
     }
+
+
+def takes(**parameters: tuple[Any, Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command parameters, each with its annotation and default, in the place of its ``**options``."""
+
+    def signed(function: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(function, eval_str=True).parameters.values())
+        named = [parameter for parameter in own if parameter.kind is parameter.KEYWORD_ONLY]
+        parameters_taken = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            for name, (annotation, default) in parameters.items()
+        ]
+        first = [parameter for parameter in own if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
+        function.__signature__ = inspect.Signature([*first, *parameters_taken, *named])  # type: ignore[attr-defined]
+        return function
+
+    return signed

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self
 import typer
 
 from miaudit.command import keys, options
-from miaudit.command.keys import taken, takes
+from miaudit.command.keys import taken
 from miaudit.command.options import OUTPUT, ZERO_RUN, Seed, flag
 from miaudit.command.terminal import complain, progress, say
 from miaudit.config.audit import Options
@@ -36,7 +36,7 @@ _OF_ZERO_RUN = (*_OF_TABLE, *_OF_SIDES, *_LEARNED)
 _OF_NUMBERS = ("guesses", "delta", "claim_epsilon", "claim_delta", "claim_mu")
 
 
-@takes(**{name: taken(name) for name in (*_OF_ZERO_RUN, "fpr_targets", "confidence", *_OF_NUMBERS)})
+@options.takes(**{name: taken(name) for name in (*_OF_ZERO_RUN, "fpr_targets", "confidence", *_OF_NUMBERS)})
 def plan(
     context: typer.Context,
     file: Annotated[
