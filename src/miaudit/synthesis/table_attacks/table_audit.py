@@ -162,7 +162,7 @@ def attack(
     control : Table of records of the same population that it was not made from
     plan : TablePlan
     design : how membership came about, as in :class:`miaudit.Evidence`; "one-run" if members and control records are a
-        random split of one pool, None if nobody knows. For "zero-run" the records themselves become covariates
+        random split of one pool, None if that is unknown. For "zero-run" the records themselves become covariates
     units : labels (n1,) of the members' units and (n0,) of the control records', where a person, account or household
         holds several records. Intervals then count units; equal labels are one unit, on both sides too
     rng : draws records, predicates and parts, and breaks ties
@@ -236,7 +236,7 @@ def audit_table(
 
     Notes
     -----
-    Where equal records stand on one side far beyond chance, and no unit holds them together
+    Where equal records are on one side far beyond chance, and no unit holds them together
     (:meth:`miaudit.causal.duplicates.Repeats.forbids`), no interval is valid: the verdict is "refused" (exit code 4).
 
     Examples
@@ -303,7 +303,7 @@ def audit_table(
 class _Answer:
     """The answer of an audit: the record-wise findings, every attack against its limit, and the verdict on both.
 
-    ``warnings`` are sentences on equal records that are no reason to refuse.
+    ``warnings`` are sentences on equal records that do not forbid an answer.
     """
 
     membership: Findings
@@ -343,7 +343,7 @@ class _Answer:
 def _judged(
     attacked: TableAttacks, plan: TablePlan, design: str | None, refuted: str, available: tuple[int, int]
 ) -> tuple[tuple[table_findings.Attack, ...], TableVerdict]:
-    """Every attack against its limit, and the verdict on those that decide."""
+    """Return every attack with its limit, and the verdict on the attacks that decide."""
     limits: dict[str, Any] = {"threshold": plan.threshold, "confidence": plan.confidence}
     named = plan.secrets or ()
     attacks = table_verdict.rows(attacked.comparisons, named, copies=plan.copies, refuted=bool(refuted), **limits)
