@@ -112,12 +112,13 @@ def interventional_error(
             raise InputError("generator", "the schema of the world", "another one", "train it on the world's tables")
         truth, again = (world.sample(n, rng=truth_rng, do={column: value}) for _ in range(2))
         others = [name for name in observed.schema.names if name != column]
-        names = others if outcomes is None else outcomes[column]
-        compared += [_outcome((column, value), name, synthetic, truth, again, observed) for name in names]
+        for name in others if outcomes is None else outcomes[column]:
+            compared.append(_outcome((column, value), name, synthetic, truth, again, observed))
     if not compared:
         raise InputError("outcomes", "at least one column", "none", "set a column that has descendants")
-    means = (_mean(compared, part, confidence) for part in ("error", "effect", "floor"))
-    return InterventionalError(tuple(compared), *means)
+    return InterventionalError(
+        tuple(compared), *(_mean(compared, part, confidence) for part in ("error", "effect", "floor"))
+    )
 
 
 def _outcome(

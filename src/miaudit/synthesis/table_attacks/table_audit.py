@@ -184,13 +184,12 @@ def attack(
     concern = table_verdict.corrected(plan.confidence, len(copies) + len(plan.secrets or ()))
     planted = _control(copies, members, control, concern, case.units, rng=control_rng)
     results = _Results.of(synthetic, members, control, plan, case, streams, progress or (lambda *_: None))
-    unit = None if case.attacked_units is None else case.attacked_units.code
     return TableAttacks(
         evidence=Evidence(
             score=results.scores(case, len(members)),
             member=case.member,
             design=design,
-            unit=unit,
+            unit=None if case.attacked_units is None else case.attacked_units.code,
             source=source,
             **_covariates(design, case.inside, case.outside),
         ),
@@ -276,7 +275,6 @@ def audit_table(
         audit_rng=audit_rng,
         design_rng=design_rng,
     )
-    fidelity = fidelity_of.fidelity(synthetic, members, control, rng=compare_rng) if plan.fidelity else None
     return TableFindings(
         verdict=answer.verdict,
         attacks=answer.attacks,
@@ -285,14 +283,9 @@ def audit_table(
         counts=_counts(synthetic, members, control, attacked),
         columns=tuple({"name": column.name, "kind": column.kind} for column in synthetic.schema.columns),
         schema=schema,
-        fidelity=fidelity,
+        fidelity=fidelity_of.fidelity(synthetic, members, control, rng=compare_rng) if plan.fidelity else None,
         cannot_see=CANNOT_SEE,
-        notes=(
-            *notes,
-            *answer.warnings,
-            *unit_notes(attacked.units),
-            *attack_notes(answer.attacks, attacked.attacked, members, control),
-        ),
+        notes=(*notes, *answer.notes),
         plan=asdict(plan),
         source=source,
         repeat=dict(repeat or {}),
@@ -301,15 +294,12 @@ def audit_table(
 
 @dataclass(frozen=True, eq=False)
 class _Answer:
-    """The answer of an audit: the record-wise findings, every attack against its limit, and the verdict on both.
-
-    ``warnings`` are sentences on equal records that do not forbid an answer.
-    """
+    """The answer of an audit: the record-wise findings, every attack against its limit, the verdict on both, notes."""
 
     membership: Findings
     attacks: tuple[table_findings.Attack, ...]
     verdict: TableVerdict
-    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
 
     @classmethod
     def of(
@@ -335,9 +325,10 @@ class _Answer:
         audited = pipeline.examine(attacked.evidence, plan=evidence_plan, rng=audit_rng, repeat=repeat, turn=_TURN)[0]
         audited = both_sides.withheld(audited, refuted) if refuted else audited
         attacks, verdict = _judged(attacked, plan, design, refuted, (len(members), len(control)))
-        warned = equal is not None and equal.beyond_chance and not refuted
-        warnings = (equal.text(declared=units is not None),) if equal is not None and warned else ()
-        return cls(audited, attacks, table_verdict.with_membership(verdict, audited), warnings)
+        notes = [*unit_notes(attacked.units), *attack_notes(attacks, attacked.attacked, members, control)]
+        if equal is not None and equal.beyond_chance and not refuted:
+            notes = [equal.text(declared=units is not None), *notes]
+        return cls(audited, attacks, table_verdict.with_membership(verdict, audited), tuple(notes))
 
 
 def _judged(
