@@ -19,12 +19,12 @@ _BLOCK = 5_000  # records whose indicators are held at once
 def tree(public: Table) -> CausalGraph:
     """Return the tree over the columns whose pairs have the largest mutual information, in sum.
 
-    It fits the records best among all trees (Chow and Liu 1968, section III). The records say nothing of directions:
+    It fits the records best among all trees (Chow and Liu 1968, section III). The records do not determine directions:
     edges lead away from the first column. A tree joins every column to another, related or not.
 
     Parameters
     ----------
-    public : records that are not private: what is learned from them is covered by no guarantee. Continuous columns are
+    public : records that are not private: no guarantee covers them. Continuous columns are
         cut at quantiles; a missing value is a level of its own
 
     Examples
@@ -37,7 +37,9 @@ def tree(public: Table) -> CausalGraph:
     (('a', 'b'), ('b', 'c'))
     """
     names = public.schema.names
-    weights = 1 + mutual_information(public)  # all trees gain alike, and none has an edge of weight zero, which is none
+    weights = 1 + mutual_information(
+        public
+    )  # the same gain for all trees; an edge of weight zero would count as missing
     order, parent = breadth_first_order(minimum_spanning_tree(-weights), 0, directed=False)
     edges = [(names[parent[i]], names[i]) for i in order[1:]]
     return CausalGraph(public.schema, None, edges)
@@ -67,7 +69,7 @@ def mutual_information(table: Table) -> FloatArray:
 
 
 def _codes(values: FloatArray, column: Column) -> NDArray[np.intp]:
-    """Return the levels (n,) of a column, 0, 1, ...; what is missing is the last one."""
+    """Return the levels (n,) of a column, 0, 1, ...; missing values have the last one."""
     gone, levels, codes = np.isnan(values), column.levels, values
     if column.kind == "continuous":
         present = values[~gone]

@@ -16,7 +16,7 @@ class Features:
     """Encoding of columns as features: categories of the schema, moments of the training table.
 
     A binary column is one feature, a categorical one as many as it has levels; ordinal codes and numbers are
-    standardised. A column that may be missing has one more feature that says so, and then counts as its mean.
+    standardised. A column that may be missing has one more feature for that; a missing value counts as the mean.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Fidelity: distances of marginals and pairs from real records, beside those of two real samples."""
+"""Fidelity: distances of marginals and pairs from real records, compared with those of two real samples."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def fidelity(
     synthetic : Table
     real : Table of real records, for example those it was made from
     held_out : Table of other real records of the same population: what they differ by is the floor
-    most_pairs : pairs of columns that are compared; of more, so many are drawn at random
-    plotted : columns drawn for the pair plot
+    most_pairs : pairs of columns that are compared; if there are more, so many are chosen at random
+    plotted : columns chosen at random for the pair plot
     rng : draws equally many rows of each table, and pairs and columns where there are too many
 
     Raises
@@ -59,8 +59,8 @@ def fidelity(
     ...     a = rng.random(n) < 0.5
     ...     return Table(schema, np.c_[a, np.where(rng.random(n) < 0.9, a, ~a)])
     >>> alone = Table(schema, rng.integers(0, 2, size=(4000, 2)))  # the right marginals, no association
-    >>> found = fidelity(alone, draw(4000), draw(4000), rng=rng)
-    >>> {name: round(value, 2) for name, value in found.summary.items()}
+    >>> result = fidelity(alone, draw(4000), draw(4000), rng=rng)
+    >>> {name: round(value, 2) for name, value in result.summary.items()}
     {'marginal_distance': 0.01, 'marginal_floor': 0.01, 'pair_distance': 0.41, 'pair_floor': 0.01,
     'association_error': 0.78}
     """

@@ -36,7 +36,7 @@ class CausalGraph:
     groups : name -> its columns; each column of the schema belongs to one group. None makes a group of each column,
         named as the column: a full graph
     edges : (cause, effect) pairs of groups, without a cycle
-    isolated : groups that are meant to stand alone; any other group without an edge is refused, unless there is one
+    isolated : groups that are meant to have no edge; any other group without an edge is refused, unless there is one
         group only
 
     Raises
@@ -218,7 +218,7 @@ class CausalGraph:
     ) -> CausalGraph:
         """Read the edges of a directed networkx graph with groups or columns as nodes.
 
-        Nodes without an edge are taken to stand alone.
+        Nodes without an edge count as isolated.
         """
         if not graph.is_directed() or graph.is_multigraph():
             hint = "an edge leads from cause to effect"

@@ -28,7 +28,7 @@ class Sampler(Protocol):
     """A generator or world that draws records, with or without interventions."""
 
     def sample(self, n: int, *, rng: np.random.Generator, do: Mapping[str, Any] | None = None) -> Table:
-        """Draw n records with the columns in ``do`` set to the values given."""
+        """Draw n records with the columns in ``do`` set to its values."""
         ...
 
 
@@ -41,7 +41,7 @@ class Outcome:
     do : column and value that were set
     column : the outcome
     error : total variation distance, 0 to 1, of the generator's shares from the world's, both under the intervention
-    effect : that of the world's shares without the intervention from those with it: what there is to be known
+    effect : that of the world's shares without the intervention from those with it: the largest error worth counting
     floor : that of two draws of the world under the intervention: what so many records differ by
     """
 
@@ -96,8 +96,8 @@ def interventional_error(
     --------
     >>> from miaudit.synthesis.worlds import synthetic22
     >>> world = synthetic22()
-    >>> found = interventional_error(world, world, [("R1", 1.0), ("R2", 1.0)], rng=np.random.default_rng(0))
-    >>> found.error.value < 0.02 < found.effect.value
+    >>> result = interventional_error(world, world, [("R1", 1.0), ("R2", 1.0)], rng=np.random.default_rng(0))
+    >>> result.error.value < 0.02 < result.effect.value
     True
     """
     if not interventions:
@@ -112,12 +112,13 @@ def interventional_error(
             raise InputError("generator", "the schema of the world", "another one", "train it on the world's tables")
         truth, again = (world.sample(n, rng=truth_rng, do={column: value}) for _ in range(2))
         others = [name for name in observed.schema.names if name != column]
-        names = others if outcomes is None else outcomes[column]
-        compared += [_outcome((column, value), name, synthetic, truth, again, observed) for name in names]
+        for name in others if outcomes is None else outcomes[column]:
+            compared.append(_outcome((column, value), name, synthetic, truth, again, observed))
     if not compared:
         raise InputError("outcomes", "at least one column", "none", "set a column that has descendants")
-    means = (_mean(compared, part, confidence) for part in ("error", "effect", "floor"))
-    return InterventionalError(tuple(compared), *means)
+    return InterventionalError(
+        tuple(compared), *(_mean(compared, part, confidence) for part in ("error", "effect", "floor"))
+    )
 
 
 def _outcome(

@@ -165,7 +165,7 @@ class Schema:
         ------
         InputError
             For columns that cannot be read, and for a draft of ``miaudit synthesise TABLE`` in which a column still has
-            ``unchecked: true``: what it says was read off the private table, which no guarantee covers.
+            ``unchecked: true``: its content was read off the private table, which no guarantee covers.
 
         Examples
         --------
@@ -226,8 +226,8 @@ class Table:
     ------
     InputError
         For another shape, infinite values, positions that no category has, values outside a declared range, or missing
-        values in a column that declares none. A column that is constant in the table is no error: to refuse it would
-        tell something of the records.
+        values in a column that declares none. A column that is constant in the table is not an error: to refuse it
+        would reveal something about the records.
 
     Examples
     --------
@@ -290,12 +290,14 @@ class Table:
             values[:, i] = _encoded(frame[column.name], column)
             if outside == "clip" and column.kind == "continuous":
                 inside = np.clip(values[:, i], column.low, column.high)
-                values[:, i] = np.where(np.isinf(values[:, i]), values[:, i], inside)  # those are refused below
+                values[:, i] = np.where(
+                    np.isinf(values[:, i]), values[:, i], inside
+                )  # infinite values are refused below
         return cls(schema, values)
 
     def frame(self) -> pl.DataFrame:
         """Return a polars frame: categories by name, missing as null, continuous columns rounded to their decimals."""
-        import polars as pl  # noqa: PLC0415 - loads when a file or frame is asked for
+        import polars as pl  # noqa: PLC0415 - loads when a file or frame is needed
 
         return pl.DataFrame([_decoded(self.values[:, i], column) for i, column in enumerate(self.schema.columns)])
 

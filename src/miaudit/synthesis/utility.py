@@ -86,7 +86,7 @@ class Benchmark:
     classifiers : names, of :data:`CLASSIFIERS`
     cuts : for each target that is a number, the median of the real training records above which it is 1; else None
     most_rows : most records that a classifier is trained on, drawn at random; None for all
-    seed : of classifiers and of those draws, the same for every table
+    seed : of classifiers and of those rows, the same for every table
     """
 
     train: Table
@@ -393,7 +393,7 @@ def _measured(output: _Output, truth: IntArray, known: BoolArray) -> tuple[Float
         recall = float(right[inside].mean())
         balanced += recall / len(labels)
         of_balanced[inside] = (right[inside] - recall) * n / (np.count_nonzero(inside) * len(labels))
-    sides = labels[1:] if len(labels) == 2 else labels  # of two classes one curve says it all
+    sides = labels[1:] if len(labels) == 2 else labels  # two classes share one curve
     parts = [auc_with_influence(output.of_class(int(label)), truth == label) for label in sides]
     auc = float(np.mean([value for value, _ in parts]))
     of_auc = np.mean([part for _, part in parts], axis=0)

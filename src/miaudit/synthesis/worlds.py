@@ -1,6 +1,6 @@
 """Structural causal models with known mechanisms, sampled as observed or under interventions.
 
-They stand in for data of the paper that cannot be shipped or do not exist: here the 22-attribute graph (absent from its
+They replace data of the paper that cannot be shipped or do not exist: here the 22-attribute graph (absent from its
 text); those of the neuropathic pain simulator and of EEDI are in experiments/causal_synthesis.
 """
 
@@ -103,7 +103,7 @@ class MissingAtRandom:
 
     Attributes
     ----------
-    given : the column
+    given : the column on which the probability depends
     probability : of each of its categories
     """
 
@@ -122,7 +122,7 @@ class StructuralModel:
     partial : partial graphs by name, as an expert might give them
     mechanisms : one for each column
     missing : what gets lost afterwards, if anything
-    redrawn : whether records with zeros only are drawn again, as a registry holds nobody without a finding
+    redrawn : whether records with zeros only are drawn again, as a registry holds no person without a finding
     """
 
     name: str

@@ -136,14 +136,14 @@ def test_groups_that_lack_one_column_are_found_in_one_pass_as_by_sweeps(
     metric, everything = Metric.of(control), tuple(range(5))
     groups = [*(tuple(i for i in everything if i != j) for j in everything), everything]
     passes: list[bool] = []
-    whole = module._lacking_one
+    whole = module._Search.lacking_one
 
-    def noted(*arguments: object) -> object:
-        found = whole(*arguments)  # type: ignore[arg-type]
+    def noted(search: object) -> object:
+        found = whole(search)  # type: ignore[arg-type]
         passes.append(found is not None)
         return found
 
-    monkeypatch.setattr(module, "_lacking_one", noted)
+    monkeypatch.setattr(module._Search, "lacking_one", noted)
     found = {}
     for many in (1.0, -1.0):
         monkeypatch.setattr(module, "_MANY", many)

@@ -56,7 +56,7 @@ class SecretNoise:
 
 @dataclass(frozen=True, eq=False)
 class RepeatableNoise:
-    """The same laws from a generator, for experiments: who knows its seed can take the noise away."""
+    """The same laws from a generator, for experiments: anyone who knows its seed can subtract the noise."""
 
     rng: np.random.Generator
 

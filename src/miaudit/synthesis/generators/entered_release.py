@@ -1,8 +1,8 @@
-"""A release on its way from the ledger to its folder, kept whole beside the ledger.
+"""A release on its way from the ledger to its folder, stored whole beside the ledger.
 
 A release is written here first, then entered in the ledger, then put into the folder of results, then judged. So a run
 that stops on the way, even by a kill, leaves either no entry, or an entry with its table: the same command then puts
-that table in its place, at no further cost. What is here without an entry was never shown, and is removed.
+that table in its place, at no further cost. A table without an entry was never shown, and is removed.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class EnteredRelease:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other processes from making the same release; at the end remove what is here but not entered.
+        """Keep other processes from making the same release; at the end remove a table that is not entered.
 
         Raises
         ------
@@ -141,5 +141,5 @@ class EnteredRelease:
                 shutil.copyfile(path, folder / path.name)
 
     def remove(self) -> None:
-        """Remove what is here: the release has arrived, or was never entered."""
+        """Remove the table: the release has arrived, or was never entered."""
         shutil.rmtree(self.folder, ignore_errors=True)

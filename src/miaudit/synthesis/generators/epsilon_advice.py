@@ -11,7 +11,7 @@ from miaudit.synthesis.generators.settled_release import SettledRelease
 
 
 def epsilon_advice(settled: SettledRelease, ledger: Ledger | None) -> dict[str, str]:
-    """Say by the ledger with this release whether one with twice the epsilon may follow; if not, what is honest.
+    """Say whether the ledger, with this release, leaves room for a release with twice the epsilon; if not, what to do.
 
     Returns ``larger``, or, where nothing is left for any other release, ``first``; nothing without privacy.
     """

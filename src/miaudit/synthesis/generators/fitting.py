@@ -1,6 +1,6 @@
 """Making generators of a private table, by noisy tables or by networks: one door for both.
 
-What is left open of a recipe is settled by a rehearsal on simulated records, never on the private ones.
+A rehearsal on simulated records settles what a recipe leaves open; the private records never do.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def settled(
 ) -> Recipe:
     """Settle how a generator is made, by public numbers alone.
 
-    Options say which method is meant. Networks without options, and a choice between the methods, are rehearsed; tables
-    need no rehearsal.
+    The type of the options decides the method. Networks without options, and a choice between the methods, are
+    rehearsed; tables need no rehearsal.
 
     Parameters
     ----------
@@ -82,17 +82,18 @@ def fit(
     ----------
     table : the private records, n of them
     graph : over the columns of the table's schema; None where none is known
-    privacy : what differential privacy is asked of it; None is none, and the generator then claims nothing
+    privacy : the differential privacy that is required; with None the generator claims nothing
     method : "tables", noisy counts (docs/methods.md, section 8), "vae", a network (causal-synthesis), or None: what the
         options are for, and without options the better of the two in a rehearsal on simulated records
     rng : of everything that differential privacy does not rest on. With privacy what it does rest on comes from the
-        operating system, and from nothing that could be published: who knows how it was drawn can take the noise away
-    config : TablesConfig or GeneratorConfig; None is the default of tables, and for networks what a rehearsal says
+        operating system, and from nothing that could be published: anyone who knows how it was drawn can subtract the
+        noise
+    config : TablesConfig or GeneratorConfig; None is the default of tables, and for networks the choice of a rehearsal
     public : for networks, records of the same schema that are public or simulated: training stops when their ELBO no
-        longer improves, and the best weights are kept; the claim still pays for all epochs
-    progress : told (finished, all) epochs, or tables
+        longer improves, and the best weights are used; the claim still accounts for all epochs
+    progress : called with (finished, all) epochs, or tables
     repeatable : with privacy, draw everything from ``rng`` all the same, for experiments that are repeated. The claim
-        then does not hold against who knows its seed, and the generator and its releases say so
+        then does not hold against anyone who knows its seed, and the generator and its releases say so
 
     Raises
     ------
@@ -112,8 +113,8 @@ def fit(
     >>> graph = CausalGraph(schema, None, [("a", "b")])
     >>> privacy = Privacy(records=400, epsilon=1.0)
     >>> generator = fit(table, graph, privacy, method="tables", rng=rng, repeatable=True)
-    >>> made = generator.sample(1000, rng=rng)
-    >>> bool(np.mean(made.values[:, 0] == made.values[:, 1]) > 0.85), generator.claim().value
+    >>> synthetic = generator.sample(1000, rng=rng)
+    >>> bool(np.mean(synthetic.values[:, 0] == synthetic.values[:, 1]) > 0.85), generator.claim().value
     (True, 1.0)
     """
     options: dict[str, Any] = {"config": config, "public": public, "progress": progress, "repeatable": repeatable}

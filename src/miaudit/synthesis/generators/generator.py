@@ -1,4 +1,4 @@
-"""A generator: draws records, says what it guarantees, and survives its file."""
+"""A generator: it draws records, states its guarantee, and can be saved and loaded."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _KINDS = {"vae": ("vae_generator", "VaeGenerator"), "tables": ("tables_generator
 
 
 class Generator(ABC):
-    """What a release is drawn from.
+    """A generator, from which a release is drawn.
 
     Attributes
     ----------
     method : "tables" or "vae"
     graph : along which it factorises; of a plain one, one group of all columns
-    privacy : what was asked of it; None without differential privacy
-    repeatable : whether the noise was drawn from the caller's generator: the guarantee then does not hold against who
-        knows its seed
-    rehearsed : what simulated records said of this and of other recipes; empty where nothing was tried
+    privacy : the required privacy; None without differential privacy
+    repeatable : whether the noise was drawn from the caller's generator: the guarantee then does not hold against
+        anyone who knows its seed
+    rehearsed : how this recipe and others did on simulated records; empty without a rehearsal
     """
 
     method: Method
@@ -73,7 +73,7 @@ class Generator(ABC):
     def claim(self) -> Claim | None:
         """Return the (epsilon, delta) that a release of its records claims; None without differential privacy.
 
-        The target epsilon where one was asked for, and what the accountant proves where the noise was given.
+        The target epsilon, or for a stated noise the epsilon that the accountant proves.
         """
         bound = self.guarantee()
         if bound is None or self.privacy is None:

@@ -1,4 +1,4 @@
-"""Every option of a generator and of its training, and what privacy is asked of it."""
+"""Every option of a generator and of its training, and the privacy that is required."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class GeneratorConfig:
     encoder_reads : the groups that the encoder reads; None is all. The paper's EEDI encoder q(z | x2) reads the second
     without_latent : groups that do not see z, as the paper's p(x1) of EEDI
     empirical : groups without parents whose records are drawn from the table, as the paper's p(x1); they are private
-        data as they stand, so differential privacy refuses them
+        data without noise, so differential privacy refuses them
     draws_missing : whether synthetic records have missing values, drawn like the others; if not, they are complete
     epochs, batch : passes over the records, and records in a step (with privacy the expected number)
     records : public, nominal number of records, from which the number of steps follows; None is that of the privacy,
@@ -104,7 +104,7 @@ class GeneratorConfig:
         object.__setattr__(self, name, tuple(names))
 
     def check_graph(self, graph: CausalGraph) -> None:
-        """Refuse names that are no groups of the graph, and groups that cannot do without z or parents."""
+        """Refuse names that are not groups of the graph, and groups that cannot do without z or parents."""
         for name in ("encoder_reads", "without_latent", "empirical"):
             for group in getattr(self, name) or ():
                 if group not in graph.groups:
@@ -122,21 +122,21 @@ class GeneratorConfig:
 
 @dataclass(frozen=True)
 class Privacy:
-    """What differential privacy is asked of a generator; every number is public.
+    """The differential privacy that is required of a generator; every number is public.
 
     Attributes
     ----------
     records : public, nominal number of records; the sampling rate, the steps and the normaliser follow from it and not
         from the length of the table (erratum D9); of tables only delta, the release's size and their cells do
-    epsilon : the target, above 0; the noise is calibrated so that it is kept
+    epsilon : the target, above 0; the noise is calibrated to it
     noise : instead of a target, the noise multiplier: standard deviation of the noise on the sum, divided by ``clip``;
         of tables that of all counts together, over their sensitivity: they are 1/noise-GDP
     delta : in (0, 1); None is 1 / records^1.1 (erratum D4)
     clip : the largest L2 norm of a record's gradient; from public or simulated data, never searched for on the table
         (:func:`miaudit.synthesis.generators.training.gradient_norms` gives the norms of public records); not of tables
-    neighbours : tables that must not be told apart: "add-or-remove" one record, or "replace-one", for tables that hide
-        nothing but values (the number of records is then known); the same noise is then worth a larger epsilon.
-        Networks know the first alone
+    neighbours : tables that must not be distinguished: "add-or-remove" one record, or "replace-one", for tables that
+        hide nothing but values (the number of records is then known); the same noise then gives a larger epsilon.
+        Networks support the first alone
 
     Raises
     ------
@@ -183,7 +183,7 @@ class Privacy:
         return accounting.calibrate_noise(GaussianNoise, epsilon=epsilon, delta=delta, tolerance=_EXACT)
 
     def resolved_noise(self, config: GeneratorConfig) -> float:
-        """Return the noise multiplier for this training: the one given, or the smallest that keeps epsilon.
+        """Return the noise multiplier for this training: the stated one, or the smallest that reaches epsilon.
 
         Raises
         ------

@@ -1,13 +1,13 @@
-"""A ledger of what was released of one private table: each release adds to what all of them give away together.
+"""A ledger of the releases of one private table: each release adds to what all of them give away together.
 
 A file beside the private table, in JSON. A release is refused if all releases together would exceed the budget that was
 fixed with the first. It is entered once it is made, and before anything of it is shown: a run that fails or is killed
 before shows nothing, and costs nothing. The composition holds however the trainings of later releases use earlier ones;
 their noise and epochs, though, must be planned and not chosen after a look at what earlier releases showed.
 
-Each entry holds the digest of what stands before it, the first that of table and budget, and the lock beside the ledger
+Each entry holds the digest of what precedes it, the first that of table and budget, and the lock beside the ledger
 remembers the digest of the last. So a ledger that was edited, cut short, replaced by an older one or deleted is seen.
-Who copies, or writes anew, both files is not.
+A copy of both files, or a new pair of files, is not seen.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Ledger:
     Attributes
     ----------
     table : what the publisher calls the private table; a name, nothing computed from it
-    budget : what all releases together must keep, fixed with the first; None for none
+    budget : the limit of all releases together, fixed with the first; None without a limit
     entries : the releases
 
     Examples
@@ -88,7 +88,7 @@ class Ledger:
     entries: tuple[Entry, ...]
 
     def total(self, delta: float) -> UpperBound | None:
-        """Bound the epsilon at ``delta`` of all releases together; None if one has no privacy, or there is none."""
+        """Bound the epsilon at ``delta`` of all releases together; None without releases, or if one has no privacy."""
         mechanisms = [entry.mechanism for entry in self.entries if entry.mechanism is not None]
         if not mechanisms or len(mechanisms) < len(self.entries):
             return None
@@ -102,8 +102,8 @@ class Ledger:
         Raises
         ------
         InputError
-            If the label was used, the neighbours are others than those of earlier releases (an epsilon of the one
-            says nothing of the other), or all releases together would exceed the budget.
+            If the label was used, the neighbours differ from those of earlier releases (an epsilon for the one
+            does not bound the other), or all releases together would exceed the budget.
         """
         used = next((entry for entry in self.entries if entry.label == label), None)
         if used is not None:
@@ -209,7 +209,7 @@ def spend(
     label : what the release is called
     mechanism : the whole training; None for a release without differential privacy
     budget : (epsilon, delta) that all releases together must keep; fixed with the first release
-    neighbours : tables that the release does not tell apart, the same for all releases
+    neighbours : tables that the release does not distinguish, the same for all releases
 
     Raises
     ------
@@ -227,7 +227,7 @@ def spend(
             ledger = place.read(lock) or Ledger(table, budget, ())
             more = _grown(ledger, table, label, mechanism, budget, neighbours)
             # The ledger is written between the two: one that is an entry ahead of its lock comes of a crash, or a full
-            # disk, and is one entry more to pay for; one behind was cut short.
+            # disk, and counts as spent; one that is behind was cut short.
             _remember(lock, ledger)
             write_json(place.ledger, more.to_mapping())
             with contextlib.suppress(OSError):  # it is entered: on a full disk the next release is what remembers it

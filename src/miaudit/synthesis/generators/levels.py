@@ -98,7 +98,7 @@ class Levels:
     @property
     def _ends(self) -> tuple[FloatArray, FloatArray, float | None]:
         """The first and last value of each bin, and the step between values that are rounded."""
-        assert self.edges is not None  # noqa: S101 - asked of continuous columns alone
+        assert self.edges is not None  # noqa: S101 - for continuous columns alone
         first, last, step = self.edges[:-1], self.edges[1:], _step(self.column)
         if step is None:
             return first, last, None

@@ -1,4 +1,4 @@
-"""Records as numbers that a network reads, and the likelihood of records under what a network says of them.
+"""Records as numbers that a network reads, and the likelihood of records under its outputs.
 
 A binary or ordinal column of k levels is read as k - 1 bits "above level j", and its law is that of successive
 Bernoulli draws (continuation ratios), which respects the order. A categorical column is read as indicators, with a
@@ -67,7 +67,7 @@ class Encoding:
 
     @cached_property
     def _feature_starts(self) -> tuple[dict[int, int], dict[int, int], int]:
-        """Where each column's features start, where its "present" bit stands, and how many there are."""
+        """Where each column's features start, where its "present" bit is, and how many features there are."""
         starts: dict[int, int] = {}
         at = 0
         for kind in ("bits", "continuous", "categorical"):
@@ -94,7 +94,7 @@ class Encoding:
 
     @cached_property
     def outputs(self) -> int:
-        """How many numbers the network says of a record."""
+        """How many numbers the network returns for a record."""
         categories = sum(self.schema.columns[i].levels for i in self._of_kind["categorical"])
         return self.bits + len(self.modelled_missing) + 2 * len(self._of_kind["continuous"]) + categories
 
@@ -133,7 +133,7 @@ class Encoding:
         return by_name
 
     def encode(self, values: FloatArray, *, columns: Iterable[int] | None = None) -> Float32Array:
-        """Return the features (n, features) of records (n, d); those of other columns, if some are named, are 0."""
+        """Return the features (n, features) of records (n, d); with ``columns``, those of other columns are 0."""
         starts, present, count = self._feature_starts
         features = np.zeros((len(values), count), dtype=np.float32)
         for i in range(len(self.schema)) if columns is None else columns:
@@ -170,7 +170,7 @@ class Encoding:
         return np.array([*range(self.bits), *(present[i] for i in self.modelled_missing)], dtype=np.int64)
 
     def log_likelihood(self, outputs: Tensor, features: Tensor) -> Tensor:
-        """Return log p (...) of records, given what the network says of them, for all columns together.
+        """Return log p (...) of records under the outputs of the network, for all columns together.
 
         Parameters
         ----------
@@ -242,7 +242,7 @@ class Encoding:
 
     @cached_property
     def _continuous_index(self) -> tuple[slice, slice, slice, IntArray]:
-        """Where means, raw scales and values of continuous columns stand, and which features say they are present."""
+        """Where means, raw scales and values of continuous columns stand, and their "present" bits."""
         starts, present, _ = self._feature_starts
         own = self._of_kind["continuous"]
         at, target = self.bits + len(self.modelled_missing), starts[own[0]]
@@ -255,7 +255,7 @@ class Encoding:
 
         Parameters
         ----------
-        outputs : (n, outputs), of which only those of these columns are read
+        outputs : (n, outputs); only the outputs of these columns are read
         """
         wanted = list(columns)
         outcomes = np.empty((len(outputs), len(wanted)))

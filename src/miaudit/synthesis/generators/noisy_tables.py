@@ -47,7 +47,7 @@ class NoisyTable:
 
     @property
     def parents(self) -> tuple[int, ...]:
-        """The columns that it is given."""
+        """The columns on which the law depends."""
         return self.columns[:-1]
 
     def margin(self, column: int) -> FloatArray:
@@ -75,7 +75,7 @@ def measured(codes: Codes, columns: Sequence[int], sizes: Sequence[int], sd: flo
 def consistent(tables: Sequence[NoisyTable]) -> tuple[list[NoisyTable], dict[int, FloatArray]]:
     """Make tables agree on the number of records and on each column's counts, weighting each by its precision.
 
-    The least-squares answer to what several tables say of one column; a cell's change is shared out evenly over the
+    The least-squares fit to the counts of one column in several tables; a cell's change is shared out evenly over the
     cells of a level.
 
     Returns
@@ -150,7 +150,7 @@ class Law:
         return replace(self, logits=(first, *self.logits[1:]))
 
     def check(self, sizes: Sequence[int]) -> None:
-        """Refuse logits that do not fit the levels of columns, or are no numbers."""
+        """Refuse logits that do not fit the levels of columns, or are not numbers."""
         for own, logits in zip(self.sets, self.logits, strict=True):
             shape = (math.prod(sizes[i] for i in own), sizes[self.column])
             if logits.shape != shape or np.isnan(logits).any() or np.isposinf(logits).any():
@@ -178,9 +178,9 @@ def law_of(tables: Sequence[NoisyTable], margin: FloatArray, reference: Codes, s
 
     Parameters
     ----------
-    tables : those that end with the column, consistent; one without parents says no more than the margin
+    tables : those that end with the column, consistent; one without parents adds nothing to the margin
     margin : counts of the column
-    reference : (m, d) synthetic records whose parents are there, which say how sets of parents go together
+    reference : (m, d) synthetic records whose parents are there, which show how sets of parents occur together
     """
     with_parents = [table for table in tables if table.parents]
     column = tables[0].column
@@ -228,7 +228,7 @@ def _shrunk(counts: FloatArray, prior: FloatArray, sd: float) -> FloatArray:
 def _combined(
     shares: Sequence[FloatArray], cells: Sequence[IntArray], weights: FloatArray, alone: FloatArray
 ) -> tuple[FloatArray, ...]:
-    """Return logits for each set of parents, whose sum comes nearest to what each set's shares say.
+    """Return logits for each set of parents, whose sum comes nearest to the shares of each set.
 
     The law of greatest entropy given the parents, by ridge-penalised likelihood: multinomial regression on the cells of
     each set, whose sufficient statistics are the tables.

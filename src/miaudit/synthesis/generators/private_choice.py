@@ -1,4 +1,4 @@
-"""Pairs of columns, chosen privately where no graph says what depends on what.
+"""Pairs of columns, chosen privately where no graph states the dependences.
 
 In the manner of MST (McKenna, Miklau and Sheldon, 2021) a tree of the pairs that independence fits worst; then, as AIM
 does (McKenna et al., 2022), those that the records so drawn fit worst. A pair's score is how many records it is off by,
@@ -26,7 +26,7 @@ from miaudit.synthesis.generators.noisy_tables import (
 )
 from miaudit.synthesis.generators.tables_plan import TablesPlan
 
-_FEWEST, _MOST = 2_000, 20_000  # synthetic records that say how parents go together
+_FEWEST, _MOST = 2_000, 20_000  # synthetic records that show how parents occur together
 Pair = tuple[int, int]
 
 
@@ -36,7 +36,7 @@ def chosen(codes: Codes, plan: TablesPlan, noise: CountNoise, rng: np.random.Gen
     Parameters
     ----------
     codes : (n, d) levels of the private records
-    plan : of what is measured with which share of the budget
+    plan : the tables that are measured, each with its share of the budget
     noise : of counts and choices
     rng : of the synthetic records that the laws and the second choice rest on
     """
@@ -93,7 +93,7 @@ def _tree(codes: Codes, tables: Sequence[NoisyTable], plan: TablesPlan, noise: C
 def _worst(
     codes: Codes, synthetic: Codes, known: Sequence[Pair], total: float, plan: TablesPlan, noise: CountNoise
 ) -> list[Pair]:
-    """Choose further pairs: those in which the synthetic records differ most from the private ones."""
+    """Choose further pairs, in which the synthetic records differ most from the private ones."""
     size = total / len(synthetic)
     worth = {
         pair: float(np.abs(_counts(codes, pair, plan) - size * _counts(synthetic, pair, plan)).sum())
@@ -111,7 +111,7 @@ def _worst(
 def _pairs(
     codes: Codes, pairs: Sequence[Pair], order: Sequence[int], plan: TablesPlan, stage: str, noise: CountNoise
 ) -> list[NoisyTable]:
-    """Measure pairs, the column that is drawn later last."""
+    """Measure pairs, with the column that is drawn later in the last place."""
     rank = {column: place for place, column in enumerate(order)}
     return [
         measured(codes, sorted(pair, key=rank.__getitem__), plan.sizes, plan.sd(share), noise)
@@ -120,7 +120,7 @@ def _pairs(
 
 
 def _total(tables: Sequence[NoisyTable]) -> float:
-    """How many records there are, as far as noisy tables say."""
+    """Return the number of records, as far as noisy tables show it."""
     return max(float(consistent(tables)[0][0].counts.sum()), 1.0)
 
 

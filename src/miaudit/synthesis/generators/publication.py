@@ -61,10 +61,10 @@ def publish(
     rng : of initial weights, released records, rehearsals and fidelity; without privacy of all the training. The noise
         of a private release never comes from it, see :func:`miaudit.synthesis.fit`
     file : what the synthetic table will be called
-    repeat : what the findings say of how to repeat the release
+    repeat : how to repeat the release, for the findings
     progress : called with (finished, all) epochs, or recipes of a rehearsal
     keep : takes the release, and a function that enters it in the ledger; called before the release is judged. It
-        writes the release where nobody takes it for one, enters it, and puts it in its place
+        writes the release to a hidden place, enters it, and then puts it in its place
 
     Returns
     -------

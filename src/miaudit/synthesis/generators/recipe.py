@@ -52,7 +52,7 @@ class Recipe:
         if not isinstance(self.config, TablesConfig):
             return None
         along = over(schema, graph).by_columns()
-        if along.full and not along.edges:  # says nothing of what goes together, which is not that nothing does
+        if along.full and not along.edges:  # such a graph states no dependence, but does not exclude one
             along = over(schema, None)
         plan = TablesPlan(along, self.config, self.privacy, records if self.privacy is None else self.privacy.records)
         plan.check()
@@ -92,7 +92,7 @@ class Recipe:
 
         Parameters
         ----------
-        plan : of :meth:`plan`, where it was made before
+        plan : of :meth:`plan`, if it was made before
         """
         if isinstance(self.config, GeneratorConfig):
             from miaudit.synthesis.generators import training  # noqa: PLC0415

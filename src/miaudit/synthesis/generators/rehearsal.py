@@ -1,9 +1,9 @@
 """Recipes tried on simulated records, so that none is chosen on the private ones.
 
 The records are drawn from worlds over the same columns and along the same graph, with effects drawn at random. So that
-no method meets the worlds it would have made itself, effects of ordered columns are smooth and parents act on each
+no method meets worlds of its own form, effects of ordered columns are smooth and parents act on each
 other. A training is as long, as large and as noisy in its rehearsal as it will be: steps, batch and noise multiplier
-are those of the private table, however many records are simulated.
+are those of the private table, whatever the number of simulated records.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FEWEST, _MOST = 400, 2_000  # simulated records that networks are trained on
 _JUDGED = 4_000  # records of a world, and of a generator, that are compared
 _PAIRS = 300
 _MOST_CELLS = 4_000  # of a world's table; parents beyond act apart
-_OPEN_PARENTS = 2  # of a column in a world whose graph does not say them
+_OPEN_PARENTS = 2  # of a column in a world whose graph does not state them
 _MAIN, _BETWEEN = 1.0, 0.5  # standard deviations of effects on logits, and of effects between parents
 _RATES, _STEPS, _CLIPS = (0.003, 0.01, 0.03), (250, 1_000), (0.3, 3.0)
 _WORTH = 0.05  # what networks must be able to gain for a rehearsal of them
@@ -69,7 +69,7 @@ def rehearsed(
     Parameters
     ----------
     graph : over the columns; the worlds follow it
-    privacy : as it is asked of the private table
+    privacy : the privacy that is required for the private table
     methods : that may be taken
     records : public number of records
     rng : of worlds and trainings
@@ -107,12 +107,12 @@ def _compared(tried: Sequence[_Tried], floor: float) -> str:
 
 
 def _foreseen(recipe: Recipe, graph: CausalGraph, records: int, rng: np.random.Generator) -> str:
-    """Say what share of dependence tables keep in worlds of their own; nothing of networks, which take long.
+    """Say what share of dependence tables keep in simulated worlds; nothing for networks, which take long.
 
-    A graph without edges says nothing of what goes together: the columns of its worlds depend on each other all the
-    same. Where few columns depend strongly, tables keep more than that. The line at a fifth was drawn on 18 releases of
-    one made-up law (500 to 2,000 records, 8 to 20 columns, epsilon 1): 10 of 12 below it were "not useful", none of 6
-    above it was. It was not tried on others.
+    A graph without edges states no dependence: the columns of its worlds depend on each other all the same.
+    Where few columns depend strongly, tables keep more than that. The limit of a fifth was set on 18 releases of one
+    made-up law (500 to 2,000 records, 8 to 20 columns, epsilon 1): 10 of 12 below it were "not useful", none of 6 above
+    it was. It was not tried on others.
     """
     if recipe.method != "tables" or len(graph.schema) < 2:
         return ""

@@ -49,8 +49,8 @@ class Release:
     bound : what an accountant proves of the mechanism; None without
     graph : along which the generator factorised; None for a plain one
     parameters : further public facts of the training, by name: epochs, batch, clip, ...
-    repeatable : whether the noise can be drawn again by who knows a seed, against whom the claim then does not hold
-    neighbours : "add-or-remove" or "replace-one": what tables the claim is about
+    repeatable : whether anyone who knows a seed can draw the noise again; the claim does not hold against them
+    neighbours : "add-or-remove" or "replace-one": the tables that the claim is about
     """
 
     table: Table
@@ -92,7 +92,7 @@ class Release:
         return cls(table, generator.mechanism, *proof, graph, facts, generator.repeatable, neighbours)
 
     def verdict(self, lower: LowerBound | None = None) -> ClaimVerdict:
-        """Judge the claim against what was shown by an audit, if there is one, and what is proved.
+        """Judge the claim against the lower bound of an audit, if there is one, and against what is proved.
 
         Raises
         ------
@@ -143,7 +143,7 @@ class Release:
 
     @classmethod
     def load(cls, path: str | Path) -> Release:
-        """Read a release that :meth:`save` wrote; the claim is checked against the bound that stands beside it.
+        """Read a release that :meth:`save` wrote; the claim is checked against the bound in the same file.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What is reported of a release: its privacy statement, what the ledger holds, and the notes that belong to both."""
+"""The findings of a release: its privacy statement, the total of the ledger, and notes on both."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def synthesis_findings(
     ledger : with the release; None where it is not entered
     judgement : of the release
     file : what the synthetic table is called
-    repeat : what the findings say of how to repeat the release
+    repeat : how to repeat the release, for the findings
     """
     guarantee = _guarantee(release)
     spent = None if ledger is None else _spent(ledger, None if guarantee is None else guarantee.delta)
@@ -105,7 +105,7 @@ def synthesis_findings(
 
 
 def unjudged(publication: Publication, why: str) -> tuple[Usefulness | None, tuple[str, ...]]:
-    """Say that a release was not judged and why, as its use and in a note; nothing where no judgement was due."""
+    """Return why a release was not judged, as its use and as a note; nothing if no judgement was required."""
     if publication.fidelity == "none":
         return None, ()
     note = f"What the table keeps was not measured: {why}. The table is whole, and its guarantee holds."
@@ -165,7 +165,7 @@ def _guarantee(release: Release) -> Guarantee | None:
 
 
 def _spent(ledger: Ledger, delta: float | None) -> Spent:
-    """Say what a ledger holds, at the delta of its budget or else of its last release."""
+    """Return the total of a ledger, at the delta of its budget or else of its last release."""
     delta = delta if ledger.budget is None else ledger.budget.delta
     total = None if delta is None else ledger.total(delta)
     return Spent(

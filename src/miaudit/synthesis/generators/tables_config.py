@@ -36,7 +36,7 @@ class TablesConfig:
     Raises
     ------
     InputError
-        For a number outside its range, or edges that are no rising numbers.
+        For a number outside its range, or edges that are not rising numbers.
 
     Examples
     --------
@@ -82,13 +82,13 @@ class TablesConfig:
     def most_cells(self, records: int, noise: float) -> float:
         """Return how many cells a table may have: each expects ``support`` deviations of the noise in records.
 
-        Without noise a record counts as one deviation, since few records say little of a cell either.
+        Without noise a record counts as one deviation, since few records tell little about a cell either.
         """
         return (self.records or records) / (self.support * max(noise, 1.0))
 
 
 def _untyped(value: Any) -> Any:
-    """Return a value as of any type, which it may be whatever was declared."""
+    """Return a value as of any type, since a caller may pass another type than the declared one."""
     return value
 
 

@@ -1,4 +1,4 @@
-"""A generator of noisy tables: what it is, and how it is made from private records."""
+"""A generator of noisy tables, and how it is made from private records."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TablesGenerator(Generator):
 
     @property
     def privacy(self) -> Privacy | None:  # type: ignore[override]
-        """What was asked of it."""
+        """The required privacy."""
         return self.plan.privacy
 
     @property
@@ -84,7 +84,7 @@ class TablesGenerator(Generator):
     def _values(self, n: int, fixed: Mapping[int, float], rng: np.random.Generator) -> FloatArray:
         plan = self.plan
         codes: Codes = np.zeros((n, len(plan.sizes)), dtype=np.int32, order="F")
-        waiting: dict[int, float] = {}  # what is set, and is seen once its whole group is drawn
+        waiting: dict[int, float] = {}  # values that are set; they take effect once their whole group is drawn
         for place, law in enumerate(self.laws):
             column = law.column
             if column not in fixed or plan.chooses:
@@ -154,7 +154,7 @@ def fit_tables(
     Parameters
     ----------
     table : the private records
-    plan : of what is measured, checked
+    plan : the tables that are measured; it was checked
     rng : of the synthetic records on which laws of several sets of parents rest; with ``repeatable`` of the noise too
     repeatable : whether the noise comes from ``rng``, for experiments, and not from the operating system
     """
@@ -181,7 +181,7 @@ def encoded(table: Table, plan: TablesPlan) -> Codes:
 
 
 def _complete(laws: tuple[Law, ...], plan: TablesPlan) -> tuple[Law, ...]:
-    """Take missing values out of what is drawn, where the release is to have none."""
+    """Remove missing values from the laws, if the release must have none."""
     if plan.config.draws_missing:
         return laws
     return tuple(law.without_last() if plan.levels[law.column].column.missing else law for law in laws)

@@ -23,14 +23,14 @@ _SINGLE, _TREE, _PAIRS, _FURTHER, _MORE = 0.15, 0.1, 0.3, 0.1, 0.35
 # Sizes count less than in proportion: 2/3 would make the sum of expected errors least, but what is predicted last,
 # which feeds nothing, then gets so little that classifiers suffer (Adult: income, .879 of AUC for .890).
 _POWER = 1 / 3
-_BELOW = 1 - 1e-9  # of mu, so that parts that floating point put together prove no more than was asked
+_BELOW = 1 - 1e-9  # of mu, so that rounding in the sum of the parts does not exceed the required mu
 _NOTHING_LEFT = 0.5  # of a column's records that noise alone would move
 _MEAN_OF_NORMAL = math.sqrt(2 / math.pi)
 
 
 @dataclass(frozen=True)
 class TablesPlan:
-    """What is measured.
+    """The tables that are measured, and the share of the budget of each.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class TablesPlan:
 
     @property
     def chooses(self) -> bool:
-        """Whether pairs are chosen privately, since the graph does not say all parents."""
+        """Whether pairs are chosen privately, since the graph does not state all parents."""
         return not self.graph.full
 
     @property
@@ -117,7 +117,7 @@ class TablesPlan:
 
     @cached_property
     def shares(self) -> tuple[float, ...]:
-        """The budget's share of each table of :attr:`along`: more for large ones, and for those that feed much."""
+        """The budget's share of each table of :attr:`along`: more for large ones, and before many dependent columns."""
         names = self.graph.schema.names
         below = {name: len(self.graph.descendants(name)) for name in names}
         weights = [self._cells(columns) * (1 + below[names[columns[-1]]]) for columns in self.along]
@@ -127,7 +127,7 @@ class TablesPlan:
 
     @cached_property
     def candidates(self) -> tuple[tuple[int, int], ...]:
-        """The pairs of columns that may be measured, the cause first where the graph says which that is."""
+        """The pairs of columns that may be measured, the cause first where the graph states it."""
         graph, pairs = self.graph, []
         for name in graph.order:
             pairs += list(combinations(graph.positions(name), 2))

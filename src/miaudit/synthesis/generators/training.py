@@ -2,7 +2,7 @@
 
 With privacy a step sees a Poisson sample, clips each record's gradient and adds normal noise to the sum; the sampling
 rate, the steps and the normaliser follow from the public nominal number of records (erratum D9). Nothing else is read
-off the table: the schema gives the scales, the initial weights are random, no loss is kept, and training stops early
+off the table: the schema gives the scales, the initial weights are random, no loss is stored, and training stops early
 only by a public table.
 """
 
@@ -59,15 +59,15 @@ def fit(
     ----------
     table : the private records, n of them
     graph : over the columns of the table's schema; None is a plain VAE
-    privacy : what differential privacy is asked of it; None is none, and the generator then claims nothing
+    privacy : the differential privacy that is required; with None the generator claims nothing
     rng : gives initial weights, samples and z. With privacy the samples, z and the noise come from the operating system
-        instead, and from nothing that could be published: who knows how they were drawn can take the noise away
+        instead, and from nothing that could be published: anyone who knows how they were drawn can subtract the noise
     config : the network and its training
     public : records of the same schema that are public or simulated. If given, training stops when their ELBO no longer
-        improves, and the best weights are kept; the claim still pays for all epochs
+        improves, and the best weights are used; the claim still accounts for all epochs
     progress : called with (finished, all) epochs
     repeatable : with privacy, draw everything from ``rng`` all the same, for experiments that are repeated. The claim
-        then does not hold against who knows its seed, and the generator and its releases say so
+        then does not hold against anyone who knows its seed, and the generator and its releases say so
 
     Raises
     ------
@@ -84,8 +84,9 @@ def fit(
     >>> a = rng.integers(0, 2, 400)
     >>> table = Table(schema, np.column_stack([a, a]))
     >>> graph = CausalGraph(schema, None, [("a", "b")])
-    >>> made = fit(table, graph, rng=rng, config=GeneratorConfig(epochs=40, learning_rate=0.01)).sample(1000, rng=rng)
-    >>> bool(np.mean(made.values[:, 0] == made.values[:, 1]) > 0.95)
+    >>> config = GeneratorConfig(epochs=40, learning_rate=0.01)
+    >>> synthetic = fit(table, graph, rng=rng, config=config).sample(1000, rng=rng)
+    >>> bool(np.mean(synthetic.values[:, 0] == synthetic.values[:, 1]) > 0.95)
     True
     """
     options: dict[str, Any] = {"config": config, "public": public, "progress": progress, "repeatable": repeatable}
@@ -169,7 +170,7 @@ def gradient_norms(
 ) -> FloatArray:
     """Return the norms (n,) of the gradients of public or simulated records, from which a clipping norm may be chosen.
 
-    On the private table such a search would have to be paid for; here it costs nothing.
+    On the private table such a search would spend budget; here it costs nothing.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ FEWEST = 40  # real records to judge by
 _USEFUL, _HALF = 0.8, 0.5  # of what real records keep
 _NEAR, _FAR = 0.05, 0.15  # marginals' distance above that of two real samples
 _DEPENDENT = 0.05  # Cramer's V of a pair that depends, above that of shuffled columns
-_PREDICTABLE = 0.55  # AUC from which an attribute says something
+_PREDICTABLE = 0.55  # AUC from which an attribute counts as predictable
 _SHOWN = 0.02  # effect of interventions above what samples differ by, below which there is nothing to keep
 _TARGETS, _CLASSIFIERS, _ROWS = 5, ("logistic", "forest"), 2_000
 _MOST_LEVELS = 12
@@ -48,13 +48,13 @@ def judged(
     Parameters
     ----------
     synthetic : the records that are released
-    generator : that drew them; asked what follows if columns are set, where its graph says that
-    private : the records that it was made of, or others of that population: they say what real records keep
-    real : records of that population which it was not made of
-    on : which those are, in words
+    generator : that drew them; with a full graph it also shows what follows when columns are set
+    private : the records that it was made of, or others of that population: they show what real records keep
+    real : records of that population that it was not made of
+    on : the real records, in words
     rng : of samples, classifiers and draws
     first : advice before any other
-    larger : advice on a larger epsilon, where the ledger has something to say on it
+    larger : advice on a larger epsilon, where the ledger allows one or forbids it
 
     Returns
     -------
@@ -106,7 +106,7 @@ def _verdict(measures: tuple[Kept, ...], off: float, on: str, records: int, unse
 
 
 def _advice(generator: Generator, larger: str) -> tuple[str, ...]:
-    """Say what to change, the likeliest first."""
+    """Return what to change, the most promising first."""
     advice = []
     privacy = generator.privacy
     if generator.method == "vae":
@@ -178,7 +178,7 @@ def _off(near: Fidelity) -> float:
 def _dependence(near: Fidelity, alone: Fidelity) -> Kept | None:
     """How much of the distance between the pairs and independence the release keeps, over pairs that depend.
 
-    Those are the pairs whose association stands out from that of shuffled columns in as many records.
+    A pair depends if its association exceeds that of shuffled columns in as many records.
     """
     least = _DEPENDENT + 2 / math.sqrt(near.records)
     pairs = [
@@ -262,7 +262,7 @@ def _known(value: float | None) -> float:
 
 
 def _share(of: str, floor: float, lost: float, most: float, measure: str) -> Kept:
-    """Return what is kept, of which real records lose only the floor and independent columns everything."""
+    """Return the share kept: real records lose only the floor, independent columns lose everything."""
     return Kept(of, 1 - (lost - floor) / (most - floor), None, None, measure, floor, lost, most)
 
 

@@ -33,7 +33,7 @@ _TOGETHER = 8
 # What the output biases of small heads are multiplied by: a step moves each weight by so much at most, and a head with
 # few hidden units would take many more of them than a wide decoder to reach the rates of rare outcomes.
 _GAIN = 3.0
-# Log-variances of z are kept within these limits.
+# Limits of the log-variances of z.
 _MOST_LOG_VARIANCE = 8.0
 
 
@@ -50,7 +50,7 @@ class Layer:
     Attributes
     ----------
     inputs, outputs : its size
-    start : where its weights (inputs x outputs), then its biases, stand among the P parameters
+    start : position of its weights (inputs x outputs), then its biases, among the P parameters
     reads, writes : (inputs, heads) and (outputs, heads), 0 or 1: which inputs a head reads and which outputs are its
         own; None where one head reads and writes all
     mask : which weights exist, (inputs, outputs) of 0 and 1; None if all do
@@ -251,7 +251,7 @@ class Pass:
     ----------
     network : of all K
     parts : their weights, as :meth:`Network.views` or a :class:`Stack` gives them
-    tapped : whether gradients of records will be asked for
+    tapped : whether gradients of records will be needed
     """
 
     def __init__(self, network: Network, parts: Sequence[Part], *, tapped: bool) -> None:
@@ -364,7 +364,7 @@ def _squared(values: Tensor) -> Tensor:
 
 
 def _picked(x: Tensor, positions: Sequence[int]) -> Tensor:
-    """Return some features; a view where they stand together."""
+    """Return some features; a view where they are consecutive."""
     if list(positions) == list(range(positions[0], positions[0] + len(positions))):
         return x[..., positions[0] : positions[0] + len(positions)]
     return x[..., torch.tensor(positions, device=x.device)]
@@ -464,13 +464,15 @@ class _Builder:
         writes: Sequence[Sequence[int]] = ((),),
         gain: float = 1.0,
     ) -> int:
-        """Lay a layer whose heads read and write these positions, and return where it stands."""
+        """Lay a layer whose heads read and write these positions, and return its position."""
         start = self._layers[-1].end if self._layers else 0
         if len(reads) == 1:
             self._layers.append(Layer(inputs, outputs, start, gain=gain))
         else:
             own = (_indicators(inputs, reads), _indicators(outputs, writes))
-            mask = torch.from_numpy(own[0].numpy() @ own[1].numpy().T)  # exact, whatever torch is told of products
+            mask = torch.from_numpy(
+                own[0].numpy() @ own[1].numpy().T
+            )  # exact, whatever precision torch uses for products
             self._layers.append(Layer(inputs, outputs, start, *own, None if bool((mask == 1).all()) else mask, gain))
         return len(self._layers) - 1
 

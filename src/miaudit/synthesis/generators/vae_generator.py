@@ -157,7 +157,7 @@ class VaeGenerator(Generator):
         return values
 
     def _outputs(self, taken: Pass, block: Block, features: Float32Array, z: torch.Tensor) -> FloatArray:
-        """Return the outputs (n, outputs) in which those of one block are filled in."""
+        """Return outputs (n, outputs) with the values of one block; the others are 0."""
         outputs = np.zeros((len(features), self.network.encoding.outputs))
         outputs[:, list(block.outputs)] = taken.block(block, torch.from_numpy(features)[None], z)[0].double().numpy()
         return outputs

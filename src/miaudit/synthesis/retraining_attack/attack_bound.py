@@ -1,4 +1,4 @@
-"""What an attack on generators proves about their epsilon: counts on models that nothing was chosen or learned on."""
+"""A lower bound on the epsilon of generators, from counts on models that served for no choice and no training."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def lower_bound(
 ) -> AttackBound | None:
     """Choose and train an attack on a random half of each target's models, and count its errors on the other half.
 
-    A model is one trial, judged by the mean log odds of all its sets: as many as one likes may be drawn from a private
+    A model is one trial, judged by the mean log odds of all its sets: any number of sets may be drawn from a private
     generator. Extractor, classifier, threshold, scale of the features and classifier's weights come from the learning
     half; the test of the claim on the other half is exact (:mod:`miaudit.dp.multi_run`). Where models are about several
     targets at once their trials depend, so each target has a test of its own, at its share of the error.
@@ -131,7 +131,7 @@ class _Half:
 
 
 def _halves(trials: Trials, rng: np.random.Generator) -> _Half:
-    """Divide both kinds at random; the folds of the learning half are drawn anew, up to four."""
+    """Divide both kinds at random; the learning half gets new folds, up to four."""
     learning, testing = [], []
     fold = np.zeros(len(trials.model), dtype=np.intp)
     smallest = min(np.count_nonzero(trials.member == kind) for kind in (True, False))

@@ -1,7 +1,7 @@
-"""How well an attack told sets of generators apart, with intervals that count generators and not sets.
+"""How well an attack distinguishes sets of generators, with intervals that count generators and not sets.
 
 Sets of one generator share whatever chance did to its training, so a generator is the unit. Scores are compared within
-a stratum only, where one classifier judged models of one target: those of different classifiers have no common zero.
+a stratum only, where one classifier judged models of one target: scores of different classifiers have no common zero.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def measure(arms: Judged | Sequence[Judged], confidence: float) -> dict[str, Est
     -------
     dict
         ``accuracy`` and ``balanced_accuracy`` (chance 0.5), ``advantage`` = TPR - FPR (chance 0), ``tpr``, ``fpr``: at
-        the classifier's own threshold, so that no choice is to be paid for; ``auc``: of a member set over a non-member
+        the classifier's own threshold, so that no choice needs a correction; ``auc``: of a member set over a non-member
         one; ``auc_of_models``: the same for whole models by the mean score of their sets. Means over strata with equal
         weights. The intervals are those of the trained classifiers: what other training models would have taught them
         is not in it.
@@ -93,8 +93,8 @@ def measure(arms: Judged | Sequence[Judged], confidence: float) -> dict[str, Est
     >>> model = np.repeat(np.arange(40), 10)
     >>> member = model % 2 == 0
     >>> judged = Judged(rng.normal(size=40)[model] + rng.normal(size=400), member, model, model * 0)
-    >>> found = measure(judged, 0.95)["auc"]
-    >>> found.low < 0.5 < found.high
+    >>> auc = measure(judged, 0.95)["auc"]
+    >>> auc.low < 0.5 < auc.high
     True
     """
     sides = [arms] if isinstance(arms, Judged) else list(arms)
@@ -200,7 +200,7 @@ def _rates(judged: Judged) -> tuple[_Linear, _Linear, _Linear, _Linear]:
 def _rate(part: _Linear, confidence: float) -> Estimate:
     """Wilson's limits with as many trials as give the rate its variance; with models as trials where it has none.
 
-    A rate of exactly 0 or 1, or a predictor that always says the same, varies between no models at all.
+    A rate of exactly 0 or 1, or a constant predictor, varies between no models at all.
     """
     value = min(max(part.value, 0.0), 1.0)
     models = sum(part.models)

@@ -1,4 +1,4 @@
-"""Classifiers of synthetic sets, all from one matrix of inner products: who trains again on the same sets pays once.
+"""Classifiers of synthetic sets, all from one matrix of inner products, computed once for all trainings on the sets.
 
 Support vector machines and neighbours need the matrix only; the principal components that the others need are learned
 from the training sets' part of it.
@@ -137,7 +137,7 @@ def log_odds(fold: Fold, classifier: Classifier, member: BoolArray, *, rng: np.r
     classifier : name
         "kernel", a linear support vector machine; "svc", one with a Gaussian kernel of width 1 / number of features;
         "random forest"; "knn", five nearest neighbours; "logistic", an L2 logistic regression.
-    member : array (m,) of bool, of all sets; only those of the training sets are looked at
+    member : array (m,) of bool, of all sets; only the values of training sets are read
     rng : for the random forest
 
     Returns

@@ -1,4 +1,4 @@
-"""What a synthetic set says of one record: how near its records come to it, and how many share parts of it.
+"""A synthetic set described by one record: how near its records come to it, and how many share parts of it.
 
 The published extractors describe whole sets and know nothing of the record that the attack is about. An attacker knows
 it, so an audit must use it; the queries are those of random parts of a record (Houssiau et al. 2022).
@@ -26,7 +26,7 @@ _WIDTH = len(_RANKS) + 1 + len(_WITHIN) + _QUERIES  # number of features
 
 
 def extract(sets: NDArray[Any], layout: Layout, record: FloatArray) -> Float32Array:
-    """Describe synthetic sets by what they say of a record.
+    """Describe synthetic sets by their closeness to a record.
 
     Parameters
     ----------

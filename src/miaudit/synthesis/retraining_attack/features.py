@@ -192,7 +192,7 @@ def _of_counts(block: NDArray[Any], layout: Layout, *, naive: bool) -> dict[int,
 def _of_binary(
     block: NDArray[Any], positions: Sequence[int], columns: Sequence[Column], *, naive: bool
 ) -> dict[int, Float32Array]:
-    """All binary columns at once: one count of ones, and one of what is missing where that may be."""
+    """All binary columns at once: one count of ones, and one of missing values where a column allows them."""
     size = block.shape[1]
     every = len(positions) == block.shape[2]
     part = block if every else block[:, :, positions]
@@ -258,7 +258,7 @@ def _moments(ordered: FloatArray, known: IndexArray) -> FloatArray:
 
 
 def _bins(values: FloatArray, known: IndexArray, ends: tuple[float, float], bins: int) -> FloatArray:
-    """Shares (m, bins) of values (m, s) in equal bins between the ends; what is missing is in none."""
+    """Shares (m, bins) of values (m, s) in equal bins between the ends; missing values are in no bin."""
     low, high = ends
     place = np.clip(np.nan_to_num((values - low) / (high - low) * bins, nan=-1.0), -1.0, bins - 1.0)
     code = np.where(np.isnan(values), bins, np.maximum(np.floor(place), 0)).astype(np.intp)

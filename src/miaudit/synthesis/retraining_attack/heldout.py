@@ -67,7 +67,7 @@ def all_trials(sets: SyntheticSets, folds: int, pooling: Pooling, *, rng: np.ran
     Raises
     ------
     InputError
-        If a target has fewer than two models of a kind for each fold; what would suffice is said.
+        If a target has fewer than two models of a kind for each fold; the message says what would suffice.
     """
     if not is_whole(folds) or folds < 2:
         raise InputError("folds", "a whole number from 2 up", repr(folds), "4 is the default")
@@ -163,7 +163,7 @@ class Described:
         """Hold out folds in turn, under several memberships (t,); ``cache`` keeps the components of each.
 
         Progressive validation (Blum, Kalai and Langford 1999): a fold is judged by what the folds before it taught, and
-        the first is learned from only. When each fold is judged by all others, what two folds say of each other is
+        the first is learned from only. When each fold is judged by all others, what two folds show of each other is
         counted twice: with nothing to find the variance is then up to twice what it seems, and 95% intervals cover 83%.
         ``progressive=False`` does so, for choices that need no interval.
         """

@@ -98,7 +98,7 @@ class MembershipAttack:
 
     def frame(self) -> pl.DataFrame:
         """Return a polars frame, a row for each attack, arm and metric: value, low, high."""
-        import polars as pl  # noqa: PLC0415 - loads when a frame is asked for
+        import polars as pl  # noqa: PLC0415 - loads when a frame is needed
 
         records = [
             {
@@ -182,7 +182,7 @@ def membership_attack(
         nearness (``closeness``); all by default
     classifiers : kernel, svc, random forest, knn, logistic (:mod:`miaudit.synthesis.retraining_attack.classifiers`)
     folds : parts of each target's models; each but the first is judged by what the ones before it taught
-    placebos : placebo arms for each attack, at least 1; what is shown is their mean
+    placebos : placebo arms for each attack, at least 1; the result is their mean
     delta : of the claim that the lower bound on epsilon is about, in [0, 1)
     confidence : of intervals (two-sided) and of the bound (one-sided), in (0, 1)
     rng : for targets, seeds, folds and placebos
@@ -214,10 +214,10 @@ def membership_attack(
     >>> schema = Schema(tuple(Column(name) for name in "abcd"))
     >>> values = np.zeros((50, 4))
     >>> values[::2, 0] = values[::3, 1] = values[1, 2:] = 1
-    >>> found = membership_attack(
+    >>> result = membership_attack(
     ...     Table(schema, values), fit=Resampling, targets=[1], repeats=12, sets=5, extractors=["naive"],
     ...     classifiers=["logistic"], rng=np.random.default_rng(0))
-    >>> found.row("naive", "logistic").metrics["auc"].value > 0.7
+    >>> result.row("naive", "logistic").metrics["auc"].value > 0.7
     True
     """
     _check_training(training)
@@ -298,7 +298,7 @@ def _difference(first: Estimate, second: Estimate) -> Estimate:
 
 
 def _least(protocol: Protocol, folds: int) -> int:
-    """Return how many models of a kind each target needs, as far as the options say."""
+    """Return how many models of a kind each target needs, as far as the options decide it."""
     return 2 * folds if protocol == "held-out" and isinstance(folds, int) and folds >= 2 else 1
 
 

@@ -98,7 +98,7 @@ class SyntheticSets:
         return Layout(self.schema, frozenset().union(*fractions))
 
     def about_record(self, models: IndexArray, targets: IndexArray) -> Float32Array:
-        """Describe the sets of some models by what they say of a target each: (models k, number of features)."""
+        """Describe the sets of some models by their closeness to a target each: (models k, number of features)."""
         if self.records is None:
             hint = "pass records= to SyntheticSets.from_folder, or leave nearness out"
             raise InputError("extractors", "those that need no target, as it is not known", "nearness", hint)
@@ -140,7 +140,7 @@ class SyntheticSets:
             name), ``target`` (any name) and ``member`` (true or false: whether the model learned the target). A model
             may have several tables, and several targets if each is a row with the same file.
         schema : what the columns are
-        set_size : records in a set; each model's tables are cut into sets, and what is left over is not used
+        set_size : records in a set; each model's tables are cut into sets, and the rest is not used
         records : the targets themselves, in the order in which the manifest first names them; the extractor "nearness"
             needs them
 
@@ -233,7 +233,7 @@ def train(
     Raises
     ------
     InputError
-        For unusable arguments, or sets of another shape than asked for.
+        For unusable arguments, or sets of another shape than requested.
     JobsFailedError
         If models failed; it names them, after all others have finished.
     """
@@ -279,7 +279,7 @@ def compact(values: NDArray[Any], schema: Schema) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """What is fixed before the first fit; this is what travels to workers."""
+    """Everything that is fixed before the first fit, and travels to workers."""
 
     table: Table
     rows: IndexArray
@@ -383,7 +383,7 @@ def _sets(plan: _Plan, generator: Any, rng: np.random.Generator) -> NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class _Manifest:
-    """What a manifest says: the tables of each model, the targets, and the membership (M, T) of targets in models."""
+    """The content of a manifest: the tables of each model, the targets, and the membership (M, T)."""
 
     files: dict[str, list[str]]
     targets: tuple[str, ...]

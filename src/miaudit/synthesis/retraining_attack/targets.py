@@ -1,4 +1,4 @@
-"""Which records an attack on generators is about: drawn at random, the strangest, the worst fitted, or given."""
+"""The target records of an attack on generators: random ones, the strangest, the worst fitted, or chosen rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Number = Annotated[int, Option(ge=1, allowed="a number of targets from 1 up", ne
 
 @dataclass(frozen=True)
 class RandomTargets:
-    """Records drawn at random without replacement, as in the paper: what an attack does to an average record."""
+    """Records drawn at random without replacement, as in the paper: how an attack does on an average record."""
 
     count: Number = 5
 
@@ -134,7 +134,7 @@ Targets = RandomTargets | Outliers | LossMaximising | GivenTargets
 
 
 def check_targets(targets: Any) -> Targets:
-    """Return a choice of targets; plain row numbers are given ones."""
+    """Return a choice of targets; plain row numbers become GivenTargets."""
     if isinstance(targets, Targets):
         return targets
     if isinstance(targets, Sequence | np.ndarray) and not isinstance(targets, str):
@@ -177,7 +177,7 @@ def strangeness(table: Table) -> FloatArray:
 
 
 def _parts(table: Table) -> tuple[Float32Array, FloatArray, Float32Array]:
-    """Indicators of categories (n, levels), ordered columns on [0, 1] (n, k), and what is known (n, d)."""
+    """Indicators of categories (n, levels), ordered columns on [0, 1] (n, k), and which values are known (n, d)."""
     indicators, numbers = [], []
     for i, column in enumerate(table.schema.columns):
         values = table.values[:, i]

@@ -1,7 +1,7 @@
-"""What members and control records of a table have in common before any attack: equal rows, and who is on which side.
+"""What members and control records of a table have in common before any attack: equal rows, and their sides.
 
 Each of these can take the answer away: control records that are members too, columns that identify members although
-chance decided, and equal rows that stand on one side.
+chance decided, and equal rows that are all on one side.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def contradicted(
     *,
     rng: np.random.Generator,
 ) -> str:
-    """Say why members and control records allow no answer; an empty text where they do.
+    """Return why members and control records allow no answer; an empty text where they allow one.
 
-    Control records may be members too, equal rows may stand on one side, and columns may identify members although
+    Control records may be members too, equal rows may all be on one side, and columns may identify members although
     chance decided.
 
     Parameters
@@ -71,7 +71,7 @@ def contradicted(
     evidence = Evidence(
         score=np.zeros(len(member)),
         member=member,
-        covariates=np.where(np.isnan(values), lowest - 1, values),  # what is missing is a value of its own
+        covariates=np.where(np.isnan(values), lowest - 1, values),  # missing is a value of its own
         covariate_names=[column.name for column in columns],
         unit=None if units is None else np.concatenate([np.asarray(one).astype(np.str_) for one in units]),
         design=design,

@@ -120,8 +120,8 @@ def nearest(metric: Metric, queries: Table, table: Table, *, k: int = 1, rng: np
     >>> schema = Schema((Column("age", "continuous", low=0, high=99), Column("cook")))
     >>> control = Table(schema, [[20, 0], [40, 1], [60, 1]])
     >>> synthetic = Table(schema, [[30, 0], [60, 1]])
-    >>> found = nearest(Metric.of(control), control, synthetic, rng=np.random.default_rng(0))
-    >>> found.index[:, 0].tolist(), found.distance[:, 0].round(2).tolist()
+    >>> neighbours = nearest(Metric.of(control), control, synthetic, rng=np.random.default_rng(0))
+    >>> neighbours.index[:, 0].tolist(), neighbours.distance[:, 0].round(2).tolist()
     ([0, 1, 1], [0.14, 0.28, 0.0])
     """
     everything = tuple(range(len(metric.width)))
@@ -292,7 +292,7 @@ class _Candidates:
     """The rows that can be nearest without one column: their sum over all columns is within 1 of the smallest.
 
     ``query`` (c,), ascending, and ``row`` (c,) are positions in a block of sums, ``total`` (c,) the sums, and ``first``
-    (b,) says where the candidates of each query start.
+    (b,) is where the candidates of each query start.
     """
 
     query: IndexArray

@@ -56,10 +56,10 @@ class Copies:
         --------
         >>> from miaudit.synthesis.schema import Column, Schema
         >>> schema = Schema((Column("key", "continuous", low=0, high=99), Column("bmi", "continuous", low=0, high=99)))
-        >>> made, real = Table(schema, [[1, 23.1]]), Table(schema, [[7, 23.12], [8, 24.0]])
-        >>> Copies.of(made, real, real).in_table.tolist()
+        >>> synthetic, real = Table(schema, [[1, 23.1]]), Table(schema, [[7, 23.12], [8, 24.0]])
+        >>> Copies.of(synthetic, real, real).in_table.tolist()
         [False, False, False, False]
-        >>> Copies.of(made, real, real, without=("key",)).in_table.tolist()
+        >>> Copies.of(synthetic, real, real, without=("key",)).in_table.tolist()
         [True, False, True, False]
         """
         names = synthetic.schema.names

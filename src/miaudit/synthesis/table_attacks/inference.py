@@ -33,7 +33,7 @@ class Inference:
     comparisons : one for each secret; ``by_chance`` of each is the most frequent synthetic value (or the median)
     secrets : names of the secret columns
     score : array (n1 + n0,), members first; share of a record's secrets that were guessed right
-    distance : array (n1 + n0,), to the nearest synthetic record by all columns, found on the way; None with a model
+    distance : array (n1 + n0,), to the nearest synthetic record by all columns; None with a model
     """
 
     comparisons: tuple[Comparison, ...]
@@ -87,8 +87,8 @@ def attribute_inference(
     >>> schema = Schema((Column("age", "continuous", low=-9, high=9), Column("ill"), Column("sex")))
     >>> draw = lambda n: Table(schema, np.c_[rng.normal(size=n), rng.integers(0, 2, size=(n, 2))])
     >>> members, control = draw(400), draw(400)
-    >>> found = attribute_inference(members, members, control, secrets=["ill"], rng=rng).comparisons[0]
-    >>> found.members.value, found.leaks, found.weak
+    >>> ill = attribute_inference(members, members, control, secrets=["ill"], rng=rng).comparisons[0]
+    >>> ill.members.value, ill.leaks, ill.weak
     (1.0, True, False)
     """
     chosen, known_columns = _columns(synthetic.schema, secrets, known)

@@ -76,8 +76,8 @@ def linkability(
     >>> schema = Schema(tuple(Column(name, "continuous", low=-9, high=9) for name in "abcd"))
     >>> draw = lambda n: Table(schema, rng.normal(size=(n, 4)))
     >>> members, control = draw(300), draw(300)
-    >>> found = linkability(members, members, control, k=1, rng=rng)  # the "synthetic" table is the real one
-    >>> found.comparison.members.value, found.comparison.control.value < 0.1
+    >>> result = linkability(members, members, control, k=1, rng=rng)  # the "synthetic" table is the real one
+    >>> result.comparison.members.value, result.comparison.control.value < 0.1
     (1.0, True)
     """
     positions = _positions(synthetic.schema, parts, rng)

@@ -19,7 +19,7 @@ from miaudit.synthesis.table_attacks.success_rates import compare, members_neede
 SHARE = 0.01
 REPETITIONS = 10
 NEEDED = 9
-MOST = 20  # times as many records, above which more records are no advice
+MOST = 20  # times as many records; above it, more records are not advised
 _CONFIDENCE = 0.95
 _POWER = 0.95  # with it nine of ten repetitions are seen in 91% of audits
 
@@ -96,7 +96,7 @@ def shown_power(seen: int, repetitions: int = REPETITIONS) -> float:
 def enough_members(control: PositiveControl, members: int, others: int, confidence: float) -> int | None:
     """Members, with control records in proportion, of which planted copies would be seen; None if no number would do.
 
-    Planted copies add little where records stand in the table anyway, or have many equals.
+    Planted copies add little where the table holds the records anyway, or have many equals.
     """
     if control.excess <= 0:
         return None
@@ -107,7 +107,7 @@ def enough_members(control: PositiveControl, members: int, others: int, confiden
 
 
 def _permuted(n: int, members: int, units: Units | None, rng: np.random.Generator) -> BoolArray:
-    """Return permuted labels (n,) of bool; those of a unit are one."""
+    """Return permuted labels (n,) of bool; the records of a unit have one label."""
     if units is None:
         return np.asarray(rng.permutation(n) < members)
     inside, outside = (_records(units, units.member == side) for side in (True, False))

@@ -118,7 +118,7 @@ class SinglingOut:
     Attributes
     ----------
     comparison : predicates that single out a member, against those that single out a record of as many controls
-    predicates : those that were learned, in the order of their attempts
+    predicates : the learned predicates, in the order of their attempts
     score : array (n1 + n0,); for each member and then each control record the number of predicates that are true of it
         and of no other of all these records (of no record of another unit). Which are members plays no part in it
     """
@@ -171,8 +171,8 @@ def singling_out(
     >>> schema = Schema(tuple(Column(name, "continuous", low=-9, high=9) for name in "abcd"))
     >>> draw = lambda n: Table(schema, rng.normal(size=(n, 4)))
     >>> members, control, independent = draw(500), draw(500), draw(500)
-    >>> found = singling_out(members, members, control, mode="univariate", rng=rng)  # "synthetic": the real ones
-    >>> found.comparison.members.value, found.comparison.control.value < 0.01, found.comparison.leaks
+    >>> result = singling_out(members, members, control, mode="univariate", rng=rng)  # "synthetic": the real ones
+    >>> result.comparison.members.value, result.comparison.control.value < 0.01, result.comparison.leaks
     (1.0, True, True)
     >>> singling_out(independent, members, control, rng=rng).comparison.leaks
     False

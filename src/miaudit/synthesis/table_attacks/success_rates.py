@@ -93,8 +93,8 @@ class Comparison:
     at : function of a confidence that returns the interval of the difference at it; None where there was no trial
     least : excess whose 20% quantile has a lower limit above 0, by the binomial error at that excess
     by_chance : how often a guess that ignores the record, made from the synthetic table alone, is right; None where the
-        attack has no such guess. An attack that is no better has shown nothing about the table
-    note : what must be said with the numbers
+        attack has no such guess. An attack that is not better shows nothing about the table
+    note : what a report of the numbers must state
     """
 
     attack: str
@@ -114,7 +114,7 @@ class Comparison:
 
     @property
     def weak(self) -> bool:
-        """Whether the attack is no better than a guess on members, so that no difference reassures."""
+        """Whether the attack on members is not better than a guess, so that no difference reassures."""
         return self.by_chance is not None and self.members.value <= self.by_chance.value
 
     def low_at(self, confidence: float) -> float:
@@ -128,8 +128,8 @@ class Comparison:
 
         Examples
         --------
-        >>> found = compare("copies", [True] * 10 + [False] * 90, [True] * 2 + [False] * 98)
-        >>> found.p_value(0.2), 0.0003 < found.p_value(0.0) < 0.025
+        >>> comparison = compare("copies", [True] * 10 + [False] * 90, [True] * 2 + [False] * 98)
+        >>> comparison.p_value(0.2), 0.0003 < comparison.p_value(0.0) < 0.025
         (1.0, True)
         """
         if self.at is None or self.difference.value is None:
@@ -153,8 +153,8 @@ class Comparison:
 
         Examples
         --------
-        >>> found = compare("linkability", [True] * 500 + [False] * 500, [True] * 500 + [False] * 500)
-        >>> round(found.detectable, 4), round(2.49 * (0.5 / 1000) ** 0.5, 4)
+        >>> comparison = compare("linkability", [True] * 500 + [False] * 500, [True] * 500 + [False] * 500)
+        >>> round(comparison.detectable, 4), round(2.49 * (0.5 / 1000) ** 0.5, 4)
         (0.0555, 0.0557)
         """
         if self.at is None:
@@ -190,10 +190,10 @@ def compare(
 
     Examples
     --------
-    >>> found = compare("copies", [True] * 10 + [False] * 90, [True] * 2 + [False] * 98)
-    >>> round(found.difference.value, 3), round(found.difference.low, 3), found.leaks
+    >>> comparison = compare("copies", [True] * 10 + [False] * 90, [True] * 2 + [False] * 98)
+    >>> round(comparison.difference.value, 3), round(comparison.difference.low, 3), comparison.leaks
     (0.08, 0.013, True)
-    >>> round(found.risk.value, 3), round(found.risk.low, 3), round(found.risk.high, 3)
+    >>> round(comparison.risk.value, 3), round(comparison.risk.low, 3), round(comparison.risk.high, 3)
     (0.082, 0.014, 0.159)
     >>> fives = Units.of_classes(np.arange(100) // 5, 100 + np.arange(100) // 5)  # households of five rows
     >>> compare("copies", [True] * 10 + [False] * 90, [True] * 2 + [False] * 98, units=fives).leaks

@@ -168,7 +168,7 @@ def attack(
     control : Table of records of the same population that it was not made from
     plan : TablePlan
     design : how membership came about, as in :class:`miaudit.Evidence`; "one-run" if members and control records are a
-        random split of one pool, None if nobody knows. For "zero-run" the records themselves become covariates
+        random split of one pool, None if that is unknown. For "zero-run" the records themselves become covariates
     units : labels (n1,) of the members' units and (n0,) of the control records', where a person, account or household
         holds several records. Intervals then count units; equal labels are one unit, on both sides too
     rng : draws records, predicates and parts, and breaks ties
@@ -190,13 +190,12 @@ def attack(
     concern = table_verdict.corrected(plan.confidence, len(copies) + len(plan.secrets or ()))
     planted = _control(copies, members, control, concern, case.units, rng=control_rng)
     results = _Results.of(synthetic, members, control, plan, case, streams, progress or (lambda *_: None))
-    unit = None if case.attacked_units is None else case.attacked_units.code
     return TableAttacks(
         evidence=Evidence(
             score=results.scores(case, len(members)),
             member=case.member,
             design=design,
-            unit=unit,
+            unit=None if case.attacked_units is None else case.attacked_units.code,
             source=source,
             **_covariates(design, case.inside, case.outside),
         ),
@@ -242,7 +241,7 @@ def audit_table(
 
     Notes
     -----
-    Where equal records stand on one side far beyond chance, and no unit holds them together
+    Where equal records are on one side far beyond chance, and no unit holds them together
     (:meth:`miaudit.causal.duplicates.Repeats.forbids`), no interval is valid: the verdict is "refused" (exit code 4).
 
     Examples
@@ -282,7 +281,6 @@ def audit_table(
         audit_rng=audit_rng,
         design_rng=design_rng,
     )
-    fidelity = fidelity_of.fidelity(synthetic, members, control, rng=compare_rng) if plan.fidelity else None
     return TableFindings(
         verdict=answer.verdict,
         attacks=answer.attacks,
@@ -291,14 +289,9 @@ def audit_table(
         counts=_counts(synthetic, members, control, attacked),
         columns=tuple({"name": column.name, "kind": column.kind} for column in synthetic.schema.columns),
         schema=schema,
-        fidelity=fidelity,
+        fidelity=fidelity_of.fidelity(synthetic, members, control, rng=compare_rng) if plan.fidelity else None,
         cannot_see=CANNOT_SEE,
-        notes=(
-            *notes,
-            *answer.warnings,
-            *unit_notes(attacked.units),
-            *attack_notes(answer.attacks, attacked.attacked, members, control),
-        ),
+        notes=(*notes, *answer.notes),
         plan=asdict(plan),
         source=source,
         repeat=dict(repeat or {}),
@@ -307,15 +300,12 @@ def audit_table(
 
 @dataclass(frozen=True, eq=False)
 class _Answer:
-    """The answer of an audit: the record-wise findings, every attack against its limit, and the verdict on both.
-
-    ``warnings`` are sentences on equal records that are no reason to refuse.
-    """
+    """The answer of an audit: the record-wise findings, every attack against its limit, the verdict on both, notes."""
 
     membership: Findings
     attacks: tuple[table_findings.Attack, ...]
     verdict: TableVerdict
-    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
 
     @classmethod
     def of(
@@ -341,15 +331,16 @@ class _Answer:
         audited = pipeline.examine(attacked.evidence, plan=evidence_plan, rng=audit_rng, repeat=repeat, turn=_TURN)[0]
         audited = both_sides.withheld(audited, refuted) if refuted else audited
         attacks, verdict = _judged(attacked, plan, design, refuted, (len(members), len(control)))
-        warned = equal is not None and equal.beyond_chance and not refuted
-        warnings = (equal.text(declared=units is not None),) if equal is not None and warned else ()
-        return cls(audited, attacks, table_verdict.with_membership(verdict, audited), warnings)
+        notes = [*unit_notes(attacked.units), *attack_notes(attacks, attacked.attacked, members, control)]
+        if equal is not None and equal.beyond_chance and not refuted:
+            notes = [equal.text(declared=units is not None), *notes]
+        return cls(audited, attacks, table_verdict.with_membership(verdict, audited), tuple(notes))
 
 
 def _judged(
     attacked: TableAttacks, plan: TablePlan, design: str | None, refuted: str, available: tuple[int, int]
 ) -> tuple[tuple[table_findings.Attack, ...], TableVerdict]:
-    """Every attack against its limit, and the verdict on those that decide."""
+    """Return every attack with its limit, and the verdict on the attacks that decide."""
     limits: dict[str, Any] = {"threshold": plan.threshold, "confidence": plan.confidence}
     named = plan.secrets or ()
     attacks = table_verdict.rows(attacked.comparisons, named, copies=plan.copies, refuted=bool(refuted), **limits)

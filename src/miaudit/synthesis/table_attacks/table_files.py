@@ -56,8 +56,8 @@ def read(
     synthetic, members, control : paths; members and control records may have further columns, which are left alone
     schema : Schema, or path of a YAML file with a list of columns (:meth:`Schema.from_mapping`), alone or under the key
         ``columns``; without one it is inferred from the **synthetic** table, which is public, and from nothing else
-    unit : column of members and control records that says which of them are of one person, account or household. The
-        synthetic table need not have it; it is no column of the schema, and no attack sees it
+    unit : column of members and control records that names the person, account or household of each. The
+        synthetic table need not have it; it is not a column of the schema, and no attack sees it
 
     Raises
     ------
@@ -95,11 +95,11 @@ def of_frames(
     Examples
     --------
     >>> import polars as pl
-    >>> made = pl.DataFrame({"job": ["cook", "clerk"], "age": [30, 40]})
-    >>> found = of_frames(made, pl.DataFrame({"job": ["smith"], "age": [77]}), made)
-    >>> [column.kind for column in found.synthetic.schema.columns], found.members.values.tolist()
+    >>> synthetic = pl.DataFrame({"job": ["cook", "clerk"], "age": [30, 40]})
+    >>> tables = of_frames(synthetic, pl.DataFrame({"job": ["smith"], "age": [77]}), synthetic)
+    >>> [column.kind for column in tables.synthetic.schema.columns], tables.members.values.tolist()
     (['categorical', 'continuous'], [[2.0, 77.0]])
-    >>> found.schema_source
+    >>> tables.schema_source
     'The schema was inferred from the synthetic table.'
     """
     if unit is not None:

@@ -1,4 +1,4 @@
-"""Notes on an audit of a table: columns that hide copies, units, and attacks that say little."""
+"""Notes on an audit of a table: columns that hide copies, units, and attacks that show little."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def without_answer(would_be: TableVerdict, design: str | None, refuted: str) -> 
 
 
 def with_membership(verdict: TableVerdict, audited: Findings) -> TableVerdict:
-    """Say in the first sentence what epsilon the record-wise audit proves, whatever the verdict is."""
+    """Put the epsilon that the record-wise audit proves into the first sentence, whatever the verdict is."""
     return replace(verdict, text=opened_with(verdict.text, proven(audited)))
 
 
@@ -194,7 +194,7 @@ def _limited(part: found.Attack, outcome: Outcome) -> LimitResult:
 
 
 def _more(part: found.Attack, amount: str) -> str:
-    """Say that an attack succeeds more often, by so much, on members."""
+    """Say by how much more often an attack succeeds on members."""
     if copied.is_copies(part.name):
         return f"{_copies(part)} are {amount} more frequent among members than among control records"
     return f"the secret {_column(part)!r} is guessed right {amount} more often for members than for control records"
@@ -242,7 +242,7 @@ def _within(
 
 
 def _even_so(blocking: Sequence[found.Attack]) -> str:
-    """What is proven although it lies within a stated limit."""
+    """A proven excess that lies within a stated limit."""
     shown = [part for part in blocking if part.corrected_low > 0]
     sentence = ", and ".join(_more(part, f"at least {_points(part.corrected_low, 'down')}") for part in shown)
     return f" Proven even so: {sentence}." if sentence else ""
@@ -269,7 +269,7 @@ def _column(part: found.Attack) -> str:
 
 
 def _settled_by(part: found.Attack, threshold: float, available: tuple[int, int], least: float) -> str:
-    """Say how many records would settle an open limit, if the excess stays what it is.
+    """Say how many records would settle an open limit, if the excess stays the same.
 
     ``least`` is how many times as many records as there are the positive control needs.
     """
