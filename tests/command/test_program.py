@@ -71,6 +71,7 @@ def test_help_loads_no_command_and_no_library() -> None:
     own = {
         "miaudit",
         "miaudit.errors",
+        "miaudit.errors.on_demand",
         *(f"miaudit.command{end}" for end in ("", ".program", ".options", ".terminal", ".folders")),
     }
     assert loaded == own

@@ -276,7 +276,7 @@ def test_the_trade_off_of_any_training_is_drawn() -> None:
 
 
 def by_renyi(parts: list[Released], delta: float) -> float:
-    """Epsilon by Renyi divergences of the orders 2 to 50, term by term (section 3.3 of the paper, proposition 12)."""
+    """Epsilon by Renyi divergences of the orders 2 to 50, term by term (Mironov, Talwar and Zhang 2019; Canonne, Kamath and Steinke 2020)."""
 
     def moment(part: Released, order: int) -> float:
         q, noise = part.rate, part.noise

@@ -27,8 +27,9 @@ PACKAGE = "example_plugin"
 
 
 def recipes() -> dict[str, str]:
-    """The sections of the page by their headings."""
-    parts = re.split(r"^## (.*)\n", PAGE.read_text(), flags=re.M)
+    """The sections of the page on packages, by their headings."""
+    of_packages, _, _ = PAGE.read_text().partition("## Inside miaudit")
+    parts = re.split(r"^## (.*)\n", of_packages, flags=re.M)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
