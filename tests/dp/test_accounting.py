@@ -276,7 +276,10 @@ def test_the_trade_off_of_any_training_is_drawn() -> None:
 
 
 def by_renyi(parts: list[Released], delta: float) -> float:
-    """Epsilon by Renyi divergences of the orders 2 to 50, term by term (Mironov, Talwar and Zhang 2019; Canonne, Kamath and Steinke 2020)."""
+    """Epsilon by Renyi divergences of the orders 2 to 50, term by term.
+
+    Mironov, Talwar and Zhang (2019), and proposition 12 of Canonne, Kamath and Steinke (2020).
+    """
 
     def moment(part: Released, order: int) -> float:
         q, noise = part.rate, part.noise
