@@ -7,7 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from validity.history import NoHistory, Position, already_run
+from validity import passed
+from validity.history import NoHistory, Position
 from validity.shards import Shard
 from validity.sources import ROOT, claim_files, sources
 
@@ -20,27 +21,31 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     options = parser.parse_args(arguments)
     try:
         here = Position.of(root)
-        files = claim_files(root)
-        tested: dict[Path, str] = {}
-        if options.shard is None and options.seed is None:
-            before = already_run(root, here, {str(file): sources(file, root) for file in files})
-            tested = {Path(file): commit for file, commit in before.items()}
     except NoHistory as refusal:
         print(f"make test-validity: {refusal}", file=sys.stderr)
         return 2
     shard, seed = options.shard or here.shard, options.seed or here.seed
     print(f"commit {here.commit[:12]}, number {here.count}: shard {shard}, seed {seed}")
     print(f"run it again: make test-validity SHARD={shard} SEED={seed}")
-    for file, commit in tested.items():
-        print(f"skipped: {file.relative_to(root)}, whose source is that of {commit[:12]}, which ran this shard")
-    rest = [str(file) for file in files if file not in tested]
+    digests = {
+        file.relative_to(root).as_posix(): passed.digest(sources(file, root), root) for file in claim_files(root)
+    }
+    if options.shard is None and options.seed is None:
+        for file in [file for file, source in digests.items() if passed.has_passed(root, file, source, shard)]:
+            print(f"skipped: {file}, whose claims of this shard have passed on this source ({passed.RECORD})")
+            del digests[file]
+    rest = [str(root / file) for file in digests]
     if not rest:
         return 0
     command = [sys.executable, "-m", "pytest", "-q", "-m", "validity", "-n", options.processes]
     command += ["--dist", "load", "--maxschedchunk", "1"]  # the dearest claims are first
     command += ["--shard", str(shard), "--validity-seed", seed, "--durations", "10", *rest]
     sys.stdout.flush()
-    return subprocess.run(command, cwd=root, check=False).returncode
+    code = subprocess.run(command, cwd=root, check=False).returncode
+    if code == 0:
+        passed.add(root, digests, shard)
+        print(f"what has passed is in {passed.RECORD}: commit it, and this shard is not run again on this source")
+    return code
 
 
 if __name__ == "__main__":

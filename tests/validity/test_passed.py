@@ -1,0 +1,66 @@
+"""What has passed is skipped on the same source only, in the same shard, and only where a run was seen to pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from validity import __main__, passed
+from validity.history import Position
+from validity.shards import Shard
+
+SOURCES = ("claim.py", "statistics")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "statistics").mkdir()
+    (tmp_path / passed.RECORD).parent.mkdir(parents=True)
+    for name in ("claim.py", "statistics/mean.py", "page.py"):
+        (tmp_path / name).write_text("1")
+    return tmp_path
+
+
+def test_a_shard_has_passed_on_one_source(root: Path) -> None:
+    source = passed.digest(SOURCES, root)
+    assert not passed.has_passed(root, "claim.py", source, Shard(3))
+    passed.add(root, {"claim.py": source}, Shard(3))
+    passed.add(root, {"claim.py": source}, Shard(5))
+    assert [passed.has_passed(root, "claim.py", source, Shard(k)) for k in (3, 4, 5)] == [True, False, True]
+    assert not passed.has_passed(root, "other.py", source, Shard(3))
+    assert not passed.has_passed(root, "claim.py", source, Shard(3, 4))  # of four
+
+
+@pytest.mark.parametrize("changed", ["claim.py", "statistics/mean.py", "statistics/new.py"])
+def test_another_source_gives_up_what_had_passed(root: Path, changed: str) -> None:
+    before = passed.digest(SOURCES, root)
+    passed.add(root, {"claim.py": before}, Shard(3))
+    (root / changed).write_text("2")
+    after = passed.digest(SOURCES, root)
+    assert not passed.has_passed(root, "claim.py", after, Shard(3))
+    passed.add(root, {"claim.py": after}, Shard(4))
+    assert not passed.has_passed(root, "claim.py", before, Shard(3))
+
+
+def test_what_no_claim_depends_on_changes_nothing(root: Path) -> None:
+    before = passed.digest((*SOURCES, "tests/validity"), root)
+    (root / "page.py").write_text("2")
+    passed.add(root, {"claim.py": before}, Shard(3))  # the record is no source
+    assert passed.digest((*SOURCES, "tests/validity"), root) == before
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_only_a_run_that_passes_is_recorded(root: Path, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[list[str]] = []
+    monkeypatch.setattr(__main__, "claim_files", lambda root: [root / "claim.py"])
+    monkeypatch.setattr(__main__, "sources", lambda file, root: SOURCES)
+    monkeypatch.setattr(Position, "of", lambda root: Position("a" * 40, 27))
+    monkeypatch.setattr(
+        __main__.subprocess, "run", lambda command, **_: (runs.append(command), SimpleNamespace(returncode=code))[1]
+    )
+    assert __main__.main([], root) == code
+    assert __main__.main([], root) == code
+    assert len(runs) == 1 + bool(code)  # what has passed is skipped, what has failed is not
+    assert passed.has_passed(root, "claim.py", passed.digest(SOURCES, root), Shard(3)) == (code == 0)
