@@ -36,7 +36,7 @@ __all__ = [
     "OutOfDistribution",
     "RandomTokens",
     "RareTokens",
-    "Reference",
+    "ReferenceModel",
     "added",
     "beside",
     "fitting",
@@ -69,7 +69,7 @@ class CanaryKind:
     def __post_init__(self) -> None:
         check_options(self, "canaries.")
 
-    def make(self, records: Records, rng: np.random.Generator, reference: Reference) -> Canaries:
+    def make(self, records: Records, rng: np.random.Generator, reference: ReferenceModel) -> Canaries:
         """Make the canaries.
 
         Parameters
@@ -87,7 +87,7 @@ class CanaryKind:
 
 
 @dataclass(frozen=True)
-class Reference:
+class ReferenceModel:
     """A reference model that a kind of canary may train; None is a logistic regression, for arrays of numbers."""
 
     target: Trainable | None = None
@@ -102,7 +102,7 @@ class _Invented(CanaryKind):
         """Return ``count`` new contents like those of ``x``."""
         raise NotImplementedError
 
-    def make(self, records: Records, rng: np.random.Generator, reference: Reference) -> Canaries:  # noqa: ARG002
+    def make(self, records: Records, rng: np.random.Generator, reference: ReferenceModel) -> Canaries:  # noqa: ARG002
         """Draw until no two are alike."""
         return canary_makers.invented(records, self.count, self.draw, rng), _NONE
 
@@ -115,7 +115,7 @@ class Mislabelled(CanaryKind):
     FITS = frozenset({"texts", "table", "images", "numbers", "tokens"})
     NEEDS_LABELS = True
 
-    def make(self, records: Records, rng: np.random.Generator, reference: Reference) -> Canaries:  # noqa: ARG002
+    def make(self, records: Records, rng: np.random.Generator, reference: ReferenceModel) -> Canaries:  # noqa: ARG002
         """Change labels."""
         return canary_makers.mislabelled(records, self.count, rng), _NONE
 
@@ -191,7 +191,7 @@ class Hard(CanaryKind):
     NEEDS_LABELS = True
     pool: Annotated[int, Option("How many times as many are drawn, of which the hardest are kept.", ge=2)] = 4
 
-    def make(self, records: Records, rng: np.random.Generator, reference: Reference) -> Canaries:
+    def make(self, records: Records, rng: np.random.Generator, reference: ReferenceModel) -> Canaries:
         """Train the reference, and choose by its loss."""
         return canary_makers.hardest(records, self.count, self.pool, rng, reference.target, reference.seed), _NONE
 
@@ -245,7 +245,7 @@ class ChangedFact(CanaryKind):
     WORDS = "changed-fact: documents drawn at random, each with one fact changed"
     FITS = frozenset({"texts"})
 
-    def make(self, records: Records, rng: np.random.Generator, reference: Reference) -> Canaries:  # noqa: ARG002
+    def make(self, records: Records, rng: np.random.Generator, reference: ReferenceModel) -> Canaries:  # noqa: ARG002
         """Change one fact of each document."""
         return canary_texts.changed_facts(records, self.count, rng)
 
@@ -261,7 +261,7 @@ class HeldOut(CanaryKind):
     WORDS = "held-out: documents of the data as they are, drawn at random"
     FITS = frozenset({"texts"})
 
-    def make(self, records: Records, rng: np.random.Generator, reference: Reference) -> Canaries:  # noqa: ARG002
+    def make(self, records: Records, rng: np.random.Generator, reference: ReferenceModel) -> Canaries:  # noqa: ARG002
         """Take documents as they are."""
         return canary_texts.held_out(records, self.count, rng)
 
@@ -373,7 +373,7 @@ def added(
         hint = "leave it out: units of the data are drawn with all of their documents"
         raise InputError("canaries.per_unit", "none for kind held-out", str(insertion.per_unit), hint)
     kind = replace(kind, count=kind.count * (insertion.per_unit or 1))
-    canaries, left = kind.make(records, rng, Reference(reference, seed))
+    canaries, left = kind.make(records, rng, ReferenceModel(reference, seed))
     if len(left):
         records = canary_texts.taken_from(records, np.setdiff1d(np.arange(records.n), left))
     canaries = _inserted(canaries, records, insertion, rng.spawn(1)[0])
