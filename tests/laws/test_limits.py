@@ -84,7 +84,7 @@ def test_rounding_to_the_nearest_breaks_the_law() -> None:
 
 def test_a_limit_is_no_further_out_than_one_step() -> None:
     for x in np.random.default_rng(1).random(300):
-        low, high = float(rounding.lower_text(x)), float(rounding.rounded_up(x))
+        low, high = float(rounding.lower_text(x)), float(rounding.upper_text(x))
         step = 10.0 ** (math.floor(math.log10(x)) - 2)
         assert high - low <= 1.001 * step
     assert rounding.percent(0.05, "up") == rounding.percent(0.05, "down") == "5%"

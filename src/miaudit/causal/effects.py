@@ -343,8 +343,8 @@ def of(metric: Definition) -> Callable[..., Estimate]:
         return partial(tpr_at_fpr, fpr=metric.fpr)
     known = {"auc": auc, "advantage": advantage, "balanced_accuracy": balanced_accuracy, "ate": ate}
     if metric.causal is None and metric.name not in known:
-        allowed = "a metric with a causal estimate, for zero-run evidence"
-        raise InputError("primary_metric", allowed, repr(metric.name), f"choose one of {', '.join(known)}")
+        allowed = "metrics with a causal estimate, for zero-run evidence"
+        raise InputError("metric", allowed, repr(metric.name), f"leave it out; {', '.join(known)} have one")
     return metric.causal or known[metric.name]
 
 

@@ -58,12 +58,14 @@ class CanaryKind:
     WORDS : what they are, in words for the findings
     FITS : what the records may be
     NEEDS_LABELS : whether the records have to be labelled
+    IN_PLACE : whether rows of the records leave for them, which the canaries alone do not show
     count : how many
     """
 
     WORDS: ClassVar[str]
     FITS: ClassVar[frozenset[Form]]
     NEEDS_LABELS: ClassVar[bool] = False
+    IN_PLACE: ClassVar[bool] = False
     count: Count
 
     def __post_init__(self) -> None:
@@ -243,6 +245,7 @@ class ChangedFact(CanaryKind):
     """
 
     WORDS = "changed-fact: documents drawn at random, each with one fact changed"
+    IN_PLACE = True
     FITS = frozenset({"texts"})
 
     def make(self, records: Records, rng: np.random.Generator, reference: ReferenceModel) -> Canaries:  # noqa: ARG002
@@ -259,6 +262,7 @@ class HeldOut(CanaryKind):
     """
 
     WORDS = "held-out: documents of the data as they are, drawn at random"
+    IN_PLACE = True
     FITS = frozenset({"texts"})
 
     def make(self, records: Records, rng: np.random.Generator, reference: ReferenceModel) -> Canaries:  # noqa: ARG002

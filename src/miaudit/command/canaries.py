@@ -201,6 +201,8 @@ def _check_free(out: Path, *, overwrite: bool) -> None:
 
 def _make(source: Path, options: _Options, columns: _Columns, seed: int | None, target: _Target) -> None:
     """Make the canaries of a configuration, or of a file of data, and write them."""
+    from miaudit.collect.canaries import KINDS
+
     if source.suffix.lower() in (".yaml", ".yml"):
         unused = [name for name, one in vars(columns).items() if one]
         if unused:
@@ -212,7 +214,7 @@ def _make(source: Path, options: _Options, columns: _Columns, seed: int | None, 
         raise InputError(
             "--out", "another file than the data", str(target.path), "name another: the data are needed as they are"
         )
-    in_place = next((name for name in _IN_PLACE if records.made.startswith(name)), "")
+    in_place = next((name for name, kind in KINDS.items() if kind.IN_PLACE and records.made.startswith(kind.WORDS)), "")
     if target.alone and in_place:
         hint = "leave it out: these take the place of documents of the data, which --out then holds without them"
         raise InputError("--alone", f"none for kind {in_place}", "--alone", hint)
@@ -306,9 +308,6 @@ def _added(records: Records, kind: CanaryKind, seed: int, reference: Any, how: I
         raise InputError("data.member", "none, beside canaries that are made here", "one", hint)
     with progress("", meanwhile="canaries"):
         return added(records, kind, rng=generator(seed), reference=reference, seed=seed, insertion=how)
-
-
-_IN_PLACE = ("changed-fact", "held-out")
 
 
 def _write(records: Records, data: DataSection, base: Path, target: _Target) -> None:

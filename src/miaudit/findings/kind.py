@@ -183,7 +183,7 @@ class FindingsRecord:
     @property
     def _said(self) -> str:
         """The verdict, or what stands in its place."""
-        text = getattr(self, "text", None) or self.verdict.text  # type: ignore[attr-defined]
+        text: str | Iterable[str] = getattr(self, "text", "") or getattr(getattr(self, "verdict", None), "text", "")
         return text if isinstance(text, str) else " ".join(text)
 
     def __repr__(self) -> str:
