@@ -7,7 +7,8 @@ import pytest
 
 from findings.test_plain_words import PRIMARY, found, judged
 from miaudit.command import program
-from miaudit.findings.next_steps import Made
+from miaudit.errors.entry_points import Offered
+from miaudit.findings import next_steps
 
 COMMANDS = {name: program.loaded(name) for name in program.COMMANDS}
 MADE = (
@@ -105,16 +106,9 @@ def test_losses_are_turned_once():
     assert already.command == ""
 
 
-def test_only_our_own_commands_are_repeated():
-    assert Made.by(MADE[6]).words == ()
-    assert Made.by(MADE[7]).words == ()
-    assert Made.by(None).words == ()
-    assert Made.by("miaudit audit 'a; rm -rf /.npz' --member m").again().startswith("miaudit audit 'a; rm -rf /.npz'")
-
-
-def test_a_repeated_command_touches_no_earlier_results():
-    made = Made.by("miaudit audit b.csv --out=x --overwrite --bundle b.zip --seal --member m --out y --share hashes")
-    assert made.again() == "miaudit audit b.csv --member m"
-    assert (
-        Made.by("miaudit audit b.csv --signal score").again("--signal", "loss") == "miaudit audit b.csv --signal loss"
-    )
+def test_without_a_command_line_there_are_steps_without_commands(monkeypatch):
+    monkeypatch.setattr(next_steps, "_COMMAND_LINES", Offered("miaudit.none", next_steps.CommandLine, {}))
+    for status in ("flagged", "clear", "inconclusive", "not-testable", "refused"):
+        told = steps(status, MADE[1])
+        assert told
+        assert not any(step.command for step in told)

@@ -1,33 +1,28 @@
-"""What to do after an audit, with the command: read off the findings and the command that made them.
+"""What to do after an audit: read off the findings and how they were made.
 
-A name in capitals (FILE, BEFORE) stands for what the findings do not know.
+Where a command does it, this module says what to do (an :class:`Intent`, by the names of Python), and the command
+line, which stands above the findings, gives the words. A name in capitals
+(FILE, BEFORE) stands for what nobody knows yet.
 """
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, Literal, Protocol
 
+from miaudit.errors.entry_points import Offered
 from miaudit.findings.policy import PARAMETERS
 from miaudit.metrics import classical, definition
 from miaudit.metrics.definition import amount
 from miaudit.metrics.rounding import percent
 
-__all__ = ["Step", "of"]
+__all__ = ["Action", "CommandLine", "Intent", "Origin", "Step", "of", "origin_of"]
 
-_TABLES = (".npz", ".csv", ".parquet")
-_OTHER_TABLES = ("--propensity-sample", "--synthetic", "--schema")
-_OF_PLAN = (  # options of miaudit audit that miaudit plan has too, for records whose membership nobody drew
-    *("--member", "--covariates", "--text", "--unit", "--categories", "--components", "--estimator"),
-    *("--propensity-model", "--member-covariates", "--nonmember-covariates", "--member-texts", "--nonmember-texts"),
-    *("--member-units", "--nonmember-units"),
-)
-_PLACES = ("--out", "--overwrite", "--bundle", "--share", "--seal")
-_SWITCHES = ("--overwrite", "--seal")
 _USUAL_CONFIDENCE = 0.95
+
+Action = Literal["repeat", "audit again", "compare", "foresee", "plan", "weaken", "hand on", "draw"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +32,76 @@ class Step:
     text: str
     command: str = ""
     asks: bool = False
+
+
+@dataclass(frozen=True)
+class Intent:
+    """What a command is to do, without its words.
+
+    Attributes
+    ----------
+    action : "repeat" (as it was), "audit again" (with changes), "compare" (with a later audit), "foresee" (what an
+        audit would see, from what was known of records), "plan" (sizes), "weaken" (try measures), "hand on" (for
+        somebody else to repeat) or "draw" (decide membership by chance)
+    options : values by the names of Python, such as ``design`` or ``fpr_targets``
+    """
+
+    action: Action
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Origin(Protocol):
+    """How findings were made, as far as their record says."""
+
+    @property
+    def config(self) -> str:
+        """The configuration file; empty where there was none."""
+        ...
+
+    @property
+    def from_command(self) -> bool:
+        """Whether a command made them, and not a call in Python."""
+        ...
+
+    def option(self, name: str) -> str:
+        """Return the value of an option by its name in Python; empty where it was not given."""
+        ...
+
+    def command(self, intent: Intent) -> str:
+        """Return the command for an intent; empty where too little is known."""
+        ...
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """Reads how findings were made (their ``repeat``), and writes commands.
+
+    It offers itself as the entry point ``program`` of the group ``miaudit.commands``.
+    """
+
+    read: Callable[[Mapping[str, Any]], Origin]
+
+
+_COMMAND_LINES: Offered[CommandLine] = Offered("miaudit.commands", CommandLine, {})
+
+
+@dataclass(frozen=True)
+class _Unknown:
+    """The origin of findings where no command line is installed."""
+
+    config: str = ""
+    from_command: bool = False
+
+    def option(self, name: str) -> str:  # noqa: ARG002
+        return ""
+
+    def command(self, intent: Intent) -> str:  # noqa: ARG002
+        return ""
+
+
+def origin_of(repeat: Mapping[str, Any]) -> Origin:
+    """Return how findings were made, from their ``repeat``."""
+    return _COMMAND_LINES["program"].read(repeat) if "program" in _COMMAND_LINES else _Unknown()
 
 
 class Audited(Protocol):
@@ -77,12 +142,6 @@ def reason(found: Audited, auc: Measured | None) -> Literal["no correction", "wr
     return "wrong way" if inverted or found.design is not None else "not declared"
 
 
-def repeated(repeat: Mapping[str, Any]) -> str:
-    """Return the command line that made findings; empty where it is none of ours."""
-    command = repeat.get("command", "")
-    return command if isinstance(command, str) and command.startswith("miaudit ") else ""
-
-
 def of(found: Audited, primary: Measured | None, auc: Measured | None) -> Iterator[Step]:
     """Yield what to do next, the most useful first.
 
@@ -91,154 +150,78 @@ def of(found: Audited, primary: Measured | None, auc: Measured | None) -> Iterat
     found : Findings
     primary, auc : the primary metric and the AUC of the headline score; None where not shown
     """
-    status, command = found.verdict.status, Made.by(found.repeat.get("command", ""))
+    status, origin = found.verdict.status, origin_of(found.repeat)
     if found.claim is not None and found.claim.status == "refuted":
         yield Step("Withdraw the claim. Then look for what breaks it: noise, clipping, sampling or accounting.")
     if status == "flagged":
-        yield from _weaken(command)
+        yield from _weaken(origin)
     elif status == "clear":
         yield Step("Try a stronger attack before you rely on this: shadow models, where you can repeat the training.")
-        yield Step("Audit the next version in the same way, and compare.", command.comparison)
+        yield Step("Audit the next version in the same way, and compare.", origin.command(Intent("compare")))
     elif status == "inconclusive":
-        yield from _more_records(found, primary, command)
+        yield from _more_records(found, primary, origin)
     elif status == "refused" and found.design != "zero-run":
         yield Step(
             "If members were not assigned at random, declare the design zero-run.",
-            command.again("--design", "zero-run"),
+            origin.command(Intent("audit again", {"design": "zero-run"})),
         )
-        yield _DRAW
+        yield _drawn(origin)
     elif status == "refused":
-        yield Step("See, before any new scores are computed, which columns or records would help.", command.outlook())
-        yield _DRAW
+        text = "See, before any new scores are computed, which columns or records would help."
+        yield Step(text, origin.command(Intent("foresee")))
+        yield _drawn(origin)
     elif reason(found, auc) == "no correction":
+        named = origin.option("covariates")  # those were none
         yield Step(
             "Name what was known of each record before training: then the difference can be corrected for.",
-            "" if command.option("--covariates") else command.again("--covariates", "COLUMNS"),  # else: those are none
+            "" if named else origin.command(Intent("audit again", {"covariates": "COLUMNS"})),
         )
-        yield _DRAW
+        yield _drawn(origin)
     elif reason(found, auc) == "constant":
         yield Step("Check how the scores were made: every record has the same one.")
     elif reason(found, auc) == "wrong way":
-        yield from _turn(command)
+        yield from _turn(origin)
     if found.design is None:
-        yield from _declare(command)
+        yield from _declare(origin)
 
 
-_DRAW = Step(
-    "Or let chance decide before the next training which records go in: then nothing has to be corrected.",
-    "miaudit draw --help",
-)
-
-
-@dataclass(frozen=True)
-class Made:
-    """The command that made findings, as words; none where they were made in Python or by something else."""
-
-    words: tuple[str, ...] = ()
-
-    @classmethod
-    def by(cls, command: object) -> Made:
-        """Read a command line; one that is none of ours counts as none."""
-        try:
-            words = shlex.split(command) if isinstance(command, str) else []
-        except ValueError:
-            words = []
-        return cls(tuple(words)) if words[:1] == ["miaudit"] and words[1:2] in (["audit"], ["run"]) else cls()
-
-    @property
-    def config(self) -> str:
-        """The configuration file; empty where there was none."""
-        if self.words[1:2] != ("run",):
-            return ""
-        return next((word for word in self.words[2:] if word.endswith((".yaml", ".yml"))), "")
-
-    def again(self, *more: str) -> str:
-        """Return the command with more options; empty where it is not known.
-
-        It says nothing of where earlier results or bundles went, which it would replace; an option that is given anew
-        stands in place of its earlier values.
-        """
-        if self.words[1:2] != ("audit",):
-            return ""
-        return shlex.join([*self._without(*_PLACES, *(word for word in more if word.startswith("--"))), *more])
-
-    def _without(self, *options: str) -> Iterator[str]:
-        """The words without some options and their values."""
-        skipped = False
-        for word in self.words:
-            name, has_value, _ = word.partition("=")
-            if skipped or name in options:
-                skipped = not skipped and not has_value and name not in _SWITCHES
-            else:
-                yield word
-
-    @property
-    def folder(self) -> str:
-        """Where the results went, as far as the command says so."""
-        return self.option("--out") or "BEFORE"
-
-    @property
-    def comparison(self) -> str:
-        """The command that compares these results with those of a later audit."""
-        return shlex.join(["miaudit", "compare", self.folder, "AFTER"])
-
-    def option(self, name: str) -> str:
-        """Return the value that an option was given last, or an empty text."""
-        return next(reversed(list(self._values(name))), "")
-
-    def _values(self, name: str) -> Iterator[str]:
-        for i, word in enumerate(self.words):
-            if word == name and i + 1 < len(self.words):
-                yield self.words[i + 1]
-            elif word.startswith(f"{name}="):
-                yield word.partition("=")[2]
-
-    def outlook(self, *more: str) -> str:
-        """The command that says from covariates alone what an audit would see."""
-        options = [part for name in _OF_PLAN for value in self._values(name) for part in (name, value)]
-        before = dict(zip(self.words[1:], self.words, strict=False))
-        tables = [w for w in self.words[2:] if w.endswith(_TABLES) and before[w] not in _OTHER_TABLES]
-        sides = any(word.startswith(("--member-", "--nonmember-")) for word in options)
-        if not options:
-            tables, options = ["FILE"], ["--member", "MEMBER", "--covariates", "COLUMNS"]
-        return shlex.join(["miaudit", "plan", *([] if sides else tables[:1] or ["FILE"]), *options, *more])
+def _drawn(origin: Origin) -> Step:
+    text = "Or let chance decide before the next training which records go in: then nothing has to be corrected."
+    return Step(text, origin.command(Intent("draw")))
 
 
 # -- a concern ---------------------------------------------------------------------------------------------------------
 
 
-def _weaken(made: Made) -> Iterator[Step]:
-    if made.config:
-        name = PurePath(made.config).name
-        measures = str(PurePath(made.config).with_name("measures.yaml"))
-        yield Step(
+def _weaken(origin: Origin) -> Iterator[Step]:
+    if origin.config:
+        name = PurePath(origin.config).name
+        text = (
             f"See which measures weaken the attack on this model, and what each costs: if {name} trains a classifier, "
-            "copy its sections target, data, shadow and reporting (its limits) to measures.yaml beside it.",
-            shlex.join(["miaudit", "disclosure", measures]),
+            "copy its sections target, data, shadow and reporting (its limits) to measures.yaml beside it."
         )
     else:
-        yield Step(
+        text = (
             "With the training code, see which measures weaken the attack, and what each costs: rounded or fewer "
-            "probabilities, labels alone, other trainings.",
-            "miaudit disclosure CONFIG.yaml",
+            "probabilities, labels alone, other trainings."
         )
+    yield Step(text, origin.command(Intent("weaken")))
     yield Step(
         "Or train with fewer epochs, more regularisation or differential privacy, audit that model in the same way, "
         "and compare.",
-        made.comparison,
+        origin.command(Intent("compare")),
     )
-    bundle = made.option("--bundle")
     yield Step(
         "Without the training code, hand the page to whoever trains the model, with a bundle, by which they repeat the "
         "audit.",
-        shlex.join(["miaudit", "verify", bundle]) if bundle else made.again("--bundle", "audit.zip"),
+        origin.command(Intent("hand on")),
     )
 
 
 # -- more records ------------------------------------------------------------------------------------------------------
 
 
-def _more_records(found: Audited, primary: Measured | None, made: Made) -> Iterator[Step]:
+def _more_records(found: Audited, primary: Measured | None, origin: Origin) -> Iterator[Step]:
     verdict, counts = found.verdict, found.counts
     if verdict.metric in PARAMETERS:
         yield Step(
@@ -247,12 +230,13 @@ def _more_records(found: Audited, primary: Measured | None, made: Made) -> Itera
         return
     metric = definition.of(verdict.metric)
     level = found.plan["confidence"]
-    sure = [] if level == _USUAL_CONFIDENCE else ["--confidence", f"{level:g}"]
-    at = [] if metric.fpr is None else ["--fpr-targets", f"{metric.fpr:g}"]
+    options = {} if level == _USUAL_CONFIDENCE else {"confidence": level}
+    if metric.fpr is not None:
+        options["fpr_targets"] = metric.fpr
     if found.design == "zero-run":
         yield Step(
             "Collect more non-members that resemble the training records: the command estimates what more would show.",
-            made.outlook(),
+            origin.command(Intent("foresee")),
         )
         return
     if metric.fpr is not None and (primary is None or primary.value is None):
@@ -260,22 +244,22 @@ def _more_records(found: Audited, primary: Measured | None, made: Made) -> Itera
         yield Step(
             f"Audit more non-members: a lower limit at {percent(metric.fpr)} FPR needs at least {needed:,} "
             f"{counts.of}, and there are {counts.nonmembers:,}.",
-            shlex.join(_planned(max(counts.members, needed), max(counts.nonmembers, needed), *at, *sure)),
+            origin.command(_sizes(max(counts.members, needed), max(counts.nonmembers, needed), options)),
         )
     elif metric.fpr is not None and primary is not None and (primary.value or 0.0) > verdict.threshold:
-        observed = ["--tpr", f"{primary.value:.6g}", "--threshold-for-concern", f"{verdict.threshold:g}"]
+        options |= {"tpr": float(f"{primary.value:.6g}"), "threshold_for_concern": verdict.threshold}
         yield Step(
             f"Audit more {counts.of}: the command says how many it takes to tell what was seen, "
             f"{amount(verdict.metric, primary.value)}, from {amount(verdict.metric, verdict.threshold)}.",
-            shlex.join(["miaudit", "plan", *at, *observed, *sure]),
+            origin.command(Intent("plan", options)),
         )
     else:
-        more = _planned(4 * counts.members, 4 * counts.nonmembers, *at, *sure)
-        yield Step(f"Audit more {counts.of}: four times as many about halve the interval.", shlex.join(more))
+        more = _sizes(4 * counts.members, 4 * counts.nonmembers, options)
+        yield Step(f"Audit more {counts.of}: four times as many about halve the interval.", origin.command(more))
 
 
-def _planned(members: int, nonmembers: int, *more: str) -> list[str]:
-    return ["miaudit", "plan", "--members", str(members), "--nonmembers", str(nonmembers), *more]
+def _sizes(members: int, nonmembers: int, options: Mapping[str, Any]) -> Intent:
+    return Intent("plan", {"members": members, "nonmembers": nonmembers, **options})
 
 
 # -- what nobody declared ----------------------------------------------------------------------------------------------
@@ -289,21 +273,22 @@ _QUESTIONS = (
 )
 
 
-def _declare(made: Made) -> Iterator[Step]:
+def _declare(origin: Origin) -> Iterator[Step]:
     """The question about the design, with what goes with each answer."""
-    named = made.option("--covariates") or made.option("--text")
+    named = origin.option("covariates") or origin.option("text")
+    where = f", under evaluation: in {PurePath(origin.config).name}" if origin.config else ""
     for design, question, besides in _QUESTIONS:
-        how = f'Evidence(..., design="{design}")' if not made.words else f"--design {design}"
-        if made.config:
-            how = f"design: {design}, under evaluation: in {PurePath(made.config).name}"
-        covariates = ["--covariates", "COLUMNS"] if besides and not named else []
-        command = made.again("--design", design, *covariates)
+        changes = {"design": design} | ({"covariates": "COLUMNS"} if besides and not named else {})
+        command = origin.command(Intent("audit again", changes))
+        in_python = f'Evidence(..., design="{design}")'
+        how = f"design: {design}{where}" if origin.from_command else in_python
         yield Step(f"{question} Then declare {design if command else how}.{besides}", command, asks=True)
     yield Step("If nobody knows how membership was decided, this audit cannot answer.", asks=True)
 
 
-def _turn(made: Made) -> Iterator[Step]:
-    if made.option("--signal") not in ("", "score"):
+def _turn(origin: Origin) -> Iterator[Step]:
+    if origin.option("signal") not in ("", "score"):
         yield Step("Turn the scores round, so that they are higher for records of the training data, and audit again.")
     else:
-        yield Step("If the scores are losses, say so; turn any others round.", made.again("--signal", "loss"))
+        losses = origin.command(Intent("audit again", {"signal": "loss"}))
+        yield Step("If the scores are losses, say so; turn any others round.", losses)

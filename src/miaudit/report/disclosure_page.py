@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.disclosure import Compared, DisclosureFindings, Driver, Limits
-from miaudit.findings.next_steps import Step, repeated
+from miaudit.findings.next_steps import Intent, Step, origin_of
 from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, between, chance, label
 from miaudit.metrics.rounding import Rounding, in_points, percent, written
@@ -102,7 +102,7 @@ def _in_pairs(findings: DisclosureFindings) -> str:
 
 def _steps(findings: DisclosureFindings) -> list[Step]:
     """What to do next: take what is recommended, or look for something else."""
-    command = repeated(findings.repeat)
+    command = origin_of(findings.repeat).command(Intent("repeat"))
     again = Step("Then audit it anew, with what is released.", command)
     status, better = findings.verdict.status, [one for one in findings.options if one.recommended]
     if status == "not-testable":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.audit import LowerBound, ScoreFindings
 from miaudit.findings.metric import Metric, foremost
-from miaudit.findings.next_steps import Step, repeated
+from miaudit.findings.next_steps import Intent, Step, origin_of
 from miaudit.findings.table import Attack, PositiveControl, Rate, TableFindings, opened_with, proven, worded
 from miaudit.metrics import definition
 from miaudit.metrics.definition import label
@@ -100,7 +100,8 @@ def _plain(findings: TableFindings) -> str:
 
 def _steps(findings: TableFindings) -> list[Step]:
     """What to do next, by the verdict that leads."""
-    status, command = findings.leading().status, repeated(findings.repeat)
+    status, origin = findings.leading().status, origin_of(findings.repeat)
+    command = origin.command(Intent("repeat"))
     if status == "flagged":
         return [
             Step("Do not hand on this table."),
@@ -113,10 +114,9 @@ def _steps(findings: TableFindings) -> list[Step]:
     if status == "inconclusive":
         return [Step("Audit with more members and control records, as the verdict says.", command)]
     draw = "If not, let chance decide before the next table which records go in."
-    declared = Step(
-        "Did chance decide which records went in? Then declare it.", f"{command} --design one-run" * bool(command)
-    )
-    return [*([] if findings.membership.design else [declared]), Step(draw, "miaudit draw --help")]
+    one_run = origin.command(Intent("audit again", {"design": "one-run"}))
+    declared = Step("Did chance decide which records went in? Then declare it.", one_run)
+    return [*([] if findings.membership.design else [declared]), Step(draw, origin.command(Intent("draw")))]
 
 
 def _row(row: Attack) -> dict[str, Any]:
