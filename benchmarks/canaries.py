@@ -28,7 +28,7 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 
 from miaudit.collect.campaign import Campaign, Shadows
-from miaudit.collect.canaries import KINDS, Insertion, Kind, added, fitting
+from miaudit.collect.canaries import KINDS, CanaryKind, Insertion, added, fitting
 from miaudit.collect.records import Records
 from miaudit.collect.run_campaign import collect
 from miaudit.dp import one_run
@@ -77,7 +77,7 @@ def models(records: Records) -> Iterator[tuple[str, Any]]:
     yield "MLP", TorchTarget(network, training, None, "mlp")
 
 
-def of_kind(name: str, count: int, shape: tuple[int, ...]) -> Kind:
+def of_kind(name: str, count: int, shape: tuple[int, ...]) -> CanaryKind:
     """The record of a kind; rows of pixels are images."""
     made: Any = KINDS[name](count)
     return replace(made, shape=shape) if shape and hasattr(made, "shape") else made  # type: ignore[no-any-return]

@@ -265,7 +265,7 @@ def functions(paths: Sequence[Path]) -> dict[str, dict[Key, list[types.FunctionT
     """Return the functions of files that are loaded, by path and key."""
     found: dict[str, dict[Key, list[types.FunctionType]]] = {str(path): defaultdict(list) for path in paths}
     for one in gc.get_objects():
-        if isinstance(one, types.FunctionType) and one.__code__.co_filename in found:
+        if type(one) is types.FunctionType and one.__code__.co_filename in found:
             found[one.__code__.co_filename][one.__code__.co_qualname, one.__code__.co_firstlineno].append(one)
     return found
 

@@ -10,7 +10,7 @@ import pytest
 
 from miaudit.auditing.near_texts import near
 from miaudit.collect import canary_texts
-from miaudit.collect.canaries import ChangedFact, HeldOut, Insertion, Kind, RandomTokens, RareTokens, added
+from miaudit.collect.canaries import CanaryKind, ChangedFact, HeldOut, Insertion, RandomTokens, RareTokens, added
 from miaudit.collect.canary_table import beside
 from miaudit.collect.records import Records
 from miaudit.errors import InputError
@@ -144,7 +144,7 @@ def test_held_out_documents_are_drawn_with_equal_chances() -> None:
 
 
 @pytest.mark.parametrize("kind", [RandomTokens(8), RareTokens(8), ChangedFact(8), HeldOut(8)])
-def test_strange_texts_make_canaries_that_all_differ(kind: Kind) -> None:
+def test_strange_texts_make_canaries_that_all_differ(kind: CanaryKind) -> None:
     data = [*documents(30), *STRANGE]
     for seed in range(3):
         found = added(records(data), kind, rng=rng(seed), insertion=Insertion((1, 3)))
@@ -160,7 +160,7 @@ def test_strange_texts_make_canaries_that_all_differ(kind: Kind) -> None:
 
 @pytest.mark.parametrize("kind", [RandomTokens(8), RareTokens(8), ChangedFact(8), HeldOut(8)])
 @pytest.mark.parametrize("texts", [["", " "] * 9, ["a"] * 20, ["🙂"] * 20])
-def test_data_of_which_nothing_can_be_made_are_refused_in_one_line(kind: Kind, texts: list[str]) -> None:
+def test_data_of_which_nothing_can_be_made_are_refused_in_one_line(kind: CanaryKind, texts: list[str]) -> None:
     with pytest.raises(InputError, match=r"canaries\.|data\.text") as error:
         added(records(texts), kind, rng=rng())
     assert "\n" not in str(error.value)

@@ -9,6 +9,7 @@ import pytest
 from miaudit import errors
 from miaudit.config import section
 from miaudit.config.audit import AuditConfig, CampaignConfig
+from miaudit.errors import extras
 
 
 @pytest.mark.parametrize(
@@ -36,8 +37,8 @@ def test_true_is_no_number_and_a_number_is_not_true(where: str, key: str, value:
 
 def test_a_file_names_all_extras_that_it_needs_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     absent = ("torch", "ray")
-    there = errors.find_spec
-    monkeypatch.setattr(errors, "find_spec", lambda name: None if name in absent else there(name))
+    there = extras.find_spec
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name in absent else there(name))
     np.savez(tmp_path / "a.npz", x=np.zeros((4, 2)), y=np.arange(4) % 2)
     content: dict[str, Any] = {
         "target": {"kind": "torch", "factory": "miaudit.models.nets:mlp", "options": {"inputs": 2, "classes": 2}},

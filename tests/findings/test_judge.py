@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import miaudit as ma
+from miaudit.auditing.headline import Declared
 from miaudit.findings.judge import Scored, judge, p_value
 from miaudit.findings.policy import Policy
 from miaudit.metrics import definition
@@ -308,7 +309,7 @@ def test_a_reported_score_that_exceeds_a_limit_never_leaves_exit_0():
     quiet, loud = world("none", 2000, rng)[0], world("mu 1", 2000, rng)[0]
     member = np.arange(4000) < 2000
     evidence = ma.Evidence(score={"quiet": quiet, "loud": loud}, member=member, design="one-run")
-    plan = ma.Plan(headline=ma.auditing.plan.Declared("quiet"), bounds=None)
+    plan = ma.Plan(headline=Declared("quiet"), bounds=None)
     found = ma.audit(evidence, plan=plan, rng=0)
     assert found.exit_code == 3
     assert {one.score for one in found.verdict.exceeded} == {"loud"}

@@ -1,9 +1,9 @@
-"""Overlap and balance: whether weighted non-members are comparable to members, or an audit is refused.
+"""Overlap and balance: whether weighted non-members are comparable to members, and the refusal rule.
 
-Non-members are weighted by the odds of membership given the covariates, so that their covariates look like those of
-members. That works where every kind of member has comparable non-members. This module measures it (:func:`measure`) and
-applies the refusal rule (:func:`judge_overlap`), whose limits were chosen by simulation: ``docs/balance.md``. Of texts
-a propensity sees few components: what all their words tell is asked apart (:func:`words_alone`).
+miaudit weights non-members by the odds of membership given the covariates, so that their covariates look like those of
+members. This works where every kind of member has comparable non-members. :func:`measure` measures how well it worked,
+and :func:`judge_overlap` applies the refusal rule. Simulations set the limits of the rule (``docs/balance.md``). A
+propensity of texts sees only a few components of their words. :func:`words_alone` tests all words separately.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _EFFECTIVE_SIZE = (300.0, FEWEST_EFFECTIVE)
 LARGEST_WEIGHT = 0.10
 _BEYOND = (0.10, 0.25)
 _DIFFERENCE = (0.10, 0.20)
-_SQUARED = ", squared"  # after the name of a covariate
+_SQUARED = ", squared"  # suffix of the name of a covariate
 _FAMILYWISE = 0.005
-_LEAST_SCALE = 0.1  # of the pooled standard deviation
-_RANK = 10  # of the non-member log-odds above which a member counts as without comparison
+_LEAST_SCALE = 0.1  # smallest scale, as a share of the pooled standard deviation
+_RANK = 10  # of the non-member log-odds above which a member has no comparable non-member
 _BINS = 10
 _FEWEST_IN_BIN = 20
-_MOST_FEATURES = 400  # of a love plot: those out of balance come first, the others add nothing to see
+_MOST_FEATURES = 400  # of a love plot; the largest differences come first, and more would show nothing new
 _MOST_WORDS = 50_000
-_LEFT_OVER = 0.02  # AUC that words may have above the propensity's before it is said to miss a shift
-_BLOCK = 64  # covariates whose squares are held in memory at once
+_LEFT_OVER = 0.02  # by which the AUC of the words may exceed the propensity's; above it the propensity misses a shift
+_BLOCK = 64  # covariates whose squares are in memory at the same time
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,11 @@ class Difference:
 
     Attributes
     ----------
-    name : of the covariate, or "NAME, squared"
-    before, after : in standard deviations of the members, unweighted; 0 is balance
-        Of a covariate with two values, in pooled ones, sqrt((var of members + var of non-members) / 2), as a category
-        may hardly occur among members; never in less than a tenth of the pooled one. Squares are of the covariate less
-        its mean among members.
+    name : name of the covariate, or "NAME, squared"
+    before, after : in unweighted standard deviations of the members; 0 is balance
+        The scale of a covariate with two values is the pooled one, sqrt((var of members + var of non-members) / 2),
+        because a category may hardly occur among members. No scale is less than a tenth of the pooled one. The mean
+        among members is subtracted from a covariate before it is squared.
     """
 
     name: str
@@ -85,7 +85,7 @@ class CalibrationBin:
     count: Positive
 
     def limits(self, confidence: float = 0.95) -> tuple[float, float]:
-        """Return Wilson limits of the share of members, records taken as independent."""
+        """Return the Wilson limits of the share of members, with records treated as independent."""
         return classical.wilson_limits(self.observed, self.count, confidence)
 
 
@@ -97,18 +97,18 @@ class Balance:
     ----------
     blind_auc : Estimate
         AUC of the log-odds of membership given X alone, without any model output; 0.5 means exchangeable.
-    members, nonmembers : records of each class
-    effective_members : members, counted as independent units
-    effective_size : W^2 / sum of w^2 over the weights w of non-members (of their sums by unit, where units repeat)
+    members, nonmembers : number of records of each class
+    effective_members : number of members, counted as independent units
+    effective_size : W^2 / sum of w^2, with W the sum of the weights w of non-members (added by unit, if units repeat)
     largest_share : share of W that the heaviest non-member (or unit) carries, in (0, 1]
-    beyond : share of members above the 10th largest non-member log-odds: those without comparison
-    differences : a :class:`Difference` for each covariate, then for the square of each that has more than two values
-    constant : names of covariates that have one value only; they balance nothing and are left out
-    limit : largest absolute difference after weighting that is not refused,
+    beyond : share of members above the 10th largest non-member log-odds; they have no comparable non-member
+    differences : :class:`Difference` of each covariate, then of the square of each covariate with more than two values
+    constant : names of covariates with one value only; they balance nothing and are left out
+    limit : largest absolute difference after weighting that is not refused
         max(0.20, z sqrt(1 / effective_members + 1 / effective_size)), z = Phi^-1(1 - .005 / number of differences)
     calibration : up to ten bins of equal count, by ascending propensity
     log_odds : histogram of the log-odds of both classes
-    of : "records" or "units", what the effective numbers count
+    of : what the effective numbers count, "records" or "units"
     """
 
     blind_auc: Estimate
@@ -131,9 +131,10 @@ class Balance:
         return max(self.differences, key=lambda d: abs(d.after), default=None)
 
     def resolves(self, fpr: float, confidence: float = 0.95) -> bool:
-        """Return whether a TPR at this FPR can have a lower limit: fpr / largest share >= 3.69 at 95%.
+        """Return whether a TPR at this FPR has a lower limit for any score.
 
-        A score whose heaviest non-members lie low has more: :func:`miaudit.causal.effects.effective_nonmembers`.
+        The condition is fpr / largest share >= 3.69 at 95%. If the heaviest non-members have low scores, smaller FPRs
+        have a lower limit, too (:func:`miaudit.causal.effects.effective_nonmembers`).
         """
         return classical.resolvable(fpr, 1 / self.largest_share, confidence)
 
@@ -145,21 +146,21 @@ class Overlap:
     Attributes
     ----------
     status : "answered", "warned" or "refused"
-    reasons : sentences with the numbers that refuse; empty unless refused
+    reasons : sentences with the numbers that caused the refusal; empty unless refused
     warnings : sentences, one for each part of the rule that warns
-    propensity : how the propensity came about; empty where nobody said so
+    propensity : how the propensity was obtained, in words; empty if not stated
     clipped : share of propensities moved to the clipping bounds
-    blind_auc, blind_low, blind_high : how well the covariates alone tell members from non-members; 0.5 is not at all
-    effective_sample_size : of the weighted non-members
-    largest_weight : share of the largest weight, 0 to 1
+    blind_auc, blind_low, blind_high : AUC of the covariates alone and its confidence limits; 0.5 is chance level
+    effective_sample_size : effective number of the weighted non-members
+    largest_weight : share of the total weight that the heaviest non-member (or unit) carries, 0 to 1
     without_match : share of members with log-odds that hardly any non-member reaches, 0 to 1
-    features, feature_limit : balance of each covariate and of its square, the worst first, at most 400 of them; and
-        what is tolerated after weighting
-    calibration : the propensity against what was observed
+    features : balance of each covariate and of its square, the worst first, at most 400 of them
+    feature_limit : largest difference after weighting that is not refused
+    calibration : predicted and observed membership
     log_odds : distribution of the estimated log-odds of membership in both classes
-    duplicates : members and non-members with a twin in the other class, and members with one among the members
-    learning : blind AUC at half and at the full sample, and whether it is still rising
-    fit : whether the propensity misses what the covariates say; None where there are none to ask
+    duplicates : counts of records with a twin in the other class, and of members with a twin among the members
+    learning : blind AUC learned from half of the sample and from all of it, and whether it is still rising
+    fit : whether the propensity misses a shift in the covariates; None without covariates to test
     """
 
     status: Status
@@ -188,10 +189,10 @@ def measure(evidence: Evidence, propensity: PropensityLike | ArrayLike, *, confi
     Parameters
     ----------
     evidence : Evidence
-        With covariates (n, d); without any there are no differences to measure, only what the propensity says. Where
-        units repeat, effective numbers count units, all records of a unit taken as one.
+        With covariates (n, d). Without covariates, only the numbers from the propensity are measured, no differences.
+        Where units repeat, effective numbers count units, and all records of a unit count as one.
     propensity : array (n,) in (0, 1), or an object with ``values`` and ``odds``, arrays (n,)
-        Cross-fitted, or from separate records: fitted on the same records it hides a lack of overlap.
+        Cross-fitted, or fitted on separate records. A propensity fitted on the same records hides a lack of overlap.
     confidence : of the interval of the blind AUC, in (0, 1)
 
     Returns
@@ -247,12 +248,18 @@ def measure(evidence: Evidence, propensity: PropensityLike | ArrayLike, *, confi
 
 
 def judge_overlap(balance: Balance, *, differences: bool = True) -> Overlap:
-    """Apply the refusal rule: refused if any part refuses, else answered, with warnings.
+    """Apply the refusal rule: refuse if any part refuses, else answer, with the warnings.
 
-    Refused (warned): blind AUC > 0.95 (0.80); effective size < 100 (300); one weight > 10% of the total; more than 25%
-    (10%) of members above the 10th largest non-member log-odds; largest absolute difference after weighting, squares
-    included, > ``balance.limit`` (0.10). A number exactly at its limit passes. Without ``differences`` the last part
-    only warns: those of a stack are judged by their standard errors (:func:`miaudit.causal.challenge.measure`).
+    Each part refuses beyond the first limit, and warns beyond the limit in brackets:
+
+    - blind AUC > 0.95 (0.80)
+    - effective size < 100 (300)
+    - one weight > 10% of the total (no warning)
+    - more than 25% (10%) of members above the 10th largest non-member log-odds
+    - largest absolute difference after weighting, squares included, > ``balance.limit`` (0.10)
+
+    A number exactly at its limit passes. Without ``differences`` the last part only warns. For a stack, the standard
+    errors of the differences decide instead (:func:`miaudit.causal.challenge.measure`).
 
     Returns
     -------
@@ -297,7 +304,7 @@ def judge_overlap(balance: Balance, *, differences: bool = True) -> Overlap:
 
 
 def checks(balance: Balance) -> tuple[tuple[Status, str], ...]:
-    """Return every part of the refusal rule in its order: its status, and what to say where it warns or refuses."""
+    """Return the parts of the refusal rule in order: the status, and the sentence to report with it."""
     return (_blind(balance), _effective(balance), _heaviest(balance), _comparable(balance), _balanced(balance))
 
 
@@ -345,11 +352,11 @@ def _balanced(balance: Balance) -> tuple[Status, str]:
 
 
 def _left_to_errors(balance: Balance) -> tuple[Status, str]:
-    """Warn of differences beside a stack, whose standard errors refuse in the place of ``balance.limit``."""
+    """Warn of differences under a stack, for which standard errors replace ``balance.limit``."""
     status, text = _balanced(balance)
     worst = balance.worst
     if worst is None or status == "answered" or (status == "warned" and not worst.name.endswith(_SQUARED)):
-        return status, text  # of a mean below the limit in the words that bundles hold
+        return status, text  # a mean below the limit keeps the wording of existing bundles
     return "warned", (
         f"After weighting, members and non-members still differ by {abs(worst.after):.3f} standard deviations in "
         f"{worst.name}, above {_DIFFERENCE[0]:.2f} (a stack is refused by standard errors, not by a limit)."
@@ -357,7 +364,7 @@ def _left_to_errors(balance: Balance) -> tuple[Status, str]:
 
 
 def _above(value: float, warn: float | None, refuse: float, form: str) -> tuple[Status, str]:
-    """Judge a number that is better when smaller, and say what it is above."""
+    """Judge a number that is better when smaller, and name the limit that it exceeds."""
     most = written(refuse, form, "down") if form.endswith("f") else f"{refuse:{form}}"
     if value > refuse or warn is None:
         return "refused" if value > refuse else "answered", f"above the limit of {most}"
@@ -372,7 +379,7 @@ def _percent(share: float) -> str:
 
 
 def _log_odds(evidence: Evidence, propensity: PropensityLike) -> FloatArray:
-    """Return finite log-odds (n,), or raise with the problem."""
+    """Return finite log-odds (n,), or raise an error that names the problem."""
     odds, values = (np.asarray(x, dtype=np.float64) for x in (propensity.odds, propensity.values))
     if odds.shape != (evidence.n,) or values.shape != (evidence.n,):
         raise InputError(
@@ -394,7 +401,7 @@ def _kish(weight: FloatArray) -> float:
 
 
 def _differences(evidence: Evidence, weight: FloatArray) -> tuple[tuple[Difference, ...], tuple[str, ...]]:
-    """Return differences of covariates and of their squares, and the names of constant ones."""
+    """Return the differences of covariates and of their squares, and the names of constant covariates."""
     if evidence.covariates is None:
         return (), ()
     x, member = evidence.covariates, evidence.member
@@ -408,7 +415,7 @@ def _differences(evidence: Evidence, weight: FloatArray) -> tuple[tuple[Differen
         constant += [name for name, varying in zip(labels, varies, strict=True) if not varying]
         varying = [name for name, use in zip(labels, varies, strict=True) if use]
         plain += _compare(z, member, weight, varying)
-        # The square of a covariate with two values says the same as the covariate.
+        # The square of a covariate with two values adds nothing to the covariate.
         more = ~_two_valued(z)
         curved, varies = _standardised(z[:, more] ** 2, member)
         named = [f"{name}{_SQUARED}" for name, use in zip(varying, more, strict=True) if use]
@@ -417,16 +424,16 @@ def _differences(evidence: Evidence, weight: FloatArray) -> tuple[tuple[Differen
 
 
 def _standardised(x: FloatArray, member: BoolArray) -> tuple[FloatArray, BoolArray]:
-    """Standardise by the members' mean and sd; return the columns that vary and their indices."""
+    """Standardise the columns that vary by the members' mean and sd; return them and their mask."""
     top = np.abs(x).max(axis=0, initial=0.0)
     varies = np.ptp(x, axis=0) > 1e-12 * top
-    x = x[:, varies] - x[:, varies].mean(axis=0)  # before squares are taken, so that large offsets cost no digits
+    x = x[:, varies] - x[:, varies].mean(axis=0)  # before squaring, so that large offsets cost no digits
     inside, outside = x[member], x[~member]
     sd = inside.std(axis=0)
     pooled = np.sqrt((sd**2 + outside.var(axis=0)) / 2)
-    # A category that hardly any member has would be divided by nearly nothing.
+    # A category that hardly any member has would be divided by nearly zero.
     sd = np.where(_two_valued(x), pooled, np.maximum(sd, _LEAST_SCALE * pooled))
-    # A covariate that is constant in each class, and not the same, separates them: any small scale will show it.
+    # A covariate that is constant in each class, with different values, separates them. Any small scale shows it.
     span = np.ptp(x, axis=0)
     return (x - inside.mean(axis=0)) / np.where(sd > 1e-9 * span, sd, 1e-3 * span), varies
 
@@ -467,25 +474,25 @@ def words_alone(
 ) -> tuple[Estimate, str]:
     """Compare a classifier on all words with the propensity.
 
-    A propensity of texts sees a few components of their words. Where the words themselves separate the classes, or
-    tell clearly more than the propensity does, weights cannot make the classes comparable.
+    A propensity of texts sees a few components of their words. If the words themselves separate the classes, or do so
+    clearly better than the propensity, weights cannot make the classes comparable.
 
     Parameters
     ----------
     evidence : with text (n,)
-    blind : AUC of the propensity's log-odds (of :func:`measure`)
-    confidence : of the interval
-    rng : draws folds
+    blind : AUC of the propensity's log-odds, from :func:`measure`
+    confidence : of the interval of the AUC, in (0, 1)
+    rng : draws the folds
 
     Returns
     -------
-    auc : of the words alone, cross-fitted by a linear classifier; 0.5 where they say nothing
+    auc : of a cross-fitted linear classifier on the words alone; 0.5 if the words carry no information
     reason : why texts with such words cannot be compared under the propensity; empty if they can
 
     Raises
     ------
     InputError
-        If the evidence has no text, or texts without words.
+        If the evidence has no text, or if the texts contain no words.
 
     Examples
     --------
@@ -517,7 +524,7 @@ def words_alone(
 
 
 def _of_words(evidence: Evidence, rng: np.random.Generator) -> FloatArray:
-    """Return log-odds (n,) of membership by all words, about the middle of each fold."""
+    """Return log-odds (n,) of membership from all words, minus the median of each fold."""
     from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415 - loads when used
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
 
@@ -533,7 +540,7 @@ def _of_words(evidence: Evidence, rng: np.random.Generator) -> FloatArray:
         except ValueError as error:  # scikit-learn: an empty vocabulary
             raise InputError("text", "texts with words in them", str(error), "check what the texts hold") from None
         model = LogisticRegression(C=10.0, max_iter=300).fit(x, evidence.member[~out])
-        # Each fold's scores about their own middle, so that folds can be pooled.
+        # Subtract each fold's own median, so that folds can be pooled.
         score = model.decision_function(terms.transform(text[out]))
         differences[out] = score - np.median(score)
     return differences

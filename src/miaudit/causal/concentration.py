@@ -1,8 +1,8 @@
-"""Non-asymptotic bounds of the causal-mia paper, with the constants of its proofs: always valid, and wide.
+"""Non-asymptotic bounds of the causal-mia paper, with the constants of its proofs.
 
-These are statements of theorems under conditions that **the caller states** (bounded scores, stability of the training
-algorithm, overlap). They are not intervals of an audit: compare :mod:`miaudit.causal.effects`, whose intervals are
-calibrated but asymptotic. Scores in an interval of another length than 1 are rescaled by ``width``.
+The bounds are always valid, and wide. They are theorems under conditions that **the caller states** (bounded scores,
+stability of the training algorithm, overlap). They are not the intervals of an audit. Those intervals are calibrated
+but asymptotic (:mod:`miaudit.causal.effects`). ``width`` rescales scores in an interval of another length than 1.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import numpy as np
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 
-MEASURED = "Stability of training was measured"  # how a note on it begins
+MEASURED = "Stability of training was measured"  # first words of a note on measured stability
 _HALVINGS = 200
-_OVERLAP = 0.1  # eta of Theorem 6.4 that is spoken of: propensities up to 0.9
+_OVERLAP = 0.1  # eta of Theorem 6.4 in messages: propensities up to 0.9
 
 
 class Measured(Protocol):
-    """Stability of training as it was seen, in units of the score: :class:`miaudit.collect.stability.Stability`."""
+    """Measured stability of training, in score units (:class:`miaudit.collect.stability.Stability`)."""
 
     @property
     def alpha(self) -> float: ...  # noqa: D102
@@ -34,14 +34,14 @@ class Measured(Protocol):
 
 @dataclass(frozen=True)
 class Bound:
-    """With probability at least ``confidence``, the estimate is within ``radius`` of the truth.
+    """Radius around an estimate that includes the truth with probability at least ``confidence``.
 
     Attributes
     ----------
-    radius : in units of the metric; one that exceeds the metric's range says nothing
+    radius : in units of the metric; a radius that exceeds the range of the metric says nothing
     confidence : of the two-sided statement, in (0, 1)
-    source : theorem, and what has been made explicit
-    conditions : what the caller has stated
+    source : theorem, and which constants are used
+    conditions : what the caller stated
     """
 
     radius: float
@@ -53,15 +53,15 @@ class Bound:
 def multi_run_ate(*, members: int, nonmembers: int, confidence: float, width: float = 1.0, sharp: bool = True) -> Bound:
     """Bound the difference in means of independent runs (Propositions 4.2 and C.1).
 
-    The paper prints sqrt(2t/n1) + sqrt(2t/n0) with probability 1 - 4 exp(-t). Hoeffding's inequality, which is what
-    its proof uses, gives sqrt(t / (2 n1)) + sqrt(t / (2 n0)): half of it, at the same probability.
+    The paper prints sqrt(2t/n1) + sqrt(2t/n0) with probability 1 - 4 exp(-t). Its proof uses Hoeffding's inequality,
+    which gives sqrt(t / (2 n1)) + sqrt(t / (2 n0)). This is half of the printed bound at the same probability.
 
     Parameters
     ----------
     members, nonmembers : n1, n0
     confidence : 1 - 4 exp(-t)
     width : length of the interval that scores lie in
-    sharp : whether to use Hoeffding's constants; otherwise the printed ones
+    sharp : whether to use Hoeffding's constants instead of the printed ones
 
     Examples
     --------
@@ -81,7 +81,7 @@ def multi_run_ate(*, members: int, nonmembers: int, confidence: float, width: fl
 def multi_run_rate(*, trials: int, confidence: float) -> Bound:
     """Bound a TPR or FPR at a threshold fixed beforehand, from independent runs (Proposition C.1).
 
-    The paper prints a sum over both classes; the rate of one class depends on that class only (Hoeffding).
+    The paper prints a sum over both classes. The rate of one class depends on that class only (Hoeffding).
 
     Examples
     --------
@@ -120,10 +120,10 @@ def one_run_ate(
 ) -> Bound:
     """Bound the difference in means of one randomised run (Theorem 5.4).
 
-    Each fails with probability at most 2 exp(-t), so confidence = 1 - 10 exp(-t):
-    non-members sqrt(t / (2 n0)) + alpha sqrt(n1 t / 2) + alpha sqrt((n - 1) t / 2); members
-    (1 / n1 + beta) sqrt(n1 t / 2) + beta sqrt((n - 1) t / 2), for scores in [0, 1] and a deterministic algorithm.
-    The proof uses stability also when a record is added or removed; the statement that is made here does too.
+    The radius is the sum of five terms, for scores in [0, 1] and a deterministic algorithm. The non-members contribute
+    sqrt(t / (2 n0)) + alpha sqrt(n1 t / 2) + alpha sqrt((n - 1) t / 2). The members contribute
+    (1 / n1 + beta) sqrt(n1 t / 2) + beta sqrt((n - 1) t / 2). Each term fails with probability at most 2 exp(-t), so
+    confidence = 1 - 10 exp(-t). The proof uses stability also when a record is added or removed. So does this bound.
 
     Parameters
     ----------
@@ -159,15 +159,16 @@ def zero_run_ate(
 ) -> Bound:
     """Bound the Horvitz-Thompson effect of a zero-run audit with divisor n1 (Theorem 6.4; errata A1).
 
-    The divisor n1 turns a mean over non-members into n0 / n1 times itself. Six deviations of the proof, each failing
-    with probability at most 2 exp(-t): those of :func:`one_run_ate` with (n0 / n1) (1 / eta) sqrt(t / (2 n0)) for the
-    non-members, the same once more for the propensity, and (n0 / n1) Delta. confidence = 1 - 12 exp(-t).
+    The divisor n1 multiplies a mean over non-members by n0 / n1. The proof has six deviations. Each fails with
+    probability at most 2 exp(-t), so confidence = 1 - 12 exp(-t). Five are those of :func:`one_run_ate`, with
+    (n0 / n1) (1 / eta) sqrt(t / (2 n0)) in place of sqrt(t / (2 n0)) for the non-members. The sixth is the same term
+    once more, for the propensity. The radius is their sum plus (n0 / n1) Delta.
 
     Parameters
     ----------
     overlap : eta, in (0, 1): true and estimated propensities are at most 1 - eta (Assumption 6.3)
-    propensity_error : Delta, mean absolute error of the odds among non-members; the propensity was fitted elsewhere
-    error_stability, training_stability, width : as :func:`one_run_ate`
+    propensity_error : Delta, mean absolute error of the odds among non-members, of a propensity fitted elsewhere
+    error_stability, training_stability, width : as in :func:`one_run_ate`
 
     Examples
     --------
@@ -196,18 +197,19 @@ def zero_run_ate(
 
 
 def of_one_model(evidence: Evidence, stability: Measured, confidence: float) -> str:
-    """Say of one model what a stability that was measured guarantees of the average effect.
+    """Say what measured stability guarantees about the average effect of one model.
 
     Parameters
     ----------
-    evidence : one-run or zero-run, with the one score that the stability was measured of
-    stability : in units of the score; of several scores it names its own (``score``)
+    evidence : one-run or zero-run, with the score whose stability was measured
+    stability : in units of the score; if the evidence has several scores, ``stability.score`` names the right one
     confidence : of the statement, in (0, 1)
 
     Raises
     ------
     InputError
-        For a stability of other evidence: of several scores, or of one whose training no record shares with another.
+        If the design is not one-run or zero-run, if all values of the score are equal, or if the evidence has several
+        scores and the stability names none of them.
 
     Examples
     --------
@@ -258,8 +260,9 @@ def underparametrised_effect(
     """Bound the average effect on the loss of a model with few parameters (Theorem B.1).
 
     |effect| <= 2 sqrt(2 lambda / n1) + sqrt(t / (2 n0)) + P(failure), with lambda = t + D/2 log(n1) + D log(6 B L),
-    minimised over t. The proof conditions on n1, n0 >= n/4 (probability 1 - 4 exp(-t), t <= n/8); failures add up to
-    8 exp(-t). It covers the ball with (2B/eps)^D points where (3B/eps)^D are enough for sure: hence 6 and not 4.
+    minimised over t. The proof conditions on n1, n0 >= n/4 (probability 1 - 4 exp(-t), t <= n/8). Failures add up to
+    8 exp(-t). The proof covers the ball with (2B/eps)^D points. Only (3B/eps)^D points are certainly enough, so the
+    constant is 6 and not 4.
 
     Parameters
     ----------
@@ -271,7 +274,7 @@ def underparametrised_effect(
     Returns
     -------
     float
-        At most ``width``, which says nothing.
+        At most ``width``; a bound of ``width`` says nothing.
 
     Examples
     --------

@@ -1,6 +1,7 @@
-"""Encodings of covariates, one record for each kind, and the rows that they are fitted on and applied to.
+"""Encodings of covariates, and the rows that they are fitted on and applied to.
 
-Whole units are training rows of a propensity, or held out (:class:`Part`), in folds and in resamples.
+Each kind of encoding is one dataclass. Folds and resamples keep units whole. All records of a unit are either training
+rows of a propensity or held out (:class:`Part`).
 """
 
 # ruff: noqa: PLC0415 - scikit-learn loads when used
@@ -22,19 +23,19 @@ from miaudit.evidence import Evidence
 __all__ = ["Categories", "Custom", "Encoding", "Images", "Numbers", "Reduced", "Text"]
 
 _MOST_COMPONENTS = 100
-_ROWS_PER_COMPONENT = 100  # from which a propensity hardly ever still learns (docs/propensity.md)
+_ROWS_PER_COMPONENT = 100  # with so many, more rows hardly ever improve a propensity (docs/propensity.md)
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """Standardised columns: less the mean, over the standard deviation."""
+    """Standardised columns: minus the mean, divided by the standard deviation."""
 
 
 @dataclass(frozen=True)
 class Categories:
-    """One column of zeros and ones for each level of the named columns; the others as in :class:`Numbers`.
+    """One column of zeros and ones for each level of the chosen columns.
 
-    A level that the training rows do not have becomes zeros.
+    Other columns are encoded as in :class:`Numbers`. A level that does not occur in the training rows becomes zeros.
 
     Attributes
     ----------
@@ -46,7 +47,7 @@ class Categories:
 
 @dataclass(frozen=True)
 class Images:
-    """Principal components of pixels, which are centred but not scaled."""
+    """Principal components of pixels; pixels are centred but not scaled."""
 
     components: int = 50
 
@@ -60,23 +61,23 @@ class Reduced:
 
 @dataclass(frozen=True)
 class Custom:
-    """A function from covariates (n, d) to features (n, p), row by row; then as in :class:`Numbers`."""
+    """A function from covariates (n, d) to features (n, p), row by row; features are then standardised."""
 
     function: Callable[[FloatArray], ArrayLike]
 
 
 @dataclass(frozen=True)
 class Text:
-    """TF-IDF of words and a truncated SVD, beside the other covariates if there are any.
+    """TF-IDF of words and a truncated SVD, next to the other covariates if there are any.
 
-    A vocabulary of no more words than components is kept as it is. What the SVD leaves out of a larger one is neither
-    corrected for nor seen by the balance.
+    If a vocabulary has no more words than ``components``, all words are kept. Otherwise the SVD drops a part of the
+    words' information. The weights do not correct for that part, and the balance does not measure it.
 
     Attributes
     ----------
-    components : columns that the SVD keeps; None is one for each 100 training rows, at most 100
-    words : how many words in a row may make a term
-    beside : how the covariates beside the text become numbers
+    components : number of columns that the SVD keeps; None is one for each 100 training rows, at most 100
+    words : largest number of consecutive words in a term
+    beside : encoding of the covariates other than the text
     """
 
     components: int | None = None
@@ -96,8 +97,8 @@ class Table:
     numbers : array (n, d) or None
     text : array (n,) of str or None
     columns : position in the evidence of each column of ``numbers``
-    names : their names
-    dropped : names of the constant columns, which say nothing of membership
+    names : names of these columns
+    dropped : names of the constant columns, which carry no information about membership
     """
 
     numbers: FloatArray | None
@@ -120,7 +121,7 @@ class Table:
 
 
 def default_of(evidence: Evidence) -> Encoding:
-    """Return the default encoding of evidence: of texts if it has them, else of numbers.
+    """Return the default encoding of evidence: :class:`Text` if it has texts, else :class:`Numbers`.
 
     Examples
     --------
@@ -136,12 +137,12 @@ def table_of(evidence: Evidence, encoding: Encoding) -> Table:
     Parameters
     ----------
     evidence : with covariates (n, d), or texts for :class:`Text`
-    encoding : one of the records of this module; all but :class:`Text` leave texts out
+    encoding : one of the encodings of this module; only :class:`Text` reads texts
 
     Raises
     ------
     InputError
-        Without covariates or text, with columns that do not exist, or if every column is constant.
+        If there are no covariates or texts, if a column does not exist, or if every column is constant.
 
     Examples
     --------
@@ -181,7 +182,7 @@ def like(evidence: Evidence, encoding: Encoding, model: Table) -> Table:
     Raises
     ------
     InputError
-        If the two do not have the same covariates.
+        If the evidence and ``model`` do not have the same covariates.
     """
     words = _text_of(encoding, evidence)
     x = evidence.covariates
@@ -194,7 +195,9 @@ def like(evidence: Evidence, encoding: Encoding, model: Table) -> Table:
 
 
 def fit(encoding: Encoding, table: Table, *, seed: int) -> Callable[[Table], FloatArray]:
-    """Fit an encoding on the rows of a table; return what gives features (n, p) of any rows of the same columns.
+    """Fit an encoding on a table, and return the function that encodes rows as features (n, p).
+
+    The function accepts any table with the same columns.
 
     Parameters
     ----------
@@ -221,7 +224,7 @@ def fit(encoding: Encoding, table: Table, *, seed: int) -> Callable[[Table], Flo
 
 
 def names_of(encoding: Encoding, table: Table, features: int) -> tuple[str, ...]:
-    """Name the features that an encoding fitted on a table gives: of columns, of their levels, else by number."""
+    """Return the names of encoded features: of columns, of levels of columns, or numbered components."""
     match encoding:
         case Numbers():
             return table.names
@@ -233,7 +236,7 @@ def names_of(encoding: Encoding, table: Table, features: int) -> tuple[str, ...]
 
 
 def _fitted(encoding: Encoding, table: Table, seed: int) -> Any:
-    """Return the scikit-learn transformer of an encoding of texts or of numbers, fitted to a table's."""
+    """Return the scikit-learn transformer of an encoding, fitted to the texts or numbers of a table."""
     if not isinstance(encoding, Text):
         return transformer(encoding, table, seed).fit(table.numbers)
     try:
@@ -243,10 +246,10 @@ def _fitted(encoding: Encoding, table: Table, seed: int) -> Any:
 
 
 def compared(evidence: Evidence, encoding: Encoding, *, seed: int) -> Evidence:
-    """Return the evidence with the covariates whose balance is measured, as the propensity sees them.
+    """Return the evidence with the covariates as the propensity sees them, to measure their balance.
 
-    Columns that are encoded one by one stay as they are; where several become components or other features, and where
-    texts do, those take their place. Nothing is fitted to membership.
+    Columns that are encoded one by one stay unchanged. Components or other features replace the columns or texts that
+    they summarise. Nothing is fitted to membership.
 
     Parameters
     ----------
@@ -304,7 +307,7 @@ def transformer(encoding: Encoding, table: Table, seed: int) -> Any:
 
 
 def check(encoding: object) -> None:
-    """Refuse unknown encodings and options outside their range, before anything is fitted."""
+    """Refuse an unknown encoding, or an option outside its range, before anything is fitted."""
     match encoding:
         case Images(components=k) | Reduced(components=k) | Text(components=k):
             if k is not None and k < 1:
@@ -323,7 +326,7 @@ def check(encoding: object) -> None:
 
 
 def _checked(function: Callable[[FloatArray], ArrayLike], x: FloatArray) -> FloatArray:
-    """Return what the caller's function makes of covariates (n, d): finite features (n, p)."""
+    """Return the caller's features (n, p) of covariates (n, d); refuse wrong shapes or non-finite values."""
     features = np.asarray(function(x), dtype=np.float64)
     features = features.reshape(-1, 1) if features.ndim == 1 else features
     if features.ndim != 2 or len(features) != len(x):
@@ -388,20 +391,20 @@ def _unknown(encoding: object) -> InputError:
     return InputError("encoding", f"one of {known}", repr(encoding), "make one of these records")
 
 
-# -- rows to learn from, and rows that are held out -------------------------------------------------------------------
+# -- training rows and held-out rows ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
     """Training rows and the audited rows that the fit is applied to; always disjoint."""
 
-    rows: BoolArray  # of the source, to learn from
+    rows: BoolArray  # mask of the training rows in their source
     table: Table
     member: BoolArray
     code: IntArray
-    held_out: BoolArray  # of the evidence
+    held_out: BoolArray  # mask of the audited rows in the evidence
     apply: Table
-    prior_shift: float  # log-odds of membership in the audited sample less those in the training rows
+    prior_shift: float  # log-odds of membership in the audited sample minus those in the training rows
 
 
 def divide(
@@ -412,8 +415,8 @@ def divide(
     Returns
     -------
     audited : covariates of the evidence
-    parts : one for each fold, or one for a separate sample
-    fold : array (n,) in which each record is held out; None for a separate sample
+    parts : one for each fold, or a single one for a separate sample
+    fold : array (n,), the fold in which each record is held out; None for a separate sample
     """
     prior = _log_odds(evidence.member)
     if train is None:
@@ -442,7 +445,7 @@ def fold_part(table: Table, member: BoolArray, code: IntArray, rows: BoolArray, 
 
 
 def codes(evidence: Evidence) -> IntArray:
-    """Return units as integers (n,); each record is one where no units are given."""
+    """Return the unit of each record as an integer (n,); without units, each record is its own unit."""
     code = evidence.unit_codes
     return np.arange(evidence.n) if code is None else code
 
@@ -453,14 +456,14 @@ def _log_odds(member: BoolArray) -> float:
 
 
 def unit_kind(member: BoolArray, code: IntArray) -> IntArray:
-    """Return for each unit 0 if it has non-members only, 1 members only, 2 both."""
+    """Return the kind of each unit: 0 if it has only non-members, 1 if only members, 2 if both."""
     inside = np.bincount(code, weights=member)
     size = np.bincount(code)
     return np.where(inside == 0, 0, np.where(inside == size, 1, 2))
 
 
 def folds_of(folds: int | ArrayLike, member: BoolArray, code: IntArray, rng: np.random.Generator) -> IntArray:
-    """Return the fold of each record (n,), from a number of folds or given folds."""
+    """Return the fold of each record (n,), from a number of folds or from the caller's folds."""
     numbers = np.asarray(folds)
     if numbers.ndim == 0:
         count = int(numbers)
@@ -483,7 +486,7 @@ def folds_of(folds: int | ArrayLike, member: BoolArray, code: IntArray, rng: np.
 
 
 def assign(member: BoolArray, code: IntArray, count: int, rng: np.random.Generator) -> IntArray:
-    """Assign units to folds at random: by kind of unit, larger units first."""
+    """Assign units to folds at random, separately for each kind of unit, larger units first."""
     kind, size = unit_kind(member, code), np.bincount(code)
     order = np.lexsort((rng.permutation(len(kind)), -size, kind))
     there_and_back = np.r_[np.arange(count), np.arange(count)[::-1]]
@@ -493,7 +496,9 @@ def assign(member: BoolArray, code: IntArray, count: int, rng: np.random.Generat
 
 
 def sampled(member: BoolArray, code: IntArray, most: int, rng: np.random.Generator) -> IntArray:
-    """Draw about ``most`` rows, ascending, by whole units: as many with members as without, where there are so many.
+    """Sample about ``most`` rows by whole units, and return them in ascending order.
+
+    Units with members supply half of the rows. If units of one kind have too few rows, the other kind supplies more.
 
     Examples
     --------
@@ -512,9 +517,9 @@ def sampled(member: BoolArray, code: IntArray, most: int, rng: np.random.Generat
 
 
 def _refuse_audited_rows(evidence: Evidence, audited: Table, train: Evidence, table: Table) -> None:
-    """Refuse a training sample that shares more rows with the audited one than chance would.
+    """Refuse a training sample that shares more rows with the audited sample than chance explains.
 
-    Where m rows hold no row twice, one more row is among them with a chance of about 6 / m at most (95%).
+    If m rows are all different, a further row equals one of them with a probability of at most about 6 / m (95%).
     """
     if train is evidence or train.digest == evidence.digest:
         share = 1.0
@@ -545,17 +550,17 @@ def _row_keys(table: Table) -> NDArray[Any]:
 def resample(
     evidence: Evidence, replicates: int, *, strata: ArrayLike | None = None, rng: np.random.Generator
 ) -> NDArray[np.uint16]:
-    """Draw the count of each record in each resample: stratified by membership, units whole.
+    """Draw the count of each record in each resample, stratified by membership, with whole units.
 
     Parameters
     ----------
     evidence : the records to resample
     replicates : number of resamples
-    strata : array (n,) of int, optional; resample inside these too (folds, so that each keeps its size)
+    strata : array (n,) of int, optional; further strata, such as folds, which then keep their sizes
 
     Returns
     -------
-    array (replicates, n) of counts
+    counts, array (replicates, n)
 
     Examples
     --------

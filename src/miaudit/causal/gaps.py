@@ -1,6 +1,6 @@
-"""Gaps of a comparison: levels that hardly a non-member has, and values where members still stand out after weighting.
+"""Gaps of a comparison: levels with hardly any non-members, and values that weighting leaves unequal.
 
-Each is said with what to do about it: records to add, or to leave out.
+Each message also says which records to add or to leave out.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ import numpy as np
 from miaudit.arrays import BoolArray, FloatArray
 from miaudit.evidence import Evidence
 
-_BARE_MEMBERS = 0.1  # share in levels without non-members above which there is no answer
+_BARE_MEMBERS = 0.1  # largest share in levels with too few non-members; above it the audit is refused
 _FEWEST_IN_LEVEL = 3
-_MOST_LEVELS = 5  # that are named
-_FEW_LEVELS = 12  # a column with so many is asked level by level
+_MOST_LEVELS = 5  # named in a message
+_FEW_LEVELS = 12  # a column with at most so many is compared level by level
 
 
 def sparse_levels(evidence: Evidence, declared: Sequence[int]) -> str:
-    """Refuse where too many members are in levels of a declared category that hardly any non-member has.
+    """Return a refusal if too many members are in levels of a category with hardly any non-members.
 
     Parameters
     ----------
     evidence : with covariates (n, d)
-    declared : positions of the categories
+    declared : positions of the declared categories
 
     Returns
     -------
     str
-        Why, and what would help, if more than 10% of the members are in levels with fewer than 3 non-members; else "".
+        Reason and remedy if more than 10% of the members are in levels with fewer than 3 non-members; else "".
 
     Examples
     --------
@@ -66,19 +66,19 @@ def sparse_levels(evidence: Evidence, declared: Sequence[int]) -> str:
 
 
 def where(evidence: Evidence, weight: FloatArray, columns: Sequence[int], level: float | None = None) -> str:
-    """Say among which values of one or two covariates members and weighted non-members differ the most.
+    """Say at which values of one or two covariates members and weighted non-members differ most.
 
     Parameters
     ----------
     evidence : with covariates (n, d)
-    weight : array (n,) of non-members; members' are not read
-    columns : positions of one covariate or two
-    level : the only value of the first of them that is asked about
+    weight : array (n,), weights of the non-members; the entries of members are not used
+    columns : positions of one or two covariates
+    level : value of the first covariate to compare with all its other values; None compares all values
 
     Returns
     -------
     str
-        Where, the two shares, and what to add or to leave out.
+        The values, the two shares, and which records to add or to leave out.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def where(evidence: Evidence, weight: FloatArray, columns: Sequence[int], level:
 
 
 def _parts(values: FloatArray, name: str, *, halves: bool, level: float | None) -> list[tuple[str, BoolArray]]:
-    """Divide at one level, by levels where there are few, else at the median or at thirds."""
+    """Divide values at one level, else into levels if there are few, else at the median or at thirds."""
     if level is not None:
         return [(f"{name} = {level:g}", values == level), (f"another {name}", values != level)]
     levels = np.unique(values)

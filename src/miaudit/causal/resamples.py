@@ -1,7 +1,7 @@
-"""Resamples in blocks: how often each record was drawn, for some replicates at a time, in memory that is bounded.
+"""Resamples in blocks: counts of each record for some replicates at a time, in bounded memory.
 
-A thousand replicates of a million records are 2 GB of counts and 8 GB of propensities. Where they are many, counts are
-drawn again whenever they are looked at, from the state that the generator had: the numbers are the same.
+A thousand replicates of a million records take 2 GB for counts and 8 GB for propensities. A large set of counts is
+therefore not stored. Each access draws the counts again from the saved state of the generator, with the same result.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from miaudit.causal.covariates import codes, resample, unit_kind
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 
-_NUMBERS = 2**23  # held together: 64 MB in double precision
-_COUNTS = 2**25  # counts that are kept, of 2 bytes
+_NUMBERS = 2**23  # in memory at the same time: 64 MB in double precision
+_COUNTS = 2**25  # largest number of counts that are stored, of 2 bytes each
 
 
 def together(n: int) -> int:
-    """Return how many replicates of n numbers are held at a time, at least 1.
+    """Return how many replicates of n numbers fit in memory at the same time, at least 1.
 
     Examples
     --------
@@ -32,12 +32,12 @@ def together(n: int) -> int:
 
 
 class Resamples:
-    """The counts of :func:`miaudit.causal.covariates.resample`, a block of replicates at a time.
+    """Counts of :func:`miaudit.causal.covariates.resample`, one block of replicates at a time.
 
     Parameters
     ----------
-    evidence, replicates, strata : as of :func:`miaudit.causal.covariates.resample`
-    rng : generator, which is afterwards as that function leaves it
+    evidence, replicates, strata : as in :func:`miaudit.causal.covariates.resample`
+    rng : generator; afterwards it is in the same state as after ``resample``
 
     Examples
     --------
@@ -79,7 +79,7 @@ class Resamples:
         if self._kept is not None:
             return self._kept[block]
         numbers = range(self._replicates)[block]
-        rng = np.random.Generator(type(self._rng.bit_generator)(0))  # of this call: blocks are looked at in threads
+        rng = np.random.Generator(type(self._rng.bit_generator)(0))  # one for each call, because threads read blocks
         resampled = np.empty((len(numbers), self._units), dtype=np.uint16)
         for units, states in self._strata:
             for row, number in enumerate(numbers):
@@ -89,7 +89,7 @@ class Resamples:
         return resampled[:, self._code]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return the counts (replicates, n) of all, for those who want them whole."""
+        """Return the counts (replicates, n) of all replicates as one array."""
         whole = self[:]
         return whole if dtype is None else whole.astype(dtype, copy=bool(copy))
 
@@ -99,7 +99,7 @@ Counts = Resamples | NDArray[np.uint16]
 
 
 class Columns:
-    """The counts of some replicates and rows, taken where they are looked at."""
+    """Counts of some replicates and rows, read only when they are accessed."""
 
     def __init__(self, counts: Counts, block: slice, rows: Any) -> None:
         self._counts, self._numbers, self._rows = counts, range(len(counts))[block], rows
@@ -115,7 +115,7 @@ class Columns:
 def of(
     evidence: Evidence, replicates: int, counts: ArrayLike | None, *, strata: ArrayLike | None, rng: np.random.Generator
 ) -> Counts:
-    """Return the counts of a caller (replicates, n), checked, or draw them."""
+    """Check and return the counts (replicates, n) of the caller, or draw them if there are none."""
     if counts is None:
         return Resamples(evidence, replicates, strata=strata, rng=rng)
     array = np.asarray(counts)

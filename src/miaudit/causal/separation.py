@@ -1,4 +1,4 @@
-"""Covariates that tell members from non-members, or a score, by themselves, and those that say nothing."""
+"""Covariates that separate the classes or determine a score by themselves, and constant covariates."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from miaudit.arrays import BoolArray, FloatArray
 from miaudit.evidence import Evidence
 from miaudit.metrics.roc import Roc
 
-SEPARATED = 0.95  # of the AUC, as the overlap has it (docs/balance.md)
-_ROWS_OF_A_LEVEL = 20  # on average, below which shares of levels fit noise
+SEPARATED = 0.95  # largest AUC that does not count as separation, as in the overlap rule (docs/balance.md)
+_ROWS_OF_A_LEVEL = 20  # on average; with fewer rows, shares of levels fit noise
 _MOST_NAMED = 3
 
 
 def alone(evidence: Evidence, categories: Sequence[str] = ()) -> dict[str, float]:
-    """Return the covariates that separate members from non-members alone, each with its AUC, the largest first.
+    """Return the AUC of each covariate that separates the classes alone, the largest first.
 
     Parameters
     ----------
     evidence : with covariates (n, d)
-    categories : names of the covariates that are codes: their levels are ordered by the share of members
+    categories : names of the covariates that are codes; their levels are ordered by the share of members
 
     Examples
     --------
@@ -34,11 +34,11 @@ def alone(evidence: Evidence, categories: Sequence[str] = ()) -> dict[str, float
 
 
 def ranked(evidence: Evidence, categories: Sequence[str] = ()) -> dict[str, float]:
-    """Return the covariates with the AUC that each has alone, in its better direction, the largest first.
+    """Return the AUC of each covariate alone, in its better direction, the largest first.
 
     Parameters
     ----------
-    evidence, categories : as of :func:`alone`
+    evidence, categories : as in :func:`alone`
     """
     x, member = evidence.covariates, evidence.member
     if x is None:
@@ -49,7 +49,9 @@ def ranked(evidence: Evidence, categories: Sequence[str] = ()) -> dict[str, floa
 
 
 def in_words(evidence: Evidence, blind: float | None, categories: Sequence[str] = ()) -> tuple[str, ...]:
-    """Say which covariates separate the classes, and what to do, where all of them together do; else nothing.
+    """Say which covariates separate the classes, and what to do about it.
+
+    Empty unless all covariates together separate the classes.
 
     Parameters
     ----------
@@ -72,9 +74,10 @@ def in_words(evidence: Evidence, blind: float | None, categories: Sequence[str] 
 
 
 def of_scores(evidence: Evidence) -> str:
-    """Say which covariate determines a score, record by record; empty where none does.
+    """Say which covariate determines a score, record by record; empty if none does.
 
-    Such a column was no more known before training than the score, and all that the score tells would pass for shift.
+    Such a column was not known before training, because the score was not. As a covariate, it would make everything
+    that the score reveals look like shift.
 
     Examples
     --------
@@ -102,7 +105,7 @@ def of_scores(evidence: Evidence) -> str:
 
 
 def constant(names: Sequence[str]) -> tuple[str, ...]:
-    """Say that covariates have one value only and were left out; nothing where there are none."""
+    """Say that covariates have one value only and were left out; empty if there are none."""
     if not names:
         return ()
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
@@ -111,7 +114,7 @@ def constant(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _auc(values: FloatArray, member: BoolArray, *, coded: bool) -> float:
-    """Return the AUC of a covariate in its better direction; of codes that of the levels' shares of members."""
+    """Return the AUC of a covariate in its better direction; a code counts as its share of members."""
     if coded:
         levels, place = np.unique(values, return_inverse=True)
         if len(levels) * _ROWS_OF_A_LEVEL > len(values):
