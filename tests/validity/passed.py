@@ -6,6 +6,7 @@ digest, under which nothing has passed.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 from collections.abc import Iterable
@@ -18,14 +19,27 @@ _APART = {RECORD.as_posix()}  # what a run changes itself
 
 
 def digest(paths: Iterable[str], root: Path) -> str:
-    """Return the digest of files and of all files of folders, by their names and contents."""
+    """Return the digest of files and of all files of folders: names and contents, of Python what the code does."""
     named = [file for path in paths for file in _files(root / path)]
     state = hashlib.sha256()
     for file in sorted(set(named)):
         name = file.relative_to(root).as_posix()
         if name not in _APART:
-            state.update(f"{name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+            state.update(f"{name} {hashlib.sha256(_content(file)).hexdigest()}\n".encode())
     return state.hexdigest()
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a file; of Python the tree without docstrings and comments, so that texts can be edited."""
+    if path.suffix != ".py":
+        return path.read_bytes()
+    tree = ast.parse(path.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(
+            node
+        ):
+            node.body[0] = ast.Pass()
+    return ast.dump(tree).encode()
 
 
 def _files(path: Path) -> list[Path]:

@@ -66,3 +66,9 @@ def test_a_shallow_clone_is_refused_in_one_line(
 def test_what_is_no_repository_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NoHistory, match="git rev-parse"):
         Position.of(tmp_path)
+
+
+def test_a_named_shard_and_seed_need_no_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(__main__, "claim_files", lambda root: [])
+    assert __main__.main(["--shard", "3/12", "--seed", "ab"], tmp_path) == 0
+    assert __main__.main(["--shard", "3/12"], tmp_path) == 2

@@ -44,6 +44,21 @@ def test_another_source_gives_up_what_had_passed(root: Path, changed: str) -> No
     assert not passed.has_passed(root, "claim.py", before, Shard(3))
 
 
+def test_words_may_be_edited_and_code_may_not(root: Path) -> None:
+    place, digests = root / "claim.py", []
+    for text in (
+        'def f(x):\n    """One."""\n    return x\n',
+        'def f(x):\n    """Another.\n\n    Longer."""\n\n    return x  # why\n',
+        'def f(x):\n    """One."""\n    return -x\n',
+        "def f(x):\n    return x\n",
+        'def f(x):\n    "One."\n    "Two."\n    return x\n',
+    ):
+        place.write_text(text)
+        digests.append(passed.digest(SOURCES, root))
+    assert digests[0] == digests[1]
+    assert len(set(digests)) == 4
+
+
 def test_what_no_claim_depends_on_changes_nothing(root: Path) -> None:
     before = passed.digest((*SOURCES, "tests/validity"), root)
     (root / "page.py").write_text("2")
