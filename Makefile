@@ -1,7 +1,7 @@
 # make audit      an environment with the core install, and the main job
 # make test-fast  the inner loop: tests that take less than half a second each
 # make test       an environment of its own; style, types, import contracts, tests, warnings as errors
-# make test-thorough  tests of more than four CPU seconds: whole campaigns, frozen stores
+# make test-thorough  tests of more than two CPU seconds: whole campaigns, frozen stores
 # make test-installed  real environments: the core install alone on each Python, the newest versions, the oldest polars
 # make test-validity  one twelfth of the claims about error rates, chosen by the number of commits; SHARD=3/12 SEED=... repeats a run
 # make test-slow  every claim about an error rate, long simulations, clusters of Ray (hours on two cores)

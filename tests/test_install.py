@@ -44,6 +44,7 @@ def test_no_name_of_a_package_is_hidden_by_a_module_below_it() -> None:
         assert not [key for key in homes if (path.parent / f"{key}.py").exists()], name
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_findings_are_drawn_though_nothing_loaded_the_report(tmp_path: Path) -> None:
     code = """

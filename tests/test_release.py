@@ -72,6 +72,7 @@ def test_the_action_hands_out_what_its_steps_set() -> None:
     assert all(step.get("shell") == "bash" for step in ACTION["runs"]["steps"] if "run" in step)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("shift", "threshold", "no_answer", "verdict", "inner", "outer"),

@@ -40,6 +40,8 @@ def test_the_exponent_is_of_the_largest_three_above_fixed_costs(scaling: Any) ->
     assert 1.05 < nearly < 1.25  # n log n is more than in proportion, and far from the square
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "sizes", "law"),
     [

@@ -53,6 +53,7 @@ def suite(folder: Path, body: str, *options: str, installed: bool = True) -> tup
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_pass_fail_and_skip_with_the_fixture(tmp_path: Path) -> None:
     body = """
@@ -82,6 +83,7 @@ def test_nobody_declared(assert_private):
     assert "Traceback" not in said and "testing.py:" not in said  # the message, and no code of ours
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_function_alone_needs_no_plug_in_and_a_pass_has_code_0(tmp_path: Path) -> None:
     body = "from miaudit.testing import assert_private as private\ndef test(): private(evidence(0), **LIMIT)\n"

@@ -110,6 +110,7 @@ def test_a_shift_alone_shows_nothing_that_the_one_run_test_would_call_a_leak() -
     assert min(bound.value for bound in audit(declared).bounds) > 0.1  # the control: what a wrong design would claim
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_propensities_that_miss_a_shift_are_refuted_and_their_bounds_void() -> None:
     found = audit(observed(6, interaction=True), claim=ma.Claim.gaussian(0.5))

@@ -53,6 +53,8 @@ def test_the_control_has_its_bound_and_its_verdict(design):
     assert found.covariates_alone.low < 0.5 < found.covariates_alone.high
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_the_auc_of_the_covariates_is_shown_for_every_design():
     for design in ("one-run", "multi-run", None):
         found = audited(published(design, fair=True, n=200), bounds=None)

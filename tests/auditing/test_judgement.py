@@ -74,6 +74,8 @@ def test_corrected_metrics_are_judged_and_there_is_no_alarm():
     assert default.surest_members == ()
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_a_limit_on_epsilon_is_measured_at_the_level_of_the_limit_and_at_the_delta_of_the_plan():
     made = evidence(gap=3.0)
     plan = ma.Plan(limits={"epsilon": 0.5, "auc": 0.6}, bounds=Bounds(delta=1e-6))

@@ -112,6 +112,7 @@ def test_without_overlap_there_is_no_number_unless_raw_ones_are_asked_for() -> N
     assert {m.estimator for m in raw.metrics} == {"raw"}
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_propensity_that_still_learns_is_not_trusted() -> None:
     rng = np.random.default_rng(0)
@@ -324,6 +325,7 @@ def test_a_challenge_that_refutes_reaches_the_verdict(monkeypatch: pytest.Monkey
     assert found.metrics == ()
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_stated_margin_is_what_the_bounds_are_judged_by() -> None:
     """Bounds hold at a margin that covers the misfit; metrics have no margin, so that there is still no verdict."""

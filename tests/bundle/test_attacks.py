@@ -270,6 +270,7 @@ def test_models_of_the_author_excuse_nothing_where_they_have_no_part(tmp_path):
     assert [d.place for d in found.differences] == ["findings.verdict.text"]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_in_part_is_not_verified(tmp_path):
     """A zero-run bundle without covariates may say any verdict; then it must not count as verified."""

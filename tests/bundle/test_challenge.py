@@ -27,6 +27,7 @@ def test_scores_decide_nothing_where_the_audit_was_refused(tmp_path):
     assert found.text.startswith("Undecided: the bundle's audit was refused")
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_submission_that_points_the_wrong_way_decides_nothing(tmp_path):
     """Losses without their sign would win if they had it: "the bundle stands" would be a wrong answer."""

@@ -70,6 +70,7 @@ def test_given_folds_that_split_a_unit_are_refused() -> None:
         propensity.fit(evidence, folds=np.arange(40) % 2, rng=rng_of())
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("classifier", [GaussianNB(), RandomForestClassifier(15, min_samples_leaf=20)])
 def test_any_classifier(classifier: object) -> None:

@@ -124,6 +124,7 @@ def test_double_robustness(
         assert np.abs(errors).min() > 0.3  # control: both wrong
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_curved_and_spreading_world_needs_more_than_a_mean() -> None:
     world = Confounded(shift=0.6, effect=0.6, curve=0.3, spread=0.25)

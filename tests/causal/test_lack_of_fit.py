@@ -60,6 +60,7 @@ def test_what_a_stack_cannot_learn_is_refuted_and_what_it_learns_is_not(signs: i
     assert signs == 2 or set(found.missed) == {f"covariate {i}" for i in range(3)}
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_line_is_not_refuted_by_a_line() -> None:
     found = [measured("line", seed=seed) for seed in range(4)]

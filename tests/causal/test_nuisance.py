@@ -97,6 +97,7 @@ def test_a_known_propensity_is_judged_by_all_but_a_learning_curve() -> None:
     assert bare.overlap.duplicates is None  # type: ignore[union-attr]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_known_propensity_follows_its_records_into_groups_and_splits() -> None:
     evidence, log_odds = circle(4000, 1.0)

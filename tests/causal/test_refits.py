@@ -68,6 +68,7 @@ def test_resamples_keep_classes_and_strata() -> None:
     assert abs(counts.mean(axis=0) - 1).max() < 0.4
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_other_classifiers_do_not_depend_on_the_number_of_workers() -> None:
     evidence, _ = world(60, 60, 2, 1.5)

@@ -74,6 +74,8 @@ def test_the_ridge_has_the_penalty_of_least_generalised_cross_validation() -> No
     assert np.allclose(intercept + there @ slopes, np.c_[np.ones(9), there] @ best[1])
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_regressions_are_those_of_the_straightforward_loop() -> None:
     """Trees asked leaf by leaf, models fitted fold by fold for one target; what is shared changes nothing."""
     rng = np.random.default_rng(8)
@@ -109,6 +111,8 @@ def test_columns_of_many_levels_keep_a_bin_for_each() -> None:
     assert stack._few_bins(folds(x, member))["max_bins"] == 255
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_nobody_is_predicted_by_models_that_saw_them() -> None:
     """Membership and scores of one fold turned round: its designs, and the trees behind it, stay as they are."""
     rng = np.random.default_rng(2)

@@ -46,6 +46,8 @@ def held(model: text.LanguageModel) -> TokenRecords:
     return TokenRecords(ids, MEMBER, said.log_p, said.offsets, top1=said.top1, tokens=said.tokens, text=tuple(TEXTS))
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_what_a_model_knows_by_heart_comes_out_of_it(held: TokenRecords, folder: Path) -> None:
     told: list[tuple[int, int]] = []
     answers = ask_passages(
@@ -67,6 +69,8 @@ def test_what_a_model_knows_by_heart_comes_out_of_it(held: TokenRecords, folder:
     assert "asked-greedy" in found.named[0].ways
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_a_killed_run_goes_on_where_it_stopped(
     held: TokenRecords, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

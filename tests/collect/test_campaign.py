@@ -79,6 +79,7 @@ def test_an_attack_is_known_from_its_registration_on() -> None:
     np.testing.assert_allclose(scores["twice"], 2 * scores["logit_confidence"], rtol=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_configuration_file_knows_a_registered_attack(tmp_path: Path) -> None:
     registry.register("difference", lambda t, s: np.asarray(t) - s.mean(axis=1), "target shadow", "above the shadows")

@@ -102,6 +102,7 @@ def test_models_for_stability_are_not_left_out(tmp_path: Path) -> None:
         drawn.gather(whole, drawn.read(tmp_path / "d"), rng=np.random.default_rng(1), partial=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_outputs_are_held_one_fit_at_a_time(tmp_path: Path) -> None:
     n, classes, peaks = 2000, 150, list[int]()

@@ -115,6 +115,7 @@ def test_a_record_is_scored_alone_by_its_own_model_and_only_members_are_trained_
         assert model == ([1, 0, *own] if inside else [1, 0])
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_model_that_memorises_is_seen_and_a_constant_one_is_not() -> None:
     def auc(score):

@@ -89,6 +89,7 @@ def test_a_unit_is_asked_of_models_that_learned_none_of_its_records() -> None:
     assert learned[made.records.member].all()  # the control: a tree knows what it learned
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_what_covariates_leave_out_is_refuted_and_a_leak_is_not() -> None:
     missed = audited(campaign(trait=1.5))

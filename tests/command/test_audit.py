@@ -396,6 +396,7 @@ def test_progress_shows_on_a_terminal_and_leaves_nothing_on_standard_output(
     json.loads(out)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_killed_half_way_it_leaves_no_results(place: Path) -> None:
     save(place / "t.npz", 1.0, 200_000)

@@ -151,6 +151,8 @@ HIDDEN = {
 }
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 @pytest.mark.parametrize("share", ["scores", "hashes"])
 def test_memberships_of_a_run_that_shares_hashes_follow_from_no_seed(
     share: str, place: Path, run: Run, monkeypatch: pytest.MonkeyPatch

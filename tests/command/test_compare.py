@@ -53,6 +53,7 @@ def test_what_is_not_resolved_is_not_comparable(place: Path, run: Run) -> None:
     assert run("compare", "r", "again")[0] == 4
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_folder_of_audits_has_a_page_that_every_audit_keeps_up_to_date(place: Path, run: Run) -> None:
     index = place / "results" / "index.html"
@@ -119,6 +120,7 @@ def test_evidence_beside_findings_gives_the_interval_of_paired_records(place: Pa
     assert run("compare", "a", "b", "--evidence", "a.csv")[0] == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_scores_without_anything_that_identifies_them_stay_wide(place: Path, run: Run) -> None:
     for name, seed in (("a", 1), ("b", 2)):

@@ -88,6 +88,7 @@ def test_the_verdict_is_about_what_is_released(place: Path, run: Run) -> None:
     assert code in (0, 4)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_network_gives_its_page(place: Path, run: Run) -> None:
     pytest.importorskip("torch")

@@ -152,6 +152,7 @@ def by_slurm(folder: Path) -> None:
     subprocess.run(["sbatch", "fits/slurm.sh"], cwd=folder, check=True, env={**os.environ, "PATH": path})
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_example_for_slurm_makes_what_local_processes_make(place: Path, miaudit: Call) -> None:
     miaudit(place, "collect", "a.yaml", "--out", "one.npz")
@@ -169,6 +170,7 @@ def test_the_example_for_slurm_makes_what_local_processes_make(place: Path, miau
     assert (place / "one.npz").read_bytes() == (place / "g.npz").read_bytes()
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_example_for_slurm_asks_for_what_a_fit_is_given(
     place: Path, miaudit: Call, monkeypatch: pytest.MonkeyPatch
@@ -435,6 +437,8 @@ def test_a_draw_follows_no_links(place: Path, miaudit: Call, link: str) -> None:
     assert sorted(path.relative_to(place) for path in (place / "elsewhere").rglob("*")) == before
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_a_draw_that_is_stopped_anywhere_goes_on_and_strands_no_output(
     place: Path, miaudit: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,7 @@ def test_what_is_repeated_is_said_written_and_drawn_again(place: Path, run: Run)
     assert code == 1 and "--overwrite" in err
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_columns_are_read_as_lines_are(place: Path, run: Run) -> None:
     """A .parquet of tokens gives the findings of the .jsonl, and is told from evidence by its columns."""

@@ -58,6 +58,7 @@ def trained(folder: Path, rows: list[int]) -> None:
     text.save(text.train(tokenizer, [TEXTS[row] for row in rows], config, rng=np.random.default_rng(0)), folder)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_run_trains_asks_reports_and_resumes(place: Path, run: Run) -> None:
     trained(place / "made", list(range(N)))
@@ -81,6 +82,7 @@ def test_run_trains_asks_reports_and_resumes(place: Path, run: Run) -> None:
     assert "store" in err and "target" in err  # asked otherwise, these are other scores
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_from_a_draw_to_what_is_repeated(place: Path, run: Run) -> None:
     assert run("draw", "audit.yaml", "--out", "fits")[0] == 0

@@ -40,6 +40,7 @@ def test_a_folder_that_was_asked_for_is_taken_as_it_is() -> None:
     assert not Path("other").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_second_audit_has_the_next_number(place: Path, run: Run) -> None:
     for name in ("audit", "audit-2"):

@@ -58,6 +58,7 @@ FOUR = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize(("files", "options"), FOUR, ids=lambda value: str(value)[:30])
 def test_a_draft_runs_as_it_stands_and_is_the_audit_of_its_options(
@@ -76,6 +77,7 @@ def test_a_draft_runs_as_it_stands_and_is_the_audit_of_its_options(
     assert auc > 0.6  # a control: with the direction turned it would be as far below one half
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_question_is_asked_in_words_with_an_option_for_each_answer(place: Path, run: Run) -> None:
     _, out, err = run("audit", "losses.csv")

@@ -182,6 +182,8 @@ def test_a_bundle_of_it_repeats_it(place: Path, run: Run, words: list[str]) -> N
     del place
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_collecting_keeps_given_propensities(place: Path, run: Run) -> None:
     (place / "c.yaml").write_text(
         "evaluation: {table_path: audit.csv, score: score, member: member, covariates: [age], design: zero-run, "

@@ -99,6 +99,7 @@ def test_of_losses_the_reference_is_a_loss_too(place: Path, run: Run) -> None:
     assert found_raw > 0.6  # turned as the losses are
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_file_of_log_probabilities_has_its_own(tmp_path: Path, run: Run) -> None:
     rng = np.random.default_rng(0)

@@ -134,6 +134,7 @@ def test_a_model_of_another_library_goes_from_data_to_report(name: str, needs: s
         assert findings["claim"]["status"] == "not-refuted"
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_fitted_keras_model_is_audited_in_one_call(examples: Path) -> None:
     if importlib.util.find_spec("keras") is None:
@@ -169,6 +170,7 @@ def test_collect_writes_the_evidence_that_run_audits(place: Path, run: Run) -> N
     assert json.loads(out)["evidence"]["digest"] == findings["evidence"]["digest"] == evidence.digest
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_seed_in_a_sealed_bundle_draws_no_sealed_label(place: Path, run: Run) -> None:
     """An attacker draws the memberships again from the generator in the bundle; the order of the records is granted."""

@@ -65,6 +65,7 @@ def test_given_outputs_go_to_a_report_without_any_training(run: Run, place: Path
     assert "6 shadow models trained elsewhere, with outputs on the audited records, from shadows.npz." in out
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_other_records_are_refused_in_one_line_with_the_way_out(run: Run, place: Path) -> None:
     shadows = {"outputs_path": "others.npz"}

@@ -37,6 +37,7 @@ def audited(*files: Path, json: bool) -> None:
     synthetic_table.audit_table(settings, Path(), None, 0, overwrite=False, json=json)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_copies_end_in_exit_code_three(files: tuple[Path, Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit) as stop:

@@ -88,6 +88,8 @@ def at_terminal(*words: str, where: Path, width: int = 80, **environment: str) -
     return read.decode().replace("\r\n", "\n")
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="no terminals of this kind")
 @pytest.mark.parametrize(("shift", "colour"), [(2.0, "\x1b[31m"), (0.0, "\x1b[32m"), (0.6, "\x1b[33m")])
 def test_the_verdict_has_a_colour_and_a_word(tmp_path: Path, shift: float, colour: str) -> None:
@@ -99,6 +101,8 @@ def test_the_verdict_has_a_colour_and_a_word(tmp_path: Path, shift: float, colou
     assert said.count("\x1b") == head.count("\x1b")  # and nothing else has one
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="no terminals of this kind")
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_lines_fit_the_terminal(tmp_path: Path, width: int) -> None:
@@ -110,6 +114,8 @@ def test_lines_fit_the_terminal(tmp_path: Path, width: int) -> None:
     assert "\x1b" not in plain
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="no terminals of this kind")
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_nobody_who_wants_no_colour_has_any(tmp_path: Path, environment: dict[str, str]) -> None:
@@ -117,6 +123,8 @@ def test_nobody_who_wants_no_colour_has_any(tmp_path: Path, environment: dict[st
     assert "\x1b" not in at_terminal(*AUDIT, "--no-bounds", where=tmp_path, **environment)
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_what_is_piped_does_not_depend_on_a_terminal(tmp_path: Path) -> None:
     save(tmp_path / "t.npz", 2.0)
     said = []

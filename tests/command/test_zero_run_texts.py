@@ -32,6 +32,8 @@ def auc(findings: Any) -> tuple[float, float]:
     return row["low"], row["high"]
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 @pytest.mark.parametrize("use", [(), (*REFERENCE, "covariate")])
 def test_coins_disguised_as_zero_run_are_answered(run: Any, tmp_path: Path, use: tuple[str, ...]) -> None:
     world = TextWorld(leak=0.3)
@@ -41,6 +43,8 @@ def test_coins_disguised_as_zero_run_are_answered(run: Any, tmp_path: Path, use:
     assert (code, findings["verdict"]["status"]) == (3, "flagged")
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 @pytest.mark.parametrize("use", [(), (*REFERENCE, "test"), (*REFERENCE, "covariate")])
 def test_a_shift_without_a_leak_is_not_flagged(run: Any, tmp_path: Path, use: tuple[str, ...]) -> None:
     code, findings = audited(run, tmp_path, TextWorld(shift=-0.8), *use)
@@ -50,6 +54,8 @@ def test_a_shift_without_a_leak_is_not_flagged(run: Any, tmp_path: Path, use: tu
     assert answered or findings["verdict"]["status"] == "refused"
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_the_same_file_as_if_coins_had_decided_is_refused(run: Any, tmp_path: Path) -> None:
     """The control: the uncorrected attack would flag a shift, and the texts contradict the coins."""
     code, findings = audited(run, tmp_path, TextWorld(shift=-0.8), "--design", "one-run")
@@ -57,11 +63,15 @@ def test_the_same_file_as_if_coins_had_decided_is_refused(run: Any, tmp_path: Pa
     assert findings["bounds"] == []
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_a_shift_that_explains_everything_is_refused(run: Any, tmp_path: Path) -> None:
     code, findings = audited(run, tmp_path, TextWorld(shift=-4.0, leak=0.3))
     assert (code, findings["verdict"]["status"]) == (4, "refused")
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_memorisation_behind_a_shift_to_harder_texts_is_found(run: Any, tmp_path: Path) -> None:
     world = TextWorld(shift=0.6, leak=0.3)
     code, findings = audited(run, tmp_path, world, *REFERENCE, "covariate")
@@ -70,6 +80,8 @@ def test_memorisation_behind_a_shift_to_harder_texts_is_found(run: Any, tmp_path
     assert code == 3
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_a_reference_model_sees_what_no_word_shows(run: Any, tmp_path: Path) -> None:
     code, findings = audited(run, tmp_path, TextWorld(hidden=-0.8), *REFERENCE, "test")
     assert (code, findings["verdict"]["status"]) == (4, "refused")

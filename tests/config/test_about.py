@@ -44,6 +44,7 @@ def test_anything_else_is_refused_in_a_line(tmp_path, about, said):
         configuration.read(written(tmp_path, f"about: {{{about}}}\n"))
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_two_runs_of_one_file_give_equal_findings_with_it(tmp_path, run):
     path = written(tmp_path, "about: {model: triage, date: 2026-03-01}\n")

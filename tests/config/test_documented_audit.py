@@ -192,6 +192,8 @@ def test_categories(place: Path, categories: list[str]) -> None:
     assert "columns with coded categories" in found["overlap"]["propensity"]
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("key", "value", "word"),
     [
@@ -206,12 +208,16 @@ def test_models_of_the_propensity(place: Path, key: str, value: str, word: str) 
     assert word in audited(place, {**ZERO, key: value})["overlap"]["propensity"]
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_estimators(place: Path) -> None:
     by = {one: metric(audited(place, {**ZERO, "estimator": one}), "auc") for one in ("aipw", "hajek")}
     assert {name: one["estimator"] for name, one in by.items()} == {"aipw": "aipw", "hajek": "hajek"}
     assert by["aipw"] == metric(audited(place, ZERO), "auc")
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_a_sample_of_its_own(place: Path) -> None:
     others = pl.DataFrame(COLUMNS).with_columns(x=pl.col("x") + 0.1 * pl.col("m"), z=pl.col("z") + 0.01)
     others.write_parquet(place / "others.parquet")
@@ -220,12 +226,16 @@ def test_a_sample_of_its_own(place: Path) -> None:
     assert found["metrics"] != audited(place, ZERO)["metrics"]
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_components(place: Path) -> None:
     found = audited(place, {**ZERO, "components": 1})
     assert found["plan"]["components"] == 1
     assert found["overlap"]["features"] != audited(place, ZERO)["overlap"]["features"]
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_a_bounds_model(place: Path) -> None:
     privacy = {"privacy": {"bounds": True}}
     screened = audited(place, {**ZERO, "bounds_model": "screened"}, **privacy)
@@ -333,6 +343,8 @@ def test_what_is_recorded(place: Path) -> None:
         assert {key: str(getattr(stated, key)) for key in part} == part
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 @pytest.mark.parametrize("use", ["test", "covariate", None])
 @pytest.mark.parametrize("files", [False, True])
 def test_references(place: Path, use: str | None, files: bool) -> None:
@@ -347,6 +359,8 @@ def test_references(place: Path, use: str | None, files: bool) -> None:
             audited(place, evaluation, reference={**reference, "trained_on_neither": False})
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_two_references_are_a_covariate_and_a_test(place: Path) -> None:
     found = audited(place, ZERO, reference={"score": ["small", "older"], "trained_on_neither": True})
     assert found["reference"] is not None
@@ -442,6 +456,8 @@ def test_bounds_of_one_run(place: Path, privacy: dict[str, Any], recorded: dict[
         assert kept["guesses"] is not None
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_a_margin_goes_with_zero_run(place: Path) -> None:
     found = audited(place, {**ZERO, "propensity": "p"}, privacy={"margin": 0.2})
     assert found["plan"]["bounds"]["margin"] == 0.2
@@ -500,6 +516,8 @@ CORRECTIONS: list[Any] = [
 ]
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 @pytest.mark.parametrize("correction", CORRECTIONS, ids=str)
 def test_corrections_of_zero_run_bounds(place: Path, correction: Any) -> None:
     found = audited(place, {**ZERO, "propensity": "p"}, privacy={"correction": correction})

@@ -66,6 +66,7 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "mixed.csv"
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_draft_of_the_example_runs_once_its_marks_are_settled(tmp_path: Path) -> None:
     pytest.importorskip("torch")

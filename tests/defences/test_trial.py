@@ -138,6 +138,7 @@ def test_bad_input(changes: dict, message: str) -> None:
         measure(trial(**changes), rng=np.random.default_rng(0))
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_predictions_need_enough_models() -> None:
     rng = np.random.default_rng(0)

@@ -92,6 +92,7 @@ def test_each_half_has_half_of_both_kinds() -> None:
 # -- comparisons ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_in_the_theorys_own_world_prediction_and_measurement_meet_the_truth() -> None:
     rng = np.random.default_rng(5)

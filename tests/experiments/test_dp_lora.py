@@ -50,6 +50,8 @@ def test_a_right_training_stands_and_one_without_clipping_falls(tmp_path: Path) 
     assert again.returncode == 0 and again.stderr == ""
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_clipping_is_of_units_and_the_sum_is_what_it_says() -> None:
     """The clipped sum over users against a plain loop of gradients, one document at a time."""
     for library in ("torch", "transformers", "peft", "opacus"):

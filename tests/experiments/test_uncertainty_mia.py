@@ -64,6 +64,7 @@ def test_the_tiny_form_runs_and_draws_every_figure(tiny: tuple[dict[str, Any], P
     assert len(found["curves"]) == 303
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_check_values_stand_in_the_results(tiny: tuple[dict[str, Any], Path]) -> None:
     checks = tiny[0]["checks"]

@@ -177,6 +177,7 @@ def test_a_refused_audit_decides_nothing():
     assert row.value is None
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_history_says_one_number_of_an_audit():
     """The table of the page and the comparison below it are about the same estimate."""

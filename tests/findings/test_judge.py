@@ -368,6 +368,8 @@ def test_p_values_end_at_one_half_and_at_the_surest():
 # -- parameters --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_a_limit_on_mu_flags_by_its_bound_and_is_never_clear_without_an_accountant():
     rng = np.random.default_rng(0)
     member = rng.random(4000) < 0.5

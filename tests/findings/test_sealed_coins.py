@@ -99,6 +99,7 @@ def test_other_evidence_is_refused(change: Any, said: str) -> None:
         SealedCoins.of(drawn, change(evidence(drawn)))
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_findings_and_their_page_say_it_and_are_read_again() -> None:
     drawn = coins(by="T <b>", about="model")

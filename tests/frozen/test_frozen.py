@@ -113,6 +113,7 @@ def test_every_kind_of_findings_is_here() -> None:
 # -- bundles -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in make.BUNDLES if name != "sealed"])
 @pytest.mark.usefixtures("bundles")

@@ -152,6 +152,7 @@ def driven(program: str, *words: object) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="folders change places in one rename on Linux")
 def test_a_kill_leaves_all_of_the_old_audit_or_all_of_the_new_and_the_next_run_sweeps(tmp_path: Path) -> None:

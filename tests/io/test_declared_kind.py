@@ -309,6 +309,8 @@ def test_tokens_whose_sign_was_turned_are_noted(tmp_path: Path) -> None:
 # -- commands ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_a_command_refuses_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     monkeypatch.chdir(tmp_path)
     for name, rows in (("m", MEMBER), ("n", ~MEMBER)):

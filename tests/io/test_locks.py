@@ -114,6 +114,8 @@ def test_one_process_at_a_time_is_in_a_new_store(tmp_path: Path, door: Callable[
     assert {refused for _, refused in results if "another process is at work" not in refused} == {""}
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_without_the_lock_the_races_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(atomic.fcntl, "flock", lambda *_: None)
     twice, results = _raced(_runs, tmp_path)

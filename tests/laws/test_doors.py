@@ -89,6 +89,8 @@ def marked(*doors: dict[str, Any]) -> list[Any]:
     return [pytest.param(name, marks=pytest.mark.long) if name == "audit" else name for name in names]
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 @pytest.mark.parametrize("name", marked(FAMILY, WITHOUT_DRAWS))
 def test_an_array_is_as_good_as_a_propensity(name: str) -> None:
     ev, pi = evidence()

@@ -102,6 +102,8 @@ def test_every_door_gives_the_verdict_of_python(world, limits, door):
         assert own["verdict"]["status"] == EXPECTED[name]
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 @pytest.mark.parametrize("limits", LIMITS)
 def test_the_assertion_and_the_bundle_agree(world, limits, tmp_path):
     _, folder = world

@@ -73,6 +73,8 @@ def log_p(model: LanguageModel, texts: list[str] = TEXTS) -> np.ndarray:
 # -- second truth -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of peft, where it merges
 def test_an_adapter_says_what_the_merged_model_says(kind: str, base: LanguageModel, place: Path) -> None:

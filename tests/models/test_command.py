@@ -349,6 +349,8 @@ def gone(folder: Path, seconds: float = 20) -> bool:
 posix = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="process groups, read from /proc")
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 @posix
 def test_a_hung_fit_is_ended_with_all_its_processes(tmp_path: Path) -> None:
     text = failure(target(tmp_path, HANG, timeout=8.0))

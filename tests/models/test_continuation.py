@@ -43,6 +43,8 @@ def model() -> text.LanguageModel:
     return by_heart()
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_the_likeliest_answers_of_a_padded_batch_are_those_of_one_at_a_time(model: text.LanguageModel) -> None:
     rows = [np.array(model.tokenizer(one)["input_ids"])[: 3 + i % 9] for i, one in enumerate(TEXTS)]
     rng = np.random.default_rng(0)

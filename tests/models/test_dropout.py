@@ -117,6 +117,7 @@ def test_training_is_that_of_a_slow_twin_with_masks_by_hand() -> None:
     assert far(found, fit(nets.mlp(6, 3, hidden=(16, 8)), config, X, Y, np.arange(70), seed=9)) > 0.01
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("factory", "shape"),

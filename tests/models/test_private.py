@@ -41,6 +41,7 @@ def norms(gradients: list[dict[str, torch.Tensor]]) -> torch.Tensor:
     return torch.stack([torch.cat([g.reshape(-1) for g in own.values()]).norm() for own in gradients])
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("by_gram", [None, True, False])
 @pytest.mark.parametrize("name", CASES)
@@ -67,6 +68,7 @@ def test_the_clipped_sum_is_that_of_a_loop_over_records(name, by_gram, monkeypat
     assert not torch.allclose(total[key], unclipped, rtol=1e-2, atol=1e-4 * clip)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_the_clipped_sum_is_that_of_opacus(name) -> None:

@@ -105,6 +105,7 @@ def test_texts_that_an_estimator_does_not_take_are_named_with_the_next_step() ->
         SklearnTarget(LogisticRegression()).fit(frame, Y, np.arange(60), seed=0)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_identities_tell_configurations_apart_and_are_the_same_in_every_process() -> None:
     forms = [
@@ -367,6 +368,7 @@ def test_a_pickle_where_weights_are_asked_for_is_refused(module: str, tmp_path: 
     assert not marker.exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_scikit_learn_targets_need_no_torch() -> None:
     code = (

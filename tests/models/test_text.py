@@ -73,6 +73,8 @@ def gpt2(model: LanguageModel, ids: list[int]) -> np.ndarray:
     return special.log_softmax(norm(x, "ln_f") @ w["wte.weight"].T, axis=1)
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 @pytest.mark.parametrize("batch", [1, 7, 64])
 def test_log_probabilities_equal_the_network_written_out(small: LanguageModel, batch: int) -> None:
     asked = texts(30, seed=1)
@@ -333,6 +335,7 @@ def test_bad_options(folder: Path, options: dict[str, str]) -> None:
 # -- training ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_training_lowers_the_loss_and_is_repeatable(small: LanguageModel) -> None:
     state = torch.random.get_rng_state()

@@ -109,6 +109,7 @@ def test_zero_run_is_labelled():
         assert chart.to_dict()["title"]["text"][0].startswith("Raw, not causal")
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_many_scores_and_groups_stay_readable():
     found = findings(names=tuple(f"score {i}" for i in range(12)))

@@ -383,6 +383,7 @@ def test_privacy_parameters_are_explained_where_they_first_stand():
     assert text.count("μ says") == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_page_links_to_the_figures_beside_it_and_to_no_others(tmp_path):
     from miaudit.report import kinds

@@ -50,6 +50,7 @@ def test_without_a_claim_the_line_holds_the_first_bound():
     assert marks(plain)[0] == {"lower bound (95%) ≥ 1.31": 1.31, "most it could show 5.4": 5.4}
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_bound_of_zero_shows_nothing():
     plain = replace(one_run(), claim=None, bounds=(replace(MU, value=0.0, reachable=None, p_value=None),)).to_dict()

@@ -96,6 +96,7 @@ def test_a_script_that_is_not_escaped_would_be_seen(tmp_path):
     assert console or "<script>alert" in document.lower()
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("make", PAGES.values(), ids=PAGES)
 def test_pages_are_written_and_read_back(tmp_path, make):

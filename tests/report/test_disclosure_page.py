@@ -50,6 +50,7 @@ def shown(content: DisclosureFindings) -> str:
     return html.unescape(text)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("status", "step"),

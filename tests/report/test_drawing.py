@@ -71,6 +71,7 @@ def test_what_is_drawn_in_a_process_of_its_own_is_the_same(monkeypatch: pytest.M
 SPEC = {"data": {"values": [{"a": 2}]}, "mark": "point", "encoding": {"x": {"field": "a", "type": "quantitative"}}}
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_what_is_drawn_ahead_is_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drawing, "_renderers", {})

@@ -25,6 +25,7 @@ def test_charts_follow_the_schema_and_render(kind):
         assert "Infinity" not in picture
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_which_charts_there_are():
     assert [name for name in charts_of(made("one score")) if name in ZERO_RUN] == ZERO_RUN

@@ -122,6 +122,7 @@ def published() -> dict[str, object]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_published_file_can_be_made_again(published) -> None:
     binary = publisher.binary()

@@ -99,6 +99,7 @@ def test_shards_are_a_partition_and_the_seed_repeats_a_run(tmp_path: Path) -> No
     assert not set(whole.values()) & set(draws(collected(tmp_path, "--validity-seed", "abc124")).values())
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_claim_without_a_control_is_an_error_and_costs_are_written(tmp_path: Path) -> None:
     (tmp_path / "seconds.json").write_text('{"gone": 3.0}')

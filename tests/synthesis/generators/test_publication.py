@@ -68,6 +68,8 @@ def published(folder: Path) -> tuple[Release, release_findings.SynthesisFindings
     return publication.publish(table, plan, rng=np.random.default_rng(0))
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_the_findings_say_what_is_claimed_and_proved(folder: Path) -> None:
     release, findings = published(folder)
     found = findings.guarantee
@@ -118,6 +120,7 @@ def test_a_plain_generator_has_no_graph_to_draw(folder: Path) -> None:
     assert "graph" not in synthesis_page.charts(findings)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_budget_is_asked_before_the_training(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     published(folder)
@@ -149,6 +152,8 @@ def test_what_cannot_be_made_is_not_paid_for(folder: Path, sections: dict[str, A
     assert not (folder / "ledger.json").exists()
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_a_release_beside_one_without_privacy_says_so(folder: Path) -> None:
     entry = {"file": "ledger.json", "table": "clinic-2024", "label": "open"}
     change(folder, ledger=entry, privacy="none", generator={"epochs": 1, "batch": 50})
@@ -168,6 +173,8 @@ def test_no_claim_is_rounded_below_what_is_proved() -> None:
     assert release_findings.rounded_up(1000**-1.1) == "0.000502"  # 0.00050118..., which ".3g" makes 0.000501
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_the_seed_of_what_is_published_does_not_repeat_a_private_release(folder: Path) -> None:
     change(folder, ledger=None, generator={"epochs": 1, "batch": 50})
     first, again = (published(folder)[0].table.values for _ in range(2))  # both with the generator of seed 0
@@ -218,6 +225,7 @@ def test_a_training_that_stops_shows_nothing_and_costs_nothing(
     assert not (folder / "ledger.json").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_page_holds_statement_graph_and_numbers(folder: Path) -> None:
     _, findings = published(folder)
@@ -284,6 +292,8 @@ def test_the_command_writes_release_and_report(folder: Path, command: Any) -> No
     assert not (out / "synthetic.csv").exists() and len(pl.read_parquet(out / "synthetic.parquet")) == 30
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_a_dry_run_says_and_writes_nothing(folder: Path, command: Any) -> None:
     before = sorted(folder.iterdir())
     result = command(folder / "synthesise.yaml", "--dry-run")
@@ -303,6 +313,8 @@ def test_a_dry_run_tries_the_judgement(folder: Path, command: Any, monkeypatch: 
     assert not (folder / "ledger.json").exists()
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_a_dry_run_refuses_what_the_run_would_refuse(folder: Path, command: Any) -> None:
     published(folder)  # its label is taken now
     before = (folder / "ledger.json").read_text()
@@ -344,6 +356,7 @@ def test_bad_files_are_refused_with_every_path(folder: Path, sections: dict[str,
     assert not re.search(r"Section|function|literal\[", str(caught.value))
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("sections", "message"),
@@ -391,6 +404,7 @@ def tabled(folder: Path, **sections: Any) -> tuple[Release, release_findings.Syn
     return published(folder)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_tables_are_released_judged_and_entered_as_networks_are(folder: Path) -> None:
     release, findings = tabled(folder)
@@ -450,6 +464,7 @@ def test_a_release_of_too_many_numbers_is_refused_before_it_is_paid_for(folder: 
     assert not (folder / "ledger.json").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_one_ledger_adds_up_both_methods(folder: Path) -> None:
     content = yaml.safe_load((folder / "synthesise.yaml").read_text())
@@ -465,6 +480,7 @@ def test_one_ledger_adds_up_both_methods(folder: Path) -> None:
         tabled(folder, ledger=content["ledger"] | {"label": "third"})
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_replaced_records_are_said_in_every_place(folder: Path, tmp_path: Path) -> None:
     release, findings = tabled(folder, privacy={"epsilon": 4.0, "records": 400, "neighbours": "replace-one"})

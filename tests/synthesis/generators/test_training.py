@@ -74,6 +74,8 @@ def test_marginals_and_mechanisms_are_learned(learned: Generator) -> None:
     assert not np.isnan(made.values).any()
 
 
+@pytest.mark.thorough
+@pytest.mark.long
 def test_an_intervention_moves_effects_and_leaves_causes(learned: Generator) -> None:
     rng = np.random.default_rng(3)
     made = learned.sample(6000, rng=rng, do={"dose": "high", "level": 5.0})
@@ -160,6 +162,7 @@ def test_who_knows_the_numbers_that_are_published_knows_no_private_stream() -> N
         assert getattr(streams, name).bit_generator.seed_seq.entropy > 2**64
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_noise_is_the_least_that_keeps_epsilon() -> None:
     from miaudit.dp.accounting import upper_bound

@@ -58,6 +58,7 @@ def test_a_release_that_lost_half_is_partly_useful() -> None:
     assert found.status == "partly" and 0.5 <= min(one.share for one in found.kept) < 0.8
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_one_lost_pair_of_six_is_not_hidden_by_the_mean() -> None:
     schema = Schema(tuple(Column(f"x{i}") for i in range(12)))
@@ -104,6 +105,7 @@ def test_where_nothing_depends_there_is_nothing_to_keep() -> None:
     assert found.status == "useful" and found.kept == () and "no dependence that it could keep" in found.text
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_dependence_too_weak_for_the_records_that_judge_is_not_called_kept() -> None:
     """Nothing kept could be shown, and a release of shuffled columns was called useful for it."""

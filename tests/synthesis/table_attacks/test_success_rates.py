@@ -24,6 +24,7 @@ def test_newcombes_published_example() -> None:
     assert math.isclose(found.high, 0.3339, abs_tol=5e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize(("p1", "p0"), [(0.02, 0.02), (0.3, 0.2), (0.95, 0.9), (0.5, 0.5), (0.01, 0.001)])
 def test_intervals_cover_the_truth(p1: float, p0: float) -> None:

@@ -90,6 +90,7 @@ def test_an_audit_that_would_not_have_seen_copies_does_not_reassure() -> None:
     assert "Columns that tell records apart would settle it" in found.verdict.text
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_an_attack_with_nothing_to_try_decides_nothing_and_is_named() -> None:
     rng = np.random.default_rng(9)
@@ -276,6 +277,7 @@ def fives(n: int, rng: np.random.Generator) -> Table:
     return Table(HOUSE, np.repeat(persons(n, rng), 5, axis=0))
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_households_of_five_equal_rows_are_no_concern_where_nothing_leaks() -> None:
     """Seven of 40 such audits raised concern where rows were taken for independent; tests/slow has 200."""
