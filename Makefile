@@ -1,5 +1,5 @@
 # make audit      an environment with the core install, and the main job
-# make test-fast  the inner loop: tests that take less than half a second each
+# make test-fast  the inner loop: tests that take less than a quarter of a second each
 # make test       an environment of its own; style, types, import contracts, tests, warnings as errors
 # make test-thorough  tests of more than two CPU seconds: whole campaigns, frozen stores
 # make test-installed  real environments: the core install alone on each Python, the newest versions, the oldest polars
@@ -39,8 +39,8 @@ test-thorough: $(DEV)/.installed
 test-installed: $(DEV)/.installed
 	$(DEV)/bin/python tools/installed.py
 
-# The arguments of a run that is repeated; nothing is skipped then.
-VALIDITY := $(if $(SHARD),--shard $(SHARD)) $(if $(SEED),--seed $(SEED))
+# The arguments of a run that is repeated; nothing is skipped then, unless UNSEEN=1.
+VALIDITY := $(if $(SHARD),--shard $(SHARD)) $(if $(SEED),--seed $(SEED)) $(if $(UNSEEN),--unseen)
 
 test-validity: $(DEV)/.installed
 	PYTHONPATH=tests OMP_NUM_THREADS=1 $(DEV)/bin/python -m validity $(VALIDITY)

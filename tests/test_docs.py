@@ -240,6 +240,7 @@ def cited_sections() -> Iterator[tuple[str, str, str]]:
             yield from ((file, page, number) for number in (first, second) if number)
 
 
+@pytest.mark.long
 def test_every_section_that_the_source_cites_exists() -> None:
     cited = list(cited_sections())
     assert len(cited) > 30
@@ -263,6 +264,7 @@ def test_a_section_without_its_source_is_recognised(text: str, bare: bool) -> No
     assert bool(BARE_SECTION.search(text)) == bare
 
 
+@pytest.mark.long
 def test_no_section_is_cited_without_its_source() -> None:
     for file, text in source_texts():
         if file != "tests/test_docs.py":
@@ -270,6 +272,7 @@ def test_no_section_is_cited_without_its_source() -> None:
             assert bare is None, f"{file}: {text[max(0, bare.start() - 40) : bare.end() + 20]}"
 
 
+@pytest.mark.long
 def test_every_erratum_that_the_source_cites_is_explained() -> None:
     explained = (ROOT / "docs" / "deviations.md").read_text(encoding="utf-8")
     missing = set()

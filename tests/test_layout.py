@@ -131,6 +131,7 @@ def test_each_module_has_its_mirror() -> None:
     assert sorted(without - set(listed())) == []
 
 
+@pytest.mark.long
 def test_the_list_names_modules_without_a_mirror_and_files_that_test_them() -> None:
     for module, where in listed().items():
         assert module in modules(), module

@@ -89,6 +89,7 @@ def test_instrumented_code_notes_the_statements_that_run():
     assert hit == {numbers["return 2"], numbers["if x:\n    return 1"]}
 
 
+@pytest.mark.long
 def test_code_is_replaced_in_functions_that_are_loaded(tmp_path):
     path = tmp_path / "room.py"
     path.write_text("def f():\n    return (lambda: 1)()\n")

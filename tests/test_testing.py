@@ -110,6 +110,7 @@ def evidence(gap: float, design: str | None = "one-run") -> ma.Evidence:
     return ma.Evidence(score=rng.normal(size=2000) + gap * member, member=member, design=design)
 
 
+@pytest.mark.long
 def test_it_is_the_audit_and_findings_are_taken_as_they_are() -> None:
     plan = ma.Plan(primary_metric="auc", threshold_for_concern=0.6, bounds=None)
     found = ma.audit(evidence(0), plan=plan, rng=0)

@@ -53,6 +53,7 @@ def test_learned_quantiles_come_near_the_best_attack_that_sees_features() -> Non
     assert auc(y, member) < best - 0.05  # control: without the features
 
 
+@pytest.mark.long
 def test_the_false_positive_rate_is_the_one_that_was_asked_for() -> None:
     rng = np.random.default_rng(2)
     y, x, member = records(6000, rng)

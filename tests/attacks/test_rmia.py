@@ -87,6 +87,7 @@ def test_probabilities_that_round_to_one_are_told_apart() -> None:
 # -- the best attack, and tuning --------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_rmia_reaches_its_share_of_the_best_possible_auc() -> None:
     w, given = inputs(12_000, 500, 32, gain=1.5)
     online = share_of_optimum(rmia.online(**given), w)
@@ -117,6 +118,7 @@ def test_tuning_is_the_mean_auc_over_reference_models_in_the_targets_place() -> 
     assert found.models == 6
 
 
+@pytest.mark.long
 def test_the_tuned_parameter_is_nearly_the_best_on_the_target() -> None:
     for laws in ({"gain": 1.5}, {"gain": 0.5, "hardness": 0.5}, {"gain": 3.0, "hardness": 4.0}):
         w, given = inputs(6000, 100, 16, seed=2, **laws)

@@ -194,6 +194,7 @@ def markov(n: int, seed: int, hardness: float) -> tuple[dict[str, np.ndarray], n
     return {**{k: v.ravel() for k, v in flat.items()}, "offsets": offsets, "reference_offsets": offsets}, member
 
 
+@pytest.mark.long
 def test_the_share_of_the_optimal_auc() -> None:
     """The likelihood ratio of the two laws is known: no score beats it, and each reaches a stated share of its gain."""
     w, member = markov(6000, 0, hardness=0.8)

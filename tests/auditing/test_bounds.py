@@ -40,6 +40,7 @@ def audit(evidence: ma.Evidence, *, seed: int = 0, **bounds: Any) -> ma.Findings
     )
 
 
+@pytest.mark.long
 def test_one_run_evidence_refutes_a_claim_that_is_too_small() -> None:
     found = audit(randomised(2.0, 1), claim=ma.Claim.gaussian(0.5))
     assert found.claim is not None
@@ -192,6 +193,7 @@ def test_a_described_mechanism_is_the_claim_where_there_is_no_other() -> None:
     assert "what was run is not what was described" in lying.claim.text
 
 
+@pytest.mark.long
 def test_units_are_the_canaries_where_records_share_them() -> None:
     unit = np.arange(N) // 3
     rng = np.random.default_rng(9)
@@ -239,6 +241,7 @@ def test_a_propensity_learned_from_other_records_is_bounded_by_its_standard_erro
     assert all("within 2 standard errors" in b.corrections[0] for b in found.bounds)
 
 
+@pytest.mark.long
 def test_the_best_of_two_scores_holds_at_the_confidence_of_both_together() -> None:
     one = randomised(1.0, 3)
     rng = np.random.default_rng(8)

@@ -22,6 +22,7 @@ def scores(n: int, shifts: dict[str, float], **fields: object) -> Evidence:
     return Evidence(score=named, member=member, design="one-run", **fields)
 
 
+@pytest.mark.long
 def test_a_limit_can_only_be_exceeded_where_it_can_be_resolved_at_the_corrected_level() -> None:
     """5,000 non-members resolve 0.1% FPR for three limits of one score, but not for those of two scores."""
     both, one = scores(5000, {"a": 3.0, "b": 3.0}), scores(5000, {"a": 3.0})
@@ -49,6 +50,7 @@ def test_groups_of_the_best_of_several_scores_pay_for_the_choice() -> None:
     assert all(g.note.startswith("exploratory") for g in loose.groups)
 
 
+@pytest.mark.long
 def test_a_giant_unit_counts_for_what_it_is() -> None:
     """150 single records and one unit of 200 in each class: three units that count, not 151."""
     rng = np.random.default_rng(0)

@@ -30,6 +30,7 @@ def audited(evidence, **options):
     return audit(evidence, plan=Plan(**options), rng=0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("design", ["one-run", "multi-run"])
 def test_a_false_design_is_refuted_and_has_no_bound(design):
     claim = Claim("epsilon", 3.0)
@@ -45,6 +46,7 @@ def test_a_false_design_is_refuted_and_has_no_bound(design):
     assert "identify members with an AUC of " + f"{alone.value:.3f}" in found.verdict.text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("design", ["one-run", "multi-run"])
 def test_the_control_has_its_bound_and_its_verdict(design):
     found = audited(published(design, fair=True))
@@ -63,6 +65,7 @@ def test_the_auc_of_the_covariates_is_shown_for_every_design():
     assert audited(published("one-run", covariates=None, covariate_names=None)).covariates_alone is None
 
 
+@pytest.mark.long
 def test_several_runs_of_a_false_design_are_refuted():
     found = audited(published("one-run", runs=3))
     assert (found.verdict.status, found.bounds, found.several_runs) == ("refused", (), None)
@@ -83,6 +86,7 @@ def test_the_test_moves_no_other_draw():
     assert both[0]["bounds"] == both[1]["bounds"]
 
 
+@pytest.mark.long
 def test_the_page_and_the_terminal_say_why():
     found = audited(published("one-run"))
     for text in (summary(found), audit_page.page(found)):

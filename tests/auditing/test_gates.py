@@ -35,12 +35,14 @@ def comparable() -> Gates:
     return gates_of()
 
 
+@pytest.mark.long
 def test_a_correction_of_comparable_records_is_used(comparable: Gates) -> None:
     assert comparable.used is comparable.of_verdict is comparable.correction is not None
     assert comparable.obstacle == ""
     assert comparable.shows_metrics(LINE)
 
 
+@pytest.mark.long
 def test_without_overlap_nothing_is_used_and_the_verdict_reads_why() -> None:
     gates = gates_of(shift=8.0)
     assert gates.used is None

@@ -88,6 +88,7 @@ def test_a_limit_on_epsilon_is_measured_at_the_level_of_the_limit_and_at_the_del
     assert epsilon.p < 0.0125
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("noise", "status"), [(10.0, "clear"), (0.5, "inconclusive")])
 def test_only_an_accountant_shows_that_a_parameter_is_within_its_limit(noise, status):
     plan = ma.Plan(limits={"mu": 0.5}, bounds=Bounds(mechanism=GaussianNoise(noise=noise)))
@@ -95,6 +96,7 @@ def test_only_an_accountant_shows_that_a_parameter_is_within_its_limit(noise, st
     assert found.verdict.status == status
 
 
+@pytest.mark.long
 def test_what_is_proven_is_said_of_every_score_and_with_the_bounds():
     made = evidence(n=8000, gap=0.25, names=2)
     found = ma.audit(made, plan=ma.Plan(), rng=0)
@@ -120,6 +122,7 @@ def test_an_alarm_that_stated_limits_switch_off_is_proven_all_the_same():
     assert audited(made, limits={"auc": 0.6, "surest_members": 0.9}).verdict.status == "flagged"
 
 
+@pytest.mark.long
 def test_the_findings_are_about_the_score_that_is_nearest_to_a_limit():
     """A list that is right decides where the policy asks for lists, and else the p-values of its limits."""
     rng = np.random.default_rng(1)
@@ -211,6 +214,7 @@ def test_signed_scores_that_are_left_out_leave_no_verdict_within_the_limits(stat
         assert "2 signed scores are not in this audit" in two.text
 
 
+@pytest.mark.long
 def test_a_verdict_within_stated_limits_says_what_the_default_ones_would():
     """Not where the limits are the default ones, where nothing is clear, and of a score that was chosen freely."""
     made = evidence(gap=1.0)
@@ -226,6 +230,7 @@ def test_a_verdict_within_stated_limits_says_what_the_default_ones_would():
     assert free.verdict.exploratory
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("delta", [1e-6, 1e-3])
 def test_an_accountants_bound_is_that_of_the_parameter_and_of_the_delta(delta):
     bounds = Bounds(mechanism=GaussianNoise(noise=2.0), delta=delta)
@@ -274,6 +279,7 @@ def test_of_scores_that_are_equally_far_from_every_limit_the_largest_auc_counts(
         assert found.scores[0].score == best
 
 
+@pytest.mark.long
 def test_the_p_value_of_a_bound_that_shows_nothing_is_1():
     found = ma.audit(evidence(n=500, gap=0.0), plan=ma.Plan(limits={"mu": 3.0}), rng=0)
     assert found.verdict.limits[0].p == 1.0

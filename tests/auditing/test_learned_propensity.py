@@ -32,6 +32,7 @@ def learned(plan: Plan, nuisance: Nuisance, evidence: Evidence = EVIDENCE) -> Le
     return Learned.of(Training.of(evidence, plan, nuisance, Numbers(), streams), streams)
 
 
+@pytest.mark.long
 def test_a_line_comes_with_its_learning_curve_and_its_lack_of_fit() -> None:
     without = learned(Plan(**LINE, bounds=None), Nuisance())
     assert without.curve is not None

@@ -64,6 +64,7 @@ def test_no_order_of_the_non_members_has_a_larger_variance_than_the_worst() -> N
     assert spread.unrelated < spread.related
 
 
+@pytest.mark.long
 def test_the_best_end_is_the_spread_of_the_estimate_over_scores_without_meaning() -> None:
     rng = np.random.default_rng(1)
     weight = rng.lognormal(sigma=1.0, size=300)
@@ -126,6 +127,7 @@ def test_the_smallest_auc_is_told_from_one_half_as_often_as_was_asked() -> None:
     assert 0.7 < np.mean(found) < 0.9
 
 
+@pytest.mark.long
 def test_limits_of_the_tpr_are_those_of_scores_without_meaning() -> None:
     planned = outlook.of(shifted(0.8), LINE, rng=np.random.default_rng(0))
     one, ten = planned.levels
@@ -152,6 +154,7 @@ def test_an_audit_with_the_same_seed_passes_or_fails_the_same_gates(slope: float
     assert planned.reasons == found.overlap.reasons
 
 
+@pytest.mark.long
 def test_scores_are_not_read() -> None:
     evidence = shifted(0.8, 800)
     one = outlook.of(evidence, LINE, rng=np.random.default_rng(0))
@@ -182,6 +185,7 @@ def test_as_many_non_members_as_a_wish_takes_give_the_half_width_that_was_wished
     assert counted < 0.7 * asked
 
 
+@pytest.mark.long
 def test_a_wish_that_members_stand_in_the_way_of_needs_more_of_both() -> None:
     found = outlook.of(shifted(0.5, 800), LINE, half_width=0.01, auc=0.7, rng=np.random.default_rng(0))
     narrow, wide = found.wishes
@@ -211,6 +215,7 @@ def test_what_would_help_does_help() -> None:
     assert outlook.of(shifted(0.8, 800), LINE, rng=np.random.default_rng(0)).remedies == ()
 
 
+@pytest.mark.long
 def test_members_that_are_left_out_are_named_by_their_levels() -> None:
     rng = np.random.default_rng(0)
     member = np.arange(1200) < 600

@@ -41,6 +41,7 @@ def texts():
     return np.array([f"text {i}" for i in range(N)])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fields", "by"),
     [
@@ -71,6 +72,7 @@ def test_the_interval_uses_the_correlation():
     assert found["auc"].high - found["auc"].low < 0.99 * (alone["auc"].high - alone["auc"].low)
 
 
+@pytest.mark.long
 def test_part_of_the_records_is_shared():
     a = audited("a", HALF, np.arange(800), seed=1, unit=NAMES)
     b = audited("b", HALF, np.arange(400, N), seed=2, unit=NAMES)
@@ -148,6 +150,7 @@ def test_what_only_one_audit_has_identifies_nothing(fields, said):
     assert shared.correlation == {} and said in shared.text and "adds the half-widths" in shared.text
 
 
+@pytest.mark.long
 def test_units_of_several_records_are_matched_as_units():
     unit = NAMES[np.arange(N) // 3]
     member = HALF[np.arange(N) // 3]

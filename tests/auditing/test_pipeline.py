@@ -54,6 +54,7 @@ def test_findings_hold_the_metrics_of_the_sample() -> None:
         findings.metric("acu")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "status", "code"), [("near_perfect", "flagged", 3), ("null", "clear", 0)])
 def test_the_verdict_follows_the_world(name: str, status: str, code: int) -> None:
     verdict = audited(evidence_of(name, 3000, seed=1)).verdict
@@ -63,6 +64,7 @@ def test_the_verdict_follows_the_world(name: str, status: str, code: int) -> Non
     assert (verdict.condition, verdict.reason, verdict.stated) == ("", None, False)
 
 
+@pytest.mark.long
 def test_the_same_limits_count_at_every_number_of_records() -> None:
     for n, unresolved in ((100, {"tpr_at_fpr_0.001", "tpr_at_fpr_0.01", "tpr_at_fpr_0.1"}), (8000, set())):
         findings = audited(evidence_of("null", n=n), Plan())
@@ -72,6 +74,7 @@ def test_the_same_limits_count_at_every_number_of_records() -> None:
         assert {one.limit for one in findings.verdict.unresolved} == unresolved
 
 
+@pytest.mark.long
 def test_a_target_below_the_resolution_never_flags() -> None:
     plan = Plan(fpr_targets=(0.001,), primary_metric="tpr_at_fpr_0.001")
     findings = audited(evidence_of("perfect", 3689), plan)
@@ -127,6 +130,7 @@ def test_the_covariates_alone_stand_beside_the_attack_of_an_undeclared_audit() -
     assert any("covariates alone" in note for note in few.notes)
 
 
+@pytest.mark.long
 def test_the_covariates_alone_move_no_other_draw() -> None:
     plan = Plan(fpr_targets=(0.1,), headline=Split(), n_bootstrap=100, bounds=None)
     plain, beside = evidence_of(design=None), evidence_of(design=None, covariates=np.arange(2000.0)[:, None])
@@ -166,6 +170,7 @@ def test_an_effect_below_zero_is_not_clear_though_the_auc_says_nothing() -> None
     assert "Average effect on the score of score is below" in found.verdict.text
 
 
+@pytest.mark.long
 def test_one_inverted_score_of_several_leaves_no_concern_unsaid_and_a_concern_standing() -> None:
     evidence = evidence_of()
     useless = np.random.default_rng(1).normal(size=2000)
@@ -218,6 +223,7 @@ def test_equal_generators_give_equal_bytes(plan: Plan) -> None:
     assert audited(evidence, plan, 1).to_json() == audited(evidence, plan, 1).to_json()
 
 
+@pytest.mark.long
 def test_the_bootstrap_is_an_option_and_is_shown_beside() -> None:
     evidence = evidence_of()
     beside = audited(evidence, Plan(fpr_targets=(0.1,), n_bootstrap=200))
@@ -260,6 +266,7 @@ def several(k: int = 4, n: int = 1000, seed: int = 0, loud: float = 0.0) -> Evid
     return Evidence(score=scores, member=member, design="one-run")
 
 
+@pytest.mark.long
 def test_bonferroni_widens_every_interval() -> None:
     evidence = several(4, loud=2.0)
     findings = audited(evidence, Plan(fpr_targets=(0.1,), headline=Bonferroni()))
@@ -272,6 +279,7 @@ def test_bonferroni_widens_every_interval() -> None:
     assert {s.score for s in findings.scores} == {"s0", "s1", "s2", "s3"}
 
 
+@pytest.mark.long
 def test_a_split_chooses_on_one_part_and_measures_on_the_other() -> None:
     evidence = several(4, loud=2.0)
     findings = audited(evidence, Plan(fpr_targets=(0.1,), headline=Split(0.3)))
@@ -281,6 +289,7 @@ def test_a_split_chooses_on_one_part_and_measures_on_the_other() -> None:
     assert any("chosen on a random 30%" in text for text in findings.corrections)
 
 
+@pytest.mark.long
 def test_a_split_keeps_units_whole() -> None:
     score, member, unit = Clusters(200, 5, 0.9, 1.0).draw(np.random.default_rng(2))
     evidence = Evidence(score={"a": score, "b": -score}, member=member, unit=unit, design="one-run")

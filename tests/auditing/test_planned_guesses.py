@@ -34,6 +34,7 @@ def test_a_hedged_plan_counts_every_canary_and_promises_about_as_much_as_a_pilot
     assert hedged.typical[0].mu_shown == pytest.approx(pilot.typical[0].mu_shown, rel=0.1)
 
 
+@pytest.mark.long
 def test_several_runs_are_planned_by_the_option_too() -> None:
     def shown(option: object) -> float:
         rng = np.random.default_rng(0)

@@ -108,6 +108,7 @@ def test_where_memberships_were_drawn_nothing_is_learned() -> None:
     assert propensities.from_elsewhere(drawn, NO_BOUNDS, PI, SAMPLE, rng=np.random.default_rng(0)) is None
 
 
+@pytest.mark.long
 def test_a_classifier_of_the_plan_is_that_of_the_nuisance_models() -> None:
     """The plan's name and the caller's model of the same settings give the same findings, and two are too many."""
     from miaudit.causal.classifiers import CLASSIFIERS

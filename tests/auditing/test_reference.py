@@ -46,6 +46,7 @@ def auc(findings: ma.Findings) -> float:
     return value
 
 
+@pytest.mark.long
 def test_it_refutes_a_correction_that_misses_a_trait_and_no_other() -> None:
     wrong = audited(world(hidden=0.8), "older")
     assert wrong.verdict.status == "refused"
@@ -63,6 +64,7 @@ def test_it_refutes_a_correction_that_misses_a_trait_and_no_other() -> None:
     assert right.reference.corrected.estimator == right.metrics[0].estimator == "hajek"
 
 
+@pytest.mark.long
 def test_as_a_covariate_it_repairs_what_the_covariates_miss() -> None:
     evidence = world(hidden=0.6)
     without, repaired = auc(audited(evidence)), auc(audited(evidence, "small", use="covariate"))
@@ -76,6 +78,7 @@ def test_as_a_covariate_it_repairs_what_the_covariates_miss() -> None:
     assert "small" in {difference.name for difference in both.overlap.features}
 
 
+@pytest.mark.long
 def test_reference_scores_are_never_audited_and_cost_nothing() -> None:
     evidence = world(hidden=0.0)
     alone, beside = audited(evidence), audited(evidence, "older")
@@ -103,6 +106,7 @@ def test_what_is_said_depends_on_what_was_stated() -> None:
     assert "no second reference tests it" in covariate.reference.text
 
 
+@pytest.mark.long
 def test_without_a_correction_it_tests_nothing_and_says_so() -> None:
     found = audited(world(hidden=0.8).replace(covariates=None, covariate_names=None), "older")
     assert found.reference is not None
@@ -126,6 +130,7 @@ def test_a_covariate_that_saw_members_hides_a_leak_and_a_second_reference_tells(
     assert "or small saw either side" in told.verdict.text
 
 
+@pytest.mark.long
 def test_units_parts_and_undeclared_designs() -> None:
     evidence = world(hidden=0.8)
     names = plan_of("older")

@@ -61,6 +61,7 @@ def test_equal_rows_on_one_side_are_remarked_where_no_unit_says_so() -> None:
     assert remarks.beforehand(evidence.replace(covariates=RNG.normal(size=(400, 2))), None) == ()
 
 
+@pytest.mark.long
 def test_where_populations_differ_a_low_raw_auc_may_be_their_difference() -> None:
     x = RNG.normal(size=400) + MEMBER
     evidence = Evidence(score=RNG.normal(size=400) - 2 * x, member=MEMBER, covariates=x, design="zero-run")

@@ -73,6 +73,7 @@ def test_a_number_of_guesses_that_was_fixed_gives_the_bound_of_its_counts() -> N
     assert findings.bounds[0].value == min(each)
 
 
+@pytest.mark.long
 def test_a_claim_that_one_run_cannot_refute_falls() -> None:
     claim = Claim.gaussian(1.3)
     runs = runs_of(4, mu=1.9, n=1_000, seed=2)
@@ -105,6 +106,7 @@ def test_how_many_refute_is_an_option_and_stands_in_the_plan() -> None:
         Bounds(at_least=0)
 
 
+@pytest.mark.long
 def test_guesses_by_a_schedule_are_laid_out_for_each_number_of_runs_and_exploratory_ones_are_not_shown() -> None:
     both = Evidence.of_runs(runs_of(2))
     found = ma.audit(both, plan=Plan(bounds=Bounds(guesses=Schedule())), rng=0).several_runs
@@ -113,6 +115,7 @@ def test_guesses_by_a_schedule_are_laid_out_for_each_number_of_runs_and_explorat
     assert unpaid.by_number == unpaid.alone == ()
 
 
+@pytest.mark.long
 def test_several_scores_pay_for_the_choice() -> None:
     runs = [run.replace(score={"a": run.score, "b": -run.score}) for run in runs_of(2)]
     findings = ma.audit(Evidence.of_runs(runs), rng=0)
@@ -123,6 +126,7 @@ def test_several_scores_pay_for_the_choice() -> None:
         ma.audit(Evidence.of_runs(runs), plan=Plan(headline=Split()), rng=0)
 
 
+@pytest.mark.long
 def test_a_bundle_of_several_runs_verifies(tmp_path: Path) -> None:
     plan = Plan(bounds=Bounds(at_least=Anytime(), claim=Claim.gaussian(1.0)))
     both = Evidence.of_runs(runs_of(2, n=60))

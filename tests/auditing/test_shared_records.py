@@ -77,6 +77,7 @@ def test_coarse_covariates_do_not_stand_for_records():
     assert obstacle(coarse) == ""
 
 
+@pytest.mark.long
 def test_zero_run_evidence_is_refused_for_the_same_reason():
     evidence = scored(120, covariates=lambda copied, rng: rng.normal(size=(800, 2)))
     found = audited(evidence, "zero-run")

@@ -33,6 +33,7 @@ def private(n: int = 500) -> Evidence:
     )
 
 
+@pytest.mark.long
 def test_findings_hold_no_row_unless_asked() -> None:
     evidence = private()
     plain = audited(evidence)

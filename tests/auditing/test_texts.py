@@ -218,6 +218,7 @@ def test_the_configuration_file_and_pairs_of_files(tmp_path: Path, run: Callable
     assert found[0] == found[1]
 
 
+@pytest.mark.long
 def test_losses_keep_their_texts(tmp_path: Path) -> None:
     evidence = world(200)
     evidence.replace(score={"loss": -evidence.score}).save(tmp_path / "e.parquet")

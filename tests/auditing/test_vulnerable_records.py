@@ -74,6 +74,7 @@ def test_a_unit_counts_once_by_the_mean_of_its_records() -> None:
     assert alone.named[0].record.startswith("q")
 
 
+@pytest.mark.long
 def test_where_nothing_leaks_nobody_is_named_wrongly_and_the_histogram_is_that_of_chance() -> None:
     """100 audits at 5%: at most 11 with a false name, with probability 0.996; usually fewer, since p is discrete."""
     wrong, uncorrected = 0, 0

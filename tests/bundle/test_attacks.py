@@ -87,6 +87,7 @@ def test_curves_and_histograms_do_not_tell_sealed_labels():
     assert kept < 0.5 + 4 * spread
 
 
+@pytest.mark.long
 def test_an_open_record_of_a_unit_does_not_tell_the_sealed_one():
     member = np.repeat(np.arange(200) % 2 == 0, 3)
     unit = np.repeat(np.arange(200), 3)
@@ -216,6 +217,7 @@ def test_hashes_cannot_be_sealed():
         record(evidence(), rng=np.random.default_rng(0), share="hashes", seal=True)
 
 
+@pytest.mark.long
 def test_pseudonyms_stand_in_an_order_of_their_own(tmp_path):
     """Names in alphabetic order give pseudonyms in no order."""
     path, *_ = made(tmp_path, share="scores", units=True)
@@ -224,6 +226,7 @@ def test_pseudonyms_stand_in_an_order_of_their_own(tmp_path):
     assert abs(np.corrcoef(np.argsort(np.argsort(names)), np.arange(len(names)))[0, 1]) < 4 / len(names) ** 0.5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seal", [False, True])
 @pytest.mark.parametrize("share", ["all", "scores", "hashes"])
 def test_names_of_vulnerable_records_leave_only_with_everything(share, seal):
@@ -263,6 +266,7 @@ def verdict_of_peace(content):
     content["verdict"]["text"] = "All is well."
 
 
+@pytest.mark.long
 def test_models_of_the_author_excuse_nothing_where_they_have_no_part(tmp_path):
     path = lying(stored(tmp_path), lambda a: a.update(programs="classifier"), verdict_of_peace)
     found = verify(path)
@@ -302,6 +306,7 @@ def test_what_a_part_still_checks(tmp_path, place, change):
     assert [d.place for d in found.differences] == [f"findings.{place}"]
 
 
+@pytest.mark.long
 def test_a_small_number_is_compared_by_its_size(tmp_path):
     """Both are below the tolerance; a delta of 1e-12 is another promise than one of 9e-10."""
     path = made(tmp_path, plan=Plan(bounds=Bounds(delta=9e-10)))[0]
@@ -398,6 +403,7 @@ def test_entries_that_are_missing(tmp_path, entry):
 # -- challengers and owners who cheat ---------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_an_owner_who_commits_to_other_labels_is_found(tmp_path):
     """With false commitments no challenger could ever win, and the keys would fit."""
     bundle, keys, _ = sealed(evidence(), AUC)
@@ -416,6 +422,7 @@ def test_an_owner_who_commits_to_other_labels_is_found(tmp_path):
     assert verify(path, keys=false).status == "failed"
 
 
+@pytest.mark.long
 def test_keys_of_another_bundle_do_not_open(tmp_path):
     bundle, _, _ = sealed(evidence(), AUC)
     _, other, _ = sealed(evidence(), AUC)

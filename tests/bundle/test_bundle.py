@@ -72,6 +72,7 @@ def test_every_draw_is_repeated(tmp_path, plan):
     assert verify(made(tmp_path, plan=plan)[0]).status == "verified"
 
 
+@pytest.mark.long
 def test_the_audit_of_a_bundle_is_the_audit():
     alone = ma.audit(evidence(), plan=Plan(bounds=None), rng=np.random.default_rng(5))
     examined, bundle, _ = record(evidence(), plan=Plan(bounds=None), rng=np.random.default_rng(5))
@@ -94,6 +95,7 @@ def test_a_remark_on_equal_covariates_is_kept_where_they_are_withheld_and_tells_
     assert verify(tmp_path / "b.zip", keys=found[2] if seal else None).exit_code == 0
 
 
+@pytest.mark.long
 def test_a_generator_used_before_is_repeated(tmp_path):
     rng = np.random.default_rng(3)
     rng.spawn(2)
@@ -103,6 +105,7 @@ def test_a_generator_used_before_is_repeated(tmp_path):
     assert verify(tmp_path / "b.zip").status == "verified"
 
 
+@pytest.mark.long
 def test_a_group_and_texts_are_kept(tmp_path):
     texts = [f"text number {i}, naïve <b>" for i in range(N)]
     bundle = record(evidence(text=texts, group=np.arange(N) % 3), plan=Plan(bounds=None), rng=np.random.default_rng(1))[

@@ -111,6 +111,7 @@ def test_labels_cannot_be_swapped_after_the_submission(tmp_path):
         challenge.by_scores(read(path), attack(1.0), keys=lying, rng=np.random.default_rng(0))
 
 
+@pytest.mark.long
 def test_a_challenge_waits_for_the_key(tmp_path):
     path, *_ = made(tmp_path, seal=True)
     outcome = challenge.by_scores(read(path), attack(1.0), rng=np.random.default_rng(0))

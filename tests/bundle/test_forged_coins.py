@@ -192,6 +192,7 @@ def test_who_forged_everything_is_caught_by_what_was_published_and_by_nothing_el
         assert (found.exit_code, found.sealed_coins, "published was" in said(found)) == (3, None, True)
 
 
+@pytest.mark.long
 def test_a_verification_counts_the_scores_that_were_signed(tmp_path: Path) -> None:
     """The best of a thousand noise scores: its bundle verifies, says so, and is no concern."""
     secret, noise = Secret.new(coins=N), np.random.default_rng(3).normal(size=(1000, N))

@@ -83,6 +83,7 @@ def test_no_seed_in_a_bundle_of_hashes_repeats_the_memberships(tmp_path, options
     assert verify(tmp_path / "hashes.zip").status == "not-testable"
 
 
+@pytest.mark.long
 def test_no_curve_or_histogram_of_hashes_tells_who_has_the_scores(tmp_path):
     path, examined, *_ = made(tmp_path, share="hashes")
     assert examined.findings.scores[0].curve is not None  # the owner's own findings
@@ -104,6 +105,7 @@ def test_a_margin_for_each_record_is_no_hash():
         record(held, plan=plan, rng=rng, share="hashes")
 
 
+@pytest.mark.long
 def test_rows_of_the_findings_are_withheld(tmp_path):
     path, examined, *_ = made(tmp_path, plan=Plan(row_level=3, bounds=None), share="scores", units=True)
     assert examined.findings.rows

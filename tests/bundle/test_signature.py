@@ -69,6 +69,7 @@ def test_the_owners_keys_say_nothing_of_the_order(made):
     assert judged(bundle, of_labels(bundle, keys), keys).order == challenge.UNKNOWN
 
 
+@pytest.mark.long
 def test_a_bundle_stands_whatever_the_order(made):
     bundle, keys = made
     found = judged(bundle, attack(0.2)[keys.order], keys)
@@ -134,6 +135,7 @@ def test_the_mark_of_a_bundle_is_that_of_its_file(tmp_path):
     assert read(tmp_path / "b.zip").mark == bundle.mark
 
 
+@pytest.mark.long
 def test_an_opening_of_another_bundle_is_refused(made):
     bundle, _ = made
     _, other, theirs = record(evidence(), plan=AUC, rng=np.random.default_rng(1), seal=True)
@@ -207,6 +209,7 @@ def test_signatures_are_those_of_fips_205():
 SECOND = [[], ["cd" * 32], ["ab" * 32, "cd" * 32]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("second", SECOND, ids=len)
 @pytest.mark.parametrize("place", ["memory", "written", "read", "link"])
 def test_a_key_file_opens_once(made, tmp_path, second, place):
@@ -232,6 +235,7 @@ def test_a_key_file_opens_once(made, tmp_path, second, place):
         assert path.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.long
 def test_signatures_against_every_flipped_bit_of_key_and_message():
     seed = bytes(range(32))
     public, signed = signature.public_of(seed), signature.sign(seed, b"a")

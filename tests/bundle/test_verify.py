@@ -66,6 +66,7 @@ def test_a_careful_forger_is_found_by_the_rows(tmp_path):
     assert found.tampered == ("1 record changed: row 17 (counted from 0).",)
 
 
+@pytest.mark.long
 def test_a_number_of_the_findings_that_does_not_follow_is_named(tmp_path):
     def change(entries):
         findings = json.loads(entries["findings.json"])

@@ -64,6 +64,7 @@ def test_replicates_times_targets_are_refused_before_they_start(
     assert "--longest" in err
 
 
+@pytest.mark.long
 def test_python_can_state_how_long_it_may_take(honest: Path, tmp_path: Path) -> None:
     long = forged(honest, tmp_path, n_bootstrap=100_000, fpr_targets=tuple(k / 1000 for k in range(1, 101)))
     with pytest.raises(InputError, match="bundle: expected an audit of at most 60 seconds"):

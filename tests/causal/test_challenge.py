@@ -14,6 +14,7 @@ from miaudit.errors import InputError
 from worlds.shifted import world
 
 
+@pytest.mark.long
 def test_a_challenge_refutes_a_wrong_propensity_and_spares_a_right_one() -> None:
     right, _ = world(1000, 1000, 2, 0.6)
     spared = [challenge.challenge(right, [GaussianNB()], rng=rng_of(s)).rejected for s in range(10)]

@@ -32,6 +32,7 @@ def test_trees_see_a_product_and_naive_bayes_does_not(name: str, sees: bool) -> 
     assert (np.corrcoef(first.logit, truth)[0, 1] > 0.6) == sees
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(CLASSIFIERS))
 def test_they_learn_from_as_few_rows_as_a_line_does(name: str) -> None:
     evidence = world(40)

@@ -50,6 +50,7 @@ def test_the_last_digit_of_a_column_does_not_move_it(constant: int) -> None:
     assert by_bytes != by_content(x).tolist()  # the lowest digits come first in memory
 
 
+@pytest.mark.long
 def test_a_line_is_tested_alike() -> None:
     """Products are of all columns, however many: in blocks they are as in one piece."""
     one, other = drawn(400), moved(drawn(400))

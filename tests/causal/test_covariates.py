@@ -74,6 +74,7 @@ def test_text_separates_vocabularies_and_stands_beside_numbers() -> None:
     assert covariates.fit(Text(2), both, seed=0)(both).shape == (40, 5)
 
 
+@pytest.mark.long
 def test_text_alone_makes_a_propensity() -> None:
     rng = np.random.default_rng(0)
     member = rng.random(400) < 0.5

@@ -24,6 +24,7 @@ def test_folds_are_stratified() -> None:
         assert np.ptp(np.bincount(folds[inside], minlength=5)) <= 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("classifier", [None, GaussianNB()])
 def test_what_a_record_says_of_itself_never_reaches_its_own_fold(classifier: object) -> None:
     """Labels swapped inside one fold leave its model, hence all propensities there, as they were."""

@@ -41,6 +41,7 @@ def exact_by_pairs(x: FloatArray, member: NDArray[np.bool_]) -> tuple[int, int, 
     return len(pairs), len({i for i, _ in pairs}), len({j for _, j in pairs})
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 30), st.integers(1, 30), st.integers(1, 3), st.integers(1, 4))
 def test_equal_rows_as_counted_pair_by_pair(seed: int, n1: int, n0: int, d: int, levels: int) -> None:
@@ -227,6 +228,7 @@ def test_nothing_heavy_is_imported() -> None:
     assert shown.stdout.strip() == "[]"
 
 
+@pytest.mark.long
 @pytest.mark.data
 def test_wikimia_has_no_duplicates_and_doubling_it_has() -> None:
     path = DATA / "wikimia" / "wikimia_64.jsonl"

@@ -36,6 +36,7 @@ def test_natural_duplicates_are_beyond_chance_no_more_often_than_stated(draw) ->
     assert 0.9 < np.mean([one.effect for one in found]) < 1.1
 
 
+@pytest.mark.long
 def test_the_effect_is_the_variance_of_a_difference_against_a_plain_simulation() -> None:
     """Two rates of any property of the rows, households of three sizes kept on one side: the second truth."""
     rng = np.random.default_rng(0)
@@ -100,6 +101,7 @@ def test_bad_input_is_refused() -> None:
         Repeats.of(np.zeros((2, 1)), [True, True])
 
 
+@pytest.mark.long
 def test_an_audit_says_that_equal_covariates_stand_on_one_side() -> None:
     rng = np.random.default_rng(5)
     x = np.repeat(rng.normal(size=(80, 2)), 5, axis=0)
@@ -113,6 +115,7 @@ def test_an_audit_says_that_equal_covariates_stand_on_one_side() -> None:
     assert "name the unit" not in " ".join(audit(natural, plan=plan, rng=np.random.default_rng(0)).notes)
 
 
+@pytest.mark.long
 def test_an_audit_says_that_members_and_nonmembers_come_in_opposed_pairs() -> None:
     rng = np.random.default_rng(6)
     first, second = rng.normal(size=(2, N))

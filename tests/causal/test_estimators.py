@@ -81,6 +81,7 @@ def test_the_printed_divisor_n0_is_wrong_by_a_factor(three_to_one: tuple[Evidenc
     assert effects.ate(lifted, propensity, method="horvitz-thompson", rng=rng()).value == pytest.approx(mended)
 
 
+@pytest.mark.long
 def test_the_printed_minus_of_the_causal_fpr_is_wrong(
     three_to_one: tuple[Evidence, SimpleNamespace], laws: dict[bool, Law]
 ) -> None:

@@ -135,6 +135,7 @@ def test_copies_of_the_same_units_are_no_further_evidence() -> None:
     assert not challenge.measure(declared, truth, rng=np.random.default_rng(0)).rejected
 
 
+@pytest.mark.long
 def test_the_limit_of_products_counts_all_that_are_tried() -> None:
     """Of 20 columns 210 products and squares: Bonferroni's 1%. Of few columns 4 standard errors."""
     rng = np.random.default_rng(1)

@@ -18,6 +18,7 @@ def rng_of(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
+@pytest.mark.long
 def test_the_curve_rises_where_it_should() -> None:
     known = propensity.learning_curve(world(1000, 1000, 5, 0.7)[0], rng=rng_of())
     assert not known.rising

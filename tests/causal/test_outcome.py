@@ -28,6 +28,7 @@ def fitted() -> tuple[np.ndarray, np.ndarray, Law]:
     return evidence.covariates[:, 0], evidence.member, law
 
 
+@pytest.mark.long
 def test_the_law_of_a_location_scale_world(fitted: tuple[np.ndarray, np.ndarray, Law]) -> None:
     x, _, law = fitted
     middle = np.abs(x) < 1.5
@@ -51,6 +52,7 @@ def test_one_scale_for_all_is_worse(fitted: tuple[np.ndarray, np.ndarray, Law]) 
     assert error[0] < 0.7 * error[1]
 
 
+@pytest.mark.long
 def test_monotone_in_the_threshold_and_all_at_once(fitted: tuple[np.ndarray, np.ndarray, Law]) -> None:
     _, member, law = fitted
     thresholds = np.linspace(-4, 8, 25)
@@ -128,6 +130,7 @@ def test_bad_input() -> None:
         LocationScale().fit(x[:-1], y, a, rng=rng())
 
 
+@pytest.mark.long
 def test_of_very_many_records_regressions_learn_from_a_part_and_predict_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stack, "MOST_LEARNED", 400)
     rng = np.random.default_rng(0)
@@ -144,6 +147,7 @@ def test_of_very_many_records_regressions_learn_from_a_part_and_predict_all(monk
     assert all(made.shape == (400, law.folds.features[0].shape[1]) for made in law.folds.features.values())
 
 
+@pytest.mark.long
 def test_an_outcome_is_regressed_on_the_covariates_and_not_on_what_a_propensity_made_of_them() -> None:
     evidence, known = Confounded().draw(60, 140, rng())
     features = rng(1).normal(size=(evidence.n, 1))

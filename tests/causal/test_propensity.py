@@ -64,6 +64,7 @@ def test_the_pooled_propensity_is_found_with_unequal_sizes(n1: int, n0: int) -> 
     assert abs(offset) < 0.2
 
 
+@pytest.mark.long
 def test_a_separate_sample_with_another_share_of_members_is_moved_to_the_audited_share() -> None:
     train, _ = world(1000, 4000, 3, 0.7, seed=1)
     evidence, truth = world(3000, 1000, 3, 0.7, seed=2)
@@ -74,6 +75,7 @@ def test_a_separate_sample_with_another_share_of_members_is_moved_to_the_audited
     assert abs(np.log(drawn / (1 - drawn)).mean() - truth.mean()) < 0.1
 
 
+@pytest.mark.long
 def test_it_is_calibrated() -> None:
     evidence, _ = world(3000, 3000, 40, 1.0)
     found = propensity.fit(evidence, rng=rng_of())
@@ -89,6 +91,7 @@ def test_no_shift_gives_the_share_of_members() -> None:
     assert np.sqrt(np.mean((found.values - 2 / 3) ** 2)) < 0.05
 
 
+@pytest.mark.long
 def test_clipping_is_recorded() -> None:
     evidence, truth = world(1000, 1000, 2, 3.0)
     found = propensity.fit(evidence, clip=0.05, rng=rng_of())
@@ -97,6 +100,7 @@ def test_clipping_is_recorded() -> None:
     assert propensity.fit(evidence, clip=1e-12, rng=rng_of()).clipped == 0
 
 
+@pytest.mark.long
 def test_both_ends_are_clipped_and_the_estimate_shows_each() -> None:
     """The effect that a user reads has the weights of both clips; with one of the two alone it would be another."""
     evidence, truth = world(300, 300, 1, 2.0)
@@ -136,6 +140,7 @@ def test_what_is_recorded() -> None:
 # -- cross-fitting
 
 
+@pytest.mark.long
 def test_the_same_generator_gives_the_same_values_and_another_one_others() -> None:
     evidence, _ = world(100, 100, 3, 0.5)
     first, again, other = (propensity.fit(evidence, rng=rng_of(seed)).values for seed in (1, 1, 2))
@@ -220,6 +225,7 @@ def test_coefficients_and_replicates_agree_with_scikit_learn(n: int, d: int, str
         assert np.abs(beta - expected).max() < 1e-4 * max(1, np.abs(expected).max())
 
 
+@pytest.mark.long
 def test_the_strength_is_about_as_good_as_that_of_scikit_learn() -> None:
     evidence, truth = world(400, 400, 30, 1.0)
     x = np.array(evidence.covariates)

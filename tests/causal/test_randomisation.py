@@ -83,6 +83,7 @@ def test_records_that_were_assigned_together_need_their_unit():
     assert refuted > 10
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["line", "middle", "codes", "product", "tails"])
 def test_a_shift_is_found_whatever_its_form(kind):
     rng = np.random.default_rng(4)
@@ -105,6 +106,7 @@ def test_a_shift_is_found_whatever_its_form(kind):
     assert measured(x, rng.permutation(member)).p_value > 0.001  # the control: the same coins, handed out by chance
 
 
+@pytest.mark.long
 def test_the_auc_is_that_of_another_learner():
     rng = np.random.default_rng(5)
     x = rng.normal(size=(4000, 5))

@@ -101,6 +101,7 @@ def test_differences_of_scores_do_not_depend_on_blocks(monkeypatch: pytest.Monke
     assert replicates.difference(one, other, replicates=120, rng=np.random.default_rng(0)) == large
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n", [2_000, 8_000])
 def test_the_size_of_a_block_bounds_what_is_held(lean: None, monkeypatch: pytest.MonkeyPatch, n: int) -> None:
     """Bytes beside those of one replicate do not grow with the replicates, nor blocks of propensities with n."""

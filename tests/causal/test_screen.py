@@ -126,6 +126,7 @@ def test_what_enters_is_named_and_what_shifts_nothing_stays_out() -> None:
     assert Screen.of(line, labels, ["age", "hours", "pay"]).added == ()
 
 
+@pytest.mark.long
 def test_at_most_one_null_world_in_twenty_lets_something_in() -> None:
     entered = [len(Screen.of(*world(0.0, seed, n=800)[:2], ["a", "b", "c"]).chosen) > 0 for seed in range(100)]
     assert np.mean(entered) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 100)
@@ -146,6 +147,7 @@ def test_copies_of_rows_do_not_let_anything_in() -> None:
     assert len(Screen.of(x[again], member[again], ["a", "b", "c"], independent=0.1).chosen) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("product", [0.0, 0.12, 0.5])
 def test_resamples_are_near_those_that_are_fitted_and_screened_in_full(product: float) -> None:
     x, member, _ = world(product, seed=2)
@@ -172,6 +174,7 @@ def test_resamples_are_near_those_that_are_fitted_and_screened_in_full(product: 
     assert spread == pytest.approx(wanted, rel=0.35)
 
 
+@pytest.mark.long
 def test_the_screened_propensity_of_an_audit() -> None:
     x, member, truth = world(0.6, n=4000)
     evidence = Evidence(

@@ -54,6 +54,7 @@ def test_a_refused_audit_names_the_column_that_determines_membership(more: dict[
     assert any("when (1.000)" in reason for reason in found.overlap.reasons)
 
 
+@pytest.mark.long
 def test_constant_covariates_are_named_and_left_out() -> None:
     assert separation.constant([]) == ()
     assert separation.constant(["k"]) == ("k has one value only and was left out.",)

@@ -34,6 +34,7 @@ def test_duplicates_that_coins_parted_are_not_refused():
         assert not Shared.of(rows, rng.random(800) < 0.5).beyond_chance
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("share", [0.5, 0.1])
 def test_the_p_value_is_a_bound_of_the_simulated_one(share):
     rng = np.random.default_rng(1)

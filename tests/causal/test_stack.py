@@ -291,6 +291,7 @@ def test_a_whole_audit_takes_both(answered: tuple[Evidence, propensity.Propensit
     assert line.verdict.status == "refused"  # the control: a line misses the product
 
 
+@pytest.mark.long
 def test_features_are_held_of_the_records_that_are_learned_from_only() -> None:
     rng = np.random.default_rng(10)
     x, member = rng.normal(size=(20_000, 8)), rng.random(20_000) < 0.5

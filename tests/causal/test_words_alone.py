@@ -32,6 +32,7 @@ def test_words_that_tell_everything_are_refused_whatever_the_propensity_says() -
     assert "hardly any member has a comparable non-member" in reason
 
 
+@pytest.mark.long
 def test_words_that_say_nothing_leave_no_reason() -> None:
     auc, reason = balance.words_alone(texts(800, 0.0, 1), Estimate(0.5, 0.46, 0.54, 0.95), rng=np.random.default_rng(0))
     assert auc.low < 0.5 < auc.high

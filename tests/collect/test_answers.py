@@ -44,6 +44,7 @@ def jittered(data: Records, k: int = 4, size: float = 0.3) -> np.ndarray[Any, An
     return data.x[:, None, :] + size * np.random.default_rng(9).normal(size=(data.n, k, data.x.shape[1]))
 
 
+@pytest.mark.long
 def test_copies_are_asked_of_every_model_one_by_one() -> None:
     """The slow way: each model fitted and asked about each copy by itself."""
     data = noise()
@@ -97,6 +98,7 @@ def test_copies_of_other_records_are_refused(copies: Any) -> None:
 # -- many runs -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_each_run_is_that_of_a_plain_loop() -> None:
     """Algorithm 1 written out, and offline LiRA from the models of the other records."""
     data = noise(100)
@@ -156,6 +158,7 @@ def _bytes_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.glob("model-*.npy"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("attacks", [("loss", "margin"), ("label_only", "loss")])
 def test_what_many_runs_keep_grows_with_the_runs(tmp_path: Path, attacks: tuple[str, ...]) -> None:
     """Twice the runs, twice the bytes; the control: an attack that compares models keeps all of each, the square."""

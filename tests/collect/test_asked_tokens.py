@@ -39,6 +39,7 @@ def campaign(folders: Path, texts: list[str] = TEXTS, member: np.ndarray | None 
     return Campaign(target, Records(texts, None, member, {"unit": units}, "texts"), "zero-run")
 
 
+@pytest.mark.long
 def test_the_file_holds_what_the_models_say(folders: Path, tmp_path: Path) -> None:
     assert collect_tokens(campaign(folders), tmp_path / "t.jsonl") == ()
     found = tokens.read_jsonl(tmp_path / "t.jsonl")
@@ -70,6 +71,7 @@ def test_of_canaries_beside_other_texts_the_canaries_alone_are_asked_about(folde
     assert found.times.tolist() == [i + 1 if i < 12 else 0 for i in range(0, 24, 2)]
 
 
+@pytest.mark.long
 def test_controls_among_the_members_are_said(folders: Path, tmp_path: Path) -> None:
     long = "a letter that goes to all of you who have an account with us, and which says a lot"
     texts = [*TEXTS[:12], long, long.upper(), *TEXTS[14:]]
@@ -80,6 +82,7 @@ def test_controls_among_the_members_are_said(folders: Path, tmp_path: Path) -> N
     assert not any("controls have" in note for note in from_tokens(tmp_path / "t.jsonl", design="zero-run").notes)
 
 
+@pytest.mark.long
 def test_a_killed_run_goes_on_and_a_changed_one_starts_again(
     folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +146,7 @@ def test_columns_hold_what_lines_do_and_go_on_after_a_kill(
         collect_tokens(campaign(folders), tmp_path / "t.parquet")
 
 
+@pytest.mark.long
 def test_a_reference_with_another_tokenizer_is_told_by_the_tokens_numbers(folders: Path, tmp_path: Path) -> None:
     """Letters for letters: as many tokens of the same text, with other numbers."""
     loaded = text.load(folders / "r")
@@ -180,6 +184,7 @@ def test_what_cannot_be_asked_is_refused(folders: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_how_often_texts_were_trained_on_is_in_the_file(folders: Path, tmp_path: Path) -> None:
     times = np.where(MEMBER, 1 + np.arange(24) % 3, 0)
     asked = campaign(folders)

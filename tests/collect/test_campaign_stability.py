@@ -126,6 +126,7 @@ def test_a_trainer_that_ignores_its_data_is_stable(at_once: int) -> None:
     assert {whole for _, whole in told} == {total}
 
 
+@pytest.mark.long
 def test_a_trainer_that_leans_on_one_record_is_not() -> None:
     data, shadows = noise(), Shadows(population=120)
     calm = Campaign(Made(), data, shadows=shadows)
@@ -150,6 +151,7 @@ def test_where_all_scores_are_equal_nothing_is_trained_for_it() -> None:
 # -- what it costs, what is kept --------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_its_models_are_kept_beside_the_others_and_counted(tmp_path: Path) -> None:
     shadows = Shadows(models=2, store=tmp_path / "store", seconds_per_fit=72)
     plain = Campaign(SMOOTH, noise(), attacks=("loss",), shadows=shadows)
@@ -237,6 +239,7 @@ def test_pairs_are_a_whole_number(pairs: Any) -> None:
 # -- what an audit makes of it ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("attacks", "of"), [(("loss",), ""), (("lira_online",), " (of loss)")])
 def test_the_audit_says_what_was_measured_or_that_nothing_was(attacks: tuple[str, ...], of: str) -> None:
     found = collected(Campaign(Made(), noise(), attacks=attacks, shadows=Shadows(models=4), stability=4))

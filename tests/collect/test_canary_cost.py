@@ -53,6 +53,7 @@ def test_held_out_records_are_learned_by_no_model_and_others_draws_stay() -> Non
     assert (alone.apart[PLAIN:, canary].sum(axis=1) > 30).all()
 
 
+@pytest.mark.long
 def test_a_nearest_neighbour_pays_for_wrong_labels_and_a_line_does_not() -> None:
     """The second is the control: a model that a few wrong labels cannot move."""
     dear = sentence(Campaign(NEAREST, records(), held_out=60))

@@ -134,6 +134,7 @@ def test_all_documents_as_canaries_leave_none_to_learn() -> None:
             added(records(documents()), kind, rng=rng())
 
 
+@pytest.mark.long
 def test_held_out_documents_are_drawn_with_equal_chances() -> None:
     data = documents(40)
     times = np.zeros(40)

@@ -61,6 +61,7 @@ def test_row_numbers_name_a_record_as_often_as_it_stands_in_the_training(tmp_pat
         np.testing.assert_array_equal(np.bincount(rows, minlength=N), included * times)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stability", [0, 3])
 def test_the_files_are_what_local_fits_get(tmp_path: Path, stability: int) -> None:
     Watched.seen = []

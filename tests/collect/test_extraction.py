@@ -38,6 +38,7 @@ def records(n: int = 300, *, seed: int = 0, memorised: float = 0.4, boilerplate:
     )
 
 
+@pytest.mark.long
 def test_a_file_gives_the_findings_of_its_records(tmp_path: Path) -> None:
     held = records()
     write_jsonl(tmp_path / "t.jsonl", held)

@@ -41,6 +41,7 @@ def data(n: int = 240, d: int = 4) -> tuple[Any, Any]:
     return rng.normal(size=(n, d)), rng.choice(["no", "yes"], n)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("signal", ["loss", "entropy"])
 def test_it_is_what_an_audit_of_the_same_split_says(metric: str, signal: str) -> None:
@@ -57,6 +58,7 @@ def test_it_is_what_an_audit_of_the_same_split_says(metric: str, signal: str) ->
         assert score == METRICS[metric] - audit.metric(metric).value
 
 
+@pytest.mark.long
 def test_a_model_without_memory_scores_nothing_and_one_with_much_of_it_far_less() -> None:
     x, y = data(2000)
     scorer = ma.leakage_scorer(x, y)
@@ -116,6 +118,7 @@ def test_it_goes_through_a_search_with_two_workers() -> None:
     assert first.cv_results_["mean_test_privacy"].tolist() == second.cv_results_["mean_test_privacy"].tolist()
 
 
+@pytest.mark.long
 def test_a_pipeline_on_a_data_frame() -> None:
     x, y = data(150, 2)
     frame = pd.DataFrame(x, columns=["a", "b"]).assign(site=pd.Series(np.arange(150) % 3).map({0: "x", 1: "y", 2: "z"}))
@@ -124,6 +127,7 @@ def test_a_pipeline_on_a_data_frame() -> None:
     assert found["test_privacy"].mean() < -0.2
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("error")
 def test_a_scorer_of_an_array_in_a_search_on_a_frame_and_the_other_way_round() -> None:
     x, y = data(150, 2)
@@ -179,6 +183,7 @@ def test_bad_input_is_refused_in_one_line(what: str) -> None:
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.long
 def test_a_fold_is_judged_by_the_limits_of_every_audit():
     """The scorer has no verdict; its audit has that of audit_model on the same fold."""
     rng = np.random.default_rng(5)

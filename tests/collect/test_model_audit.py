@@ -34,6 +34,7 @@ def scores(model: Any, **options: Any) -> dict[str, np.ndarray]:
     return dict(evidence_of(model, **{**sides(), **options}, rng=np.random.default_rng(0)).evidence.scores)
 
 
+@pytest.mark.long
 def test_losses_of_a_classifier_are_those_of_scikit_learn() -> None:
     model = LogisticRegression().fit(X[IN], Y[IN])
     p = model.predict_proba(X)
@@ -42,6 +43,7 @@ def test_losses_of_a_classifier_are_those_of_scikit_learn() -> None:
     np.testing.assert_allclose(-scores(lambda x: model.predict_proba(x))["loss"], expected, rtol=1e-6)
 
 
+@pytest.mark.long
 def test_a_pipeline_on_a_frame_is_the_same_on_coded_arrays() -> None:
     frame = pd.DataFrame({"age": np.where(X[:, 0] > 1, np.nan, X[:, 0]), "site": RNG.choice(["n", "s"], 120)})
     coded = np.column_stack([frame["age"].fillna(frame["age"][IN].mean()), frame["site"] == "n", frame["site"] == "s"])

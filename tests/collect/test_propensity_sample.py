@@ -101,6 +101,7 @@ def test_what_is_missing_of_a_category_is_a_level_of_both(place: Path, ours: Any
     assert found.covariates[:3, 1].tolist() == codes
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ending", ["npz", "csv", "parquet"])
 @pytest.mark.parametrize("names", [("age", "hours"), None])
 def test_files_that_save_writes_need_no_names(tmp_path: Path, ending: str, names: tuple[str, str] | None) -> None:

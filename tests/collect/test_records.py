@@ -27,6 +27,7 @@ def written(folder: Path, suffix: str) -> Path:
     return path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", [".npz", ".parquet", ".csv", ".jsonl"])
 def test_every_format_gives_the_same_records(suffix: str, tmp_path: Path) -> None:
     found = Records.load(
@@ -97,6 +98,7 @@ def test_a_header_without_rows_is_no_record(tmp_path: Path) -> None:
         Records.load(tmp_path / "t.csv", x="a")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ending", [".csv", ".parquet", ".jsonl"])
 def test_covariates_have_gaps_dates_and_levels_as_those_of_evidence_have(tmp_path: Path, ending: str) -> None:
     frame = pl.DataFrame({
@@ -140,6 +142,7 @@ def test_columns_of_text_are_a_frame_and_labels_of_text_are_numbered(suffix: str
     assert found.y[:2].tolist() == [1, 1]
 
 
+@pytest.mark.long
 def test_a_frame_is_made_where_it_is_asked_for(tmp_path: Path) -> None:
     path = patients(tmp_path)
     assert isinstance(Records.load(path, x="age").x, np.ndarray)

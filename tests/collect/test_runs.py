@@ -126,6 +126,7 @@ def test_a_model_that_memorises_is_seen_and_a_constant_one_is_not() -> None:
     assert auc(lambda model, rows: [0.0]) == 0.5
 
 
+@pytest.mark.long
 def test_several_scores_by_name() -> None:
     fit, score = noisy_mean()
     evidence = collect(functions=(fit, lambda model, rows: {"a": score(model, rows), "b": [1.0]}))
@@ -158,6 +159,7 @@ def test_a_failed_run_is_named_and_the_rest_resumes(tmp_path: Path, workers: int
     assert trained == [3]
 
 
+@pytest.mark.long
 def test_every_failed_run_is_named_also_without_a_store() -> None:
     fit, _ = noisy_mean()
     with pytest.raises(JobsFailedError, match=r"30 of 30 runs failed.*\(29 more alike: run 1, .*\.\.\.\); give store="):

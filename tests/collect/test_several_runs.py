@@ -70,6 +70,7 @@ def test_records_of_a_unit_go_in_together_in_each_run() -> None:
         assert np.array_equal(run.member[::2], run.member[1::2])
 
 
+@pytest.mark.long
 def test_a_store_resumes_several_runs(tmp_path: Path) -> None:
     options: dict[str, Any] = {"shadows": Shadows(models=4, store=tmp_path / "store")}
     once = collected(**options).evidence.digest
@@ -132,6 +133,7 @@ def test_files_of_each_run_are_audited_together(tmp_path: Path, monkeypatch: pyt
     assert json.loads(out)["several_runs"]["level"] == 0.5
 
 
+@pytest.mark.long
 def test_a_file_of_all_runs_names_their_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     monkeypatch.chdir(tmp_path)
     parts = [np.load(name) for name in save_runs(2)]
@@ -147,6 +149,7 @@ def test_a_file_of_all_runs_names_their_column(tmp_path: Path, monkeypatch: pyte
     assert "run: expected none, for signal loss" in err
 
 
+@pytest.mark.long
 def test_how_many_have_to_refute_goes_with_several_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
@@ -200,6 +203,7 @@ def sealed(runs: int, coins: int, answered: bool = True) -> Coins:
     return secret.coins(Answer.to(secret.commitment) if answered else None)
 
 
+@pytest.mark.long
 def test_sealed_coins_are_the_memberships_and_move_no_shadow_model() -> None:
     options: dict[str, Any] = {"shadows": Shadows(models=4)}
     coins = sealed(3, N)

@@ -282,6 +282,7 @@ def test_propensities_that_lose_the_challenge_are_said_first(place: Path, run: R
     assert code == found["exit_code"]
 
 
+@pytest.mark.long
 def test_json_is_alone_on_standard_output_and_writes_nothing(place: Path, run: Run) -> None:
     save(place / "t.npz", 1.0)
     code, out, err = run(*audit("--json"))
@@ -302,6 +303,7 @@ def test_scores_that_look_like_losses_are_remarked_upon(place: Path, run: Run) -
     assert err == ""
 
 
+@pytest.mark.long
 def test_units_and_groups_and_rows(place: Path, run: Run) -> None:
     n = 1200
     save(place / "t.npz", 1.0, n, person=np.arange(n) // 6 * 2 + np.arange(n) % 2, site=np.arange(n) % 3)
@@ -343,6 +345,7 @@ def test_several_scores_are_corrected_for(place: Path, run: Run) -> None:
     assert json.loads(out)["scores"][0]["score"] == "other"
 
 
+@pytest.mark.long
 def test_evidence_that_was_saved_needs_no_names(place: Path, run: Run) -> None:
     rng = np.random.default_rng(0)
     Evidence(score=rng.normal(size=500), member=rng.random(500) < 0.5, design="one-run").save("e.parquet")
@@ -477,6 +480,7 @@ def test_a_category_of_text_is_corrected_for(place: Path, run: Run) -> None:
     assert auc["raw"]["low"] > 0.5  # control: the shift between the sites
 
 
+@pytest.mark.long
 def test_a_recorded_command_holds_what_was_assumed(place: Path, run: Run) -> None:
     rng = np.random.default_rng(0)
     member = rng.random(200) < 0.5

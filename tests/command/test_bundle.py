@@ -128,6 +128,7 @@ def test_who_submits_after_the_opening_wins_nothing(place: Path, run: Run) -> No
         assert "Submission: order unknown" in (place / "late" / "report.html").read_text()
 
 
+@pytest.mark.long
 def test_a_key_file_is_used_once_and_the_same_opening_is_signed_again(place: Path, run: Run) -> None:
     run(*QUICK, "--json", "--bundle", "b.zip", "--seal")
     unseal = ("unseal", "b.zip", "--key", "b.key.json")
@@ -285,6 +286,7 @@ def test_wrong_usage(command: tuple[str, ...], place: Path, run: Run) -> None:
     assert names(place) == before
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("bundle")
 def test_nothing_is_overwritten_unasked(place: Path, run: Run) -> None:
     run(*QUICK, "--json", "--bundle", "s.zip", "--share", "scores")
@@ -298,6 +300,7 @@ def test_nothing_is_overwritten_unasked(place: Path, run: Run) -> None:
     assert (place / "b.zip").read_bytes() != before["b.zip"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place_killed", ["bundle", "keys"])
 def test_a_kill_between_bundle_and_keys_loses_neither(
     place: Path, run: Run, monkeypatch: pytest.MonkeyPatch, place_killed: str

@@ -42,6 +42,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data.npz"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ending", [".npz", ".parquet", ".csv"])
 def test_what_is_written_is_read_back(data: Path, ending: str, tmp_path: Path) -> None:
     frame = pd.DataFrame({"age": np.arange(80) % 65, "town": ["north", "south"] * 40, "seen": "2024-05-06"})
@@ -136,6 +137,7 @@ def documents(folder: Path, *, texts: list[str] | None = None) -> Path:
 TEXT_KINDS = ["random-tokens", "rare-tokens", "changed-fact", "held-out"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ending", [".jsonl", ".parquet", ".csv", ".npz"])
 @pytest.mark.parametrize("kind", TEXT_KINDS)
 def test_texts_are_written_as_they_are_with_ids_units_and_times(kind: str, ending: str, tmp_path: Path) -> None:

@@ -96,6 +96,7 @@ SECOND = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("second", SECOND.values(), ids=SECOND)
 def test_a_second_reveal_is_refused_and_the_same_is_signed_again(
     second: tuple[str, ...], place: Path, run: Run
@@ -122,6 +123,7 @@ def test_nothing_is_recorded_where_the_reveal_has_no_place(place: Path, run: Run
     assert run(*reveal, "b" * 64)[0] == 0
 
 
+@pytest.mark.long
 def test_the_answer_fixes_limits_confidence_and_number_of_scores(place: Path, run: Run) -> None:
     run("coins", "commit", "--coins", str(N))
     answer = ("coins", "answer", "coins.commitment.json", "--limit", "auc=0.6", "--tries", "2", "--confidence", "0.9")
@@ -196,6 +198,7 @@ def test_one_party_alone_is_warned(place: Path, run: Run) -> None:
         assert (code, "such coins are one party's choice" in err) == (0, True)
 
 
+@pytest.mark.long
 def test_coins_that_do_not_fit_are_one_line(place: Path, run: Run) -> None:
     drawn(run)
     run("coins", "draw", "coins.secret.json", "--answer", "coins.answer.json")

@@ -224,6 +224,7 @@ def test_more_fits_than_an_array_may_have_tasks_are_run_by_turns(
     assert (place / "failed-tasks").exists()
 
 
+@pytest.mark.long
 def test_a_multi_run_by_files_is_that_of_local_processes(place: Path, miaudit: Call) -> None:
     more = "evaluation: {design: multi-run}"
     configured(place, more)
@@ -280,6 +281,7 @@ def test_a_killed_campaign_trains_only_what_is_missing(
     assert (place / "e.npz").read_bytes() == (place / "whole.npz").read_bytes()
 
 
+@pytest.mark.long
 def test_a_gather_names_what_is_missing_stale_or_failed_and_goes_on_only_when_told(place: Path, miaudit: Call) -> None:
     configured(place, "shadow: {models: 8}")
     miaudit(place, "draw", "a.yaml", "--out", "fits")
@@ -307,6 +309,7 @@ def test_a_gather_names_what_is_missing_stale_or_failed_and_goes_on_only_when_to
     assert "not model 0, the audited one" in said
 
 
+@pytest.mark.long
 def test_a_fit_that_began_and_left_nothing_is_named_with_its_log(place: Path, miaudit: Call) -> None:
     (place / "train.py").write_text(TRAIN.replace("out / ", "pathlib.Path() / "), encoding="utf-8")
     miaudit(place, "draw", "a.yaml", "--out", "fits")
@@ -339,6 +342,7 @@ def test_a_gather_with_another_table_is_one_line(place: Path, miaudit: Call, cha
     assert not (place / "e.npz").exists()
 
 
+@pytest.mark.long
 def test_too_few_shadow_models_are_no_audit(place: Path, miaudit: Call) -> None:
     miaudit(place, "draw", "a.yaml", "--out", "fits")
     run_all(place)
@@ -347,6 +351,7 @@ def test_too_few_shadow_models_are_no_audit(place: Path, miaudit: Call) -> None:
     assert "shadow.models: expected 4 or more, for lira_online, received 3" in said
 
 
+@pytest.mark.long
 def test_a_line_that_fails_says_so_and_takes_no_other_with_it(place: Path, miaudit: Call) -> None:
     script = place / "train.py"
     script.write_text(TRAIN.replace("rows.repeat(3)", "rows.repeat(3) if 7 in rows else [None, 'oh']"))
@@ -360,6 +365,7 @@ def test_a_line_that_fails_says_so_and_takes_no_other_with_it(place: Path, miaud
     assert "ValueError" in said
 
 
+@pytest.mark.long
 def test_a_gather_of_another_draw_is_refused(place: Path, miaudit: Call) -> None:
     miaudit(place, "draw", "a.yaml", "--out", "fits")
     run_all(place)
@@ -380,6 +386,7 @@ def test_a_gather_of_another_draw_is_refused(place: Path, miaudit: Call) -> None
     assert "data.npz changed since the draw" in miaudit(place, "gather", "fits", "--out", "f.npz", code=1)
 
 
+@pytest.mark.long
 def test_nothing_is_overwritten_unless_told(place: Path, miaudit: Call) -> None:
     miaudit(place, "draw", "a.yaml", "--out", "fits")
     run_all(place)
@@ -398,6 +405,7 @@ def test_nothing_is_overwritten_unless_told(place: Path, miaudit: Call) -> None:
     assert [path.name for path in (place / "mine").iterdir()] == ["thesis.txt"]
 
 
+@pytest.mark.long
 def test_a_draw_never_removes_what_is_not_its_own(place: Path, miaudit: Call) -> None:
     foreign = place / "results" / "fits" / "thesis"  # nothing of ours in it, under the name that we use
     foreign.mkdir(parents=True)
@@ -467,6 +475,7 @@ def test_a_draw_that_is_stopped_anywhere_goes_on_and_strands_no_output(
     miaudit(place, "gather", "own", "--out", "e.npz")
 
 
+@pytest.mark.long
 def test_a_stopped_draw_of_other_fits_is_not_replaced_unless_told(
     place: Path, miaudit: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -479,6 +488,7 @@ def test_a_stopped_draw_of_other_fits_is_not_replaced_unless_told(
     assert len(list((place / "own").rglob("outputs.npy"))) == 5
 
 
+@pytest.mark.long
 def test_what_a_killed_gather_left_is_swept(place: Path, miaudit: Call) -> None:
     miaudit(place, "draw", "a.yaml", "--out", "own")
     run_all(place, "own")
@@ -488,6 +498,7 @@ def test_what_a_killed_gather_left_is_swept(place: Path, miaudit: Call) -> None:
     assert not list((place / "own").glob(".gather-*"))
 
 
+@pytest.mark.long
 def test_a_draw_that_was_moved_with_its_project_is_gathered(place: Path, miaudit: Call) -> None:
     miaudit(place, "draw", "a.yaml", "--out", "fits")
     run_all(place)

@@ -93,6 +93,7 @@ def test_the_question_is_asked_in_words_with_an_option_for_each_answer(place: Pa
     assert "Assumed" in Path("results/audit/report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_options_that_are_given_are_not_assumed(place: Path, run: Run) -> None:
     _, out, err = run("audit", "student.csv", "--score", "attack_score", "--json")
     assert err == "miaudit: assumed: --member is_member; give it to change that\n" and out
@@ -110,6 +111,7 @@ def test_scores_that_are_losses_are_remarked_upon_and_not_turned(place: Path, ru
     assert next(metric["value"] for metric in numbers(out) if metric["name"] == "auc") < 0.4  # type: ignore[attr-defined]
 
 
+@pytest.mark.long
 def test_tokens_name_extraction_too(place: Path, run: Run) -> None:
     lines = [{"id": i, "member": bool(MEMBER[i]), "logprobs": [-1.0, -0.5 * i]} for i in range(40)]
     Path("t.jsonl").write_text("\n".join(map(json.dumps, lines)))
@@ -135,6 +137,7 @@ def test_a_private_table_is_drafted_for_synthesis(place: Path, run: Run) -> None
     assert run("init", "p.csv", "--out", "x.yaml")[0] == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["init", "audit"])
 def test_names_of_secrets_are_never_printed(command: str, place: Path, run: Run) -> None:
     names = ("password", "sk-abcDEF123456789012", "anna@example.org", "iban")
@@ -209,6 +212,7 @@ def test_nothing_is_unpickled(place: Path, run: Run) -> None:
     assert code == 0 and "score: no column could be told to be it" in out
 
 
+@pytest.mark.long
 def test_a_draft_is_kept_and_can_be_read_by_those_who_may_read_the_data(place: Path, run: Run) -> None:
     Path("losses.csv").chmod(0o600)
     assert run("init", "losses.csv")[0] == 0

@@ -87,6 +87,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
 @pytest.mark.parametrize(("content", "message"), STRUCTURE.values(), ids=STRUCTURE)
 def test_what_no_reader_can_read_has_the_same_words_everywhere(

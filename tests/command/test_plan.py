@@ -155,6 +155,7 @@ def test_bad_covariates_are_one_line(
     assert len(err.splitlines()) == 1
 
 
+@pytest.mark.long
 def test_a_table_says_what_was_assumed_and_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:

@@ -61,6 +61,7 @@ def test_the_table_says_what_the_command_says(name: str) -> None:
     assert command.epilog.startswith("Example")
 
 
+@pytest.mark.long
 def test_help_loads_no_command_and_no_library() -> None:
     code = (
         "import sys; from miaudit.command.program import app; app(['--help'], standalone_mode=False); "

@@ -142,6 +142,7 @@ def test_what_does_not_go_together_is_refused_in_one_line(
     del place
 
 
+@pytest.mark.long
 def test_without_files_there_are_no_names_and_without_a_design_no_use(place: Path, run: Run) -> None:
     pair = ("--members", "in_score.npy", "--nonmembers", "out_score.npy", "--json")
     code, _, err = run("audit", *pair, "--reference-score", "older", "--design", "zero-run")

@@ -63,6 +63,7 @@ def test_a_rate_that_nothing_resolves_is_one_line(place: Path, run: Run, fpr: st
     del place
 
 
+@pytest.mark.long
 def test_the_smallest_rate_is_answered(place: Path, run: Run) -> None:
     code, out, _ = run(*audit("t.npz", *DESIGN, "--fpr-targets", "1e-12"))
     assert code in (0, 3, 4) and '"tpr_at_fpr_1e-12"' in out

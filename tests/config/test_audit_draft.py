@@ -83,6 +83,7 @@ def test_the_design_is_asked_and_never_said(tmp_path: Path) -> None:
     assert "Were members drawn at random?" in made.config
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["loss: x", "# loss", "loss\nseed: 7", 'lo"ss', "loss, ß", "yes loss", "loss\x1b[2J"])
 def test_odd_names_come_back_as_they_are(name: str, tmp_path: Path) -> None:
     made = drafted(

@@ -113,6 +113,7 @@ def test_files_of_each_side(place: Path, name: str) -> None:
     assert metric(found, "auc")["value"] == pytest.approx(auc(-LOSS), abs=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("file", ["t.npz", "t.parquet", "t.csv"])
 @pytest.mark.parametrize(
     ("signal", "columns"),
@@ -126,16 +127,19 @@ def test_a_table_with_each_signal(place: Path, file: str, signal: str, columns: 
     assert metric(found, "auc")["value"] == pytest.approx(auc(-LOSS), abs=1e-6)
 
 
+@pytest.mark.long
 def test_score_is_the_signal_where_nothing_is_said(place: Path) -> None:
     assert metric(audited(place), "auc") == metric(audited(place, {**TABLE, "signal": "score"}), "auc")
 
 
+@pytest.mark.long
 def test_a_list_of_columns_is_several_scores(place: Path) -> None:
     found = audited(place, {**TABLE, "score": ["second", "score"]})
     values = {one["score"]: metric(found, "auc", i)["value"] for i, one in enumerate(found["scores"])}
     assert values == pytest.approx({"second": auc(COLUMNS["second"]), "score": auc(-LOSS)}, abs=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("files", [False, True])
 def test_units_and_groups(place: Path, files: bool) -> None:
     pair = {**sides("scores", "units", "groups"), "design": "one-run"}
@@ -146,6 +150,7 @@ def test_units_and_groups(place: Path, files: bool) -> None:
     assert sizes["old"] == ((old & MEMBER).sum(), (old & ~MEMBER).sum())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("files", [False, True])
 def test_covariates_texts_and_propensities(place: Path, files: bool) -> None:
     pairs = ("scores", "covariates", "texts")
@@ -159,6 +164,7 @@ def test_covariates_texts_and_propensities(place: Path, files: bool) -> None:
     assert metric(found, "auc")["value"] == pytest.approx(auc(-LOSS), abs=0.02)  # equal odds change nothing
 
 
+@pytest.mark.long
 def test_several_trainings_by_a_column(place: Path) -> None:
     table = pl.read_parquet(place / "t.parquet")
     table.with_columns(m=pl.Series(RNG.permutation(COLUMNS["m"]))).write_parquet(place / "t.parquet")  # fresh coins
@@ -168,6 +174,7 @@ def test_several_trainings_by_a_column(place: Path) -> None:
     assert "runs of the same training" in str(found["bounds"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "part"),
     [("design", "one-run"), ("design", "multi-run"), ("design", "zero-run"), ("design", None)],
@@ -180,6 +187,7 @@ def test_designs(place: Path, kind: str, part: str | None) -> None:
     assert (found["exit_code"] == 4) or part
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("categories", [["kind"], []])
 def test_categories(place: Path, categories: list[str]) -> None:
     evaluation = {**ZERO, "covariates": ["x", "kind"]}
@@ -244,6 +252,7 @@ def test_a_bounds_model(place: Path) -> None:
     assert audited(place, {**ZERO, "bounds_model": "line"}, **privacy)["bounds"] == plain["bounds"]
 
 
+@pytest.mark.long
 def test_intervals_confidence_and_seed(place: Path) -> None:
     wide, narrow = (metric(audited(place, {**TABLE, "confidence": one}), "auc") for one in (0.99, 0.8))
     default = metric(audited(place), "auc")
@@ -266,6 +275,7 @@ def test_the_folder(place: Path) -> None:
 # -- attack ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_each_type_of_attack(place: Path) -> None:
     names = ["gaussian_lira", "loss", "logit_confidence", "margin", "entropy", "modified_entropy"]
     logits = {**sides("logits", "labels"), "design": "one-run"}
@@ -280,6 +290,7 @@ def test_each_type_of_attack(place: Path) -> None:
     assert "gaussian_lira" in [one["score"] for one in audited(place, logits)["scores"]]
 
 
+@pytest.mark.long
 def test_fprs_and_replicates(place: Path) -> None:
     found = audited(place, attack={"fpr_targets": [0.05, 0.2], "n_bootstrap": 100})
     order = np.sort(-LOSS[~MEMBER])[::-1]
@@ -319,6 +330,7 @@ def test_the_options_of_the_gaussian_ratio(place: Path) -> None:
     np.testing.assert_allclose(scores(losses, statistics=given), ratio, rtol=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("headline", ["bonferroni", "split", "exploratory", "second"])
 def test_headlines(place: Path, headline: str) -> None:
     limits = {"reporting": {"limits": {"auc": 0.6}}}
@@ -332,6 +344,7 @@ def test_headlines(place: Path, headline: str) -> None:
 # -- about, reference, reporting ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_what_is_recorded(place: Path) -> None:
     model = {"architecture": "resnet18", "checkpoint": "epoch100.pt", "num_classes": 10, "name": "triage"}
     assert audited(place, model=model)["repeat"]["model"] == model
@@ -379,6 +392,7 @@ LIMITS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", LIMITS)
 def test_each_name_of_a_limit(place: Path, name: str) -> None:
     limits = {name: LIMITS[name]}
@@ -393,12 +407,14 @@ def test_each_name_of_a_limit(place: Path, name: str) -> None:
     assert found["exit_code"] in (0, 4)  # of epsilon and mu only an accountant can show it
 
 
+@pytest.mark.long
 def test_limits_that_nobody_states(place: Path) -> None:
     expected = {"tpr_at_fpr_0.001": 0.02, "tpr_at_fpr_0.01": 0.05, "tpr_at_fpr_0.1": 0.25, "surest_members": 0.9}
     assert audited(place)["plan"]["limits"] == expected
     assert not audited(place)["verdict"]["stated"]
 
 
+@pytest.mark.long
 def test_one_metric_and_its_threshold(place: Path) -> None:
     for name, default in (("tpr_at_fpr_0.01", 0.05), ("tpr_at_fpr_0.1", 0.15), ("auc", 0.55), ("advantage", 0.05)):
         found = audited(place, reporting={"primary_metric": name})
@@ -412,6 +428,7 @@ def test_one_metric_and_its_threshold(place: Path) -> None:
             audited(place, reporting={"limits": {"auc": 0.6}, **dict([beside])})
 
 
+@pytest.mark.long
 def test_levels_prior_and_rows(place: Path) -> None:
     found = audited(place, reporting={"levels": [0.01, 0.02, 0.03], "prior": 0.1, "row_level": 4})
     assert found["plan"]["levels"] == [0.01, 0.02, 0.03]
@@ -422,6 +439,7 @@ def test_levels_prior_and_rows(place: Path) -> None:
     assert at[0.1] != at[0.5] or found["plan"]["prior"] == 0.1
 
 
+@pytest.mark.long
 def test_raw_numbers_of_a_refused_audit(place: Path) -> None:
     table = pl.read_parquet(place / "t.parquet")
     table.with_columns(x=pl.col("x") + 20 * pl.col("m")).write_parquet(place / "t.parquet")
@@ -445,6 +463,7 @@ PRIVACY: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("privacy", "recorded"), PRIVACY, ids=[str(one) for one, _ in PRIVACY])
 def test_bounds_of_one_run(place: Path, privacy: dict[str, Any], recorded: dict[str, Any]) -> None:
     found = audited(place, privacy=privacy)
@@ -465,6 +484,7 @@ def test_a_margin_goes_with_zero_run(place: Path) -> None:
         audited(place, privacy={"margin": 0.2})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("at_least", [1, 2, "anytime"])
 def test_how_many_runs_have_to_refute(place: Path, at_least: Any) -> None:
     table = pl.read_parquet(place / "t.parquet")
@@ -473,11 +493,13 @@ def test_how_many_runs_have_to_refute(place: Path, at_least: Any) -> None:
     assert "at_least" in found["plan"]["bounds"]
 
 
+@pytest.mark.long
 def test_no_bounds(place: Path) -> None:
     found = audited(place, privacy={"bounds": False})
     assert (found["bounds"], found["plan"]["bounds"]) == ([], None)
 
 
+@pytest.mark.long
 def test_a_claim_that_is_refuted_is_a_concern(place: Path) -> None:
     table = pl.read_parquet(place / "t.parquet")
     table.with_columns(score=pl.col("score") + 9 * pl.col("m")).write_parquet(place / "t.parquet")
@@ -493,6 +515,7 @@ MECHANISMS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_a_mechanism_is_the_claim_where_none_is_stated(place: Path, name: str) -> None:
     found = audited(place, privacy={"mechanism": MECHANISMS[name]})

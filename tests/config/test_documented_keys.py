@@ -131,6 +131,7 @@ def test_predictions_and_signals(place: Path) -> None:
     np.testing.assert_allclose(scores["other"], 2 * numbers, rtol=1e-6)
 
 
+@pytest.mark.long
 @says("else `data.x` names a column of row numbers")
 @pytest.mark.parametrize("listed", [False, True])
 @pytest.mark.parametrize("data", ["d.npz", "d.csv", "d.parquet", "d.jsonl"])
@@ -378,6 +379,7 @@ def test_losses_of_several_labels_and_of_numbers(place: Path) -> None:
 # -- data --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @says("| `path` | .npz, .parquet, .csv or .jsonl |")
 @says('one array, or several columns; `"*"` for all that are named as nothing else')
 @pytest.mark.parametrize("path", ["d.npz", "d.parquet", "d.csv", "d.jsonl"])
@@ -511,6 +513,7 @@ def test_copies(place: Path) -> None:
         assert np.corrcoef(given.evidence.scores["label_only"], np.mean(right, axis=0))[0, 1] > 0.99
 
 
+@pytest.mark.long
 @says("of a multi-run: how many are audited, one model each (default half)")
 @says("| `multi-run` | one model for each audited record, without shadow models")
 def test_records_of_a_multi_run(place: Path) -> None:

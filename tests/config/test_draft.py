@@ -182,6 +182,7 @@ def test_what_public_records_lack_is_marked(tmp_path: Path) -> None:
 ODD = ["yes", "7", "a: b", "a, b", "#x", "tab\there", "Ünï 名", "{x}", "$table", "null", "1e5", "'\"\\", "-", "a\nb: c"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_names_and_categories_come_back_as_they_are(tmp_path: Path, suffix: str) -> None:
     odd = [name for name in ODD if suffix == ".parquet" or not set('\n"') & set(name)]  # which polars would change

@@ -50,6 +50,7 @@ def test_the_choice_does_not_look_at_the_audited_model() -> None:
     assert len(names) == 1
 
 
+@pytest.mark.long
 def test_leaving_out_models_for_the_choice_leaks_nothing() -> None:
     """Each record is in exactly half of the models: a choice that left out one would see which side is short."""
     tried: dict[str, list[float]] = {}

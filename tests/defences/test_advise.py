@@ -133,6 +133,7 @@ def test_those_that_the_data_do_not_tell_apart_are_named_together() -> None:
     assert "do not tell these apart" in advice.parts[0]
 
 
+@pytest.mark.long
 def test_an_attack_that_knows_nothing_of_a_measure_does_not_show_that_it_helps() -> None:
     """Noise that an adaptive attack would read through: a plain threshold alone says that it helps."""
     models = disclosing.models(effect=1.0)

@@ -32,6 +32,7 @@ def test_leakage_is_what_the_world_says() -> None:
     assert found.measured[1].accuracy.value == found.measured[0].accuracy.value
 
 
+@pytest.mark.long
 def test_nothing_is_found_where_nothing_leaks() -> None:
     models = worlds.models(effect=0.0, seed=3)
     found = compare(options(models, Temperature(), LabelOnly(), ConformalSet(0.9)), rng=np.random.default_rng(0))
@@ -40,6 +41,7 @@ def test_nothing_is_found_where_nothing_leaks() -> None:
     assert all(one.low < 0 < one.high for one in found.reductions)
 
 
+@pytest.mark.long
 def test_a_temperature_hides_nothing_from_an_attacker_who_adapts() -> None:
     models = worlds.models(effect=0.5, temperatures=True)
     found = compare(options(models, Temperature()), rng=np.random.default_rng(0))
@@ -108,6 +110,7 @@ def test_coverage_and_size_are_counted_on_records_not_learned() -> None:
     assert found.coverage.low < 0.8 < found.coverage.high
 
 
+@pytest.mark.long
 def test_calibrating_on_members_is_measured_and_said() -> None:
     models = worlds.models(effect=3.0)
     wrong = Models(models.logits, models.included, models.labels, models.rows, models.calibration, "training")
@@ -120,6 +123,7 @@ def test_calibrating_on_members_is_measured_and_said() -> None:
         Models(models.logits, models.included, models.labels, models.rows, np.array([0]))
 
 
+@pytest.mark.long
 def test_units_widen_limits() -> None:
     plain, paired = worlds.models(units=False), worlds.models(units=True)
     wide, narrow = (

@@ -22,6 +22,7 @@ def mixed(effect: float, seed: int = 0) -> Models:
     return replace(loud, logits=logits, groups=group)
 
 
+@pytest.mark.long
 def test_the_group_that_leaks_is_found() -> None:
     rng = np.random.default_rng(0)
     models = mixed(2.0)
@@ -61,6 +62,7 @@ def test_limits_pay_for_the_number_of_groups() -> None:
     assert min(apart) > 1.3 * min(one.auc.high - one.auc.low for one in narrow)
 
 
+@pytest.mark.long
 def test_small_groups_have_no_auc_and_classes_stand_in_for_groups() -> None:
     rng = np.random.default_rng(2)
     models = mixed(1.0)

@@ -79,6 +79,7 @@ def test_the_search_is_that_of_a_literal_twin(seed: int) -> None:
     assert np.abs(careless - noisy).max() > 0.01
 
 
+@pytest.mark.long
 def test_two_classes_have_the_closed_form_that_the_linear_variant_finds() -> None:
     torch = pytest.importorskip("torch", reason="the extra `torch`")
     del torch
@@ -138,6 +139,7 @@ def test_the_expected_distortion_of_every_record_is_the_budget_or_its_noise() ->
     assert np.abs(((coins[:, :1] < share) * length).mean(axis=1) - (share * length).mean()).max() > 0.02
 
 
+@pytest.mark.long
 def test_the_same_query_has_the_same_answer_and_nothing_averages_away() -> None:
     fitted, p = guard(budget=0.1), vectors(40)
     shown = fitted.apply(p, rng=np.random.default_rng(0)).values
@@ -157,6 +159,7 @@ def test_the_same_query_has_the_same_answer_and_nothing_averages_away() -> None:
     assert np.abs(np.mean(redrawn, axis=0) - redrawn[0]).sum(axis=1).mean() > 0.1
 
 
+@pytest.mark.long
 def test_it_learns_what_gives_members_away_and_repeats_by_its_seed() -> None:
     pytest.importorskip("torch", reason="the extra `torch`")
     rng = np.random.default_rng(2)

@@ -53,6 +53,7 @@ def test_what_keeps_the_label_does() -> None:
     assert coarse.argmax(axis=1) != 1  # the control: rounding may lose the label, and does not say that it keeps it
 
 
+@pytest.mark.long
 def test_every_measure_says_when_it_draws() -> None:
     rng = np.random.default_rng(2)
     p, y = vectors(300), rng.integers(0, 6, 300)

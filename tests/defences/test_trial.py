@@ -74,6 +74,7 @@ def test_memberships_that_are_given_are_kept() -> None:
     assert not member[models.calibration].any()  # defences learn from non-members
 
 
+@pytest.mark.long
 def test_a_model_that_stands_without_shadow_models_shows_concern_but_never_its_absence() -> None:
     rng = np.random.default_rng(3)
     member = rng.random(600) < 0.5
@@ -91,6 +92,7 @@ def test_a_model_that_stands_without_shadow_models_shows_concern_but_never_its_a
         assert judged.verdict.status == status
 
 
+@pytest.mark.long
 def test_members_as_calibration_records() -> None:
     found = measure(trial(source="training", calibration=50), rng=np.random.default_rng(0))
     models = found.measured[0].option.models
@@ -99,6 +101,7 @@ def test_members_as_calibration_records() -> None:
     assert "members" in " ".join(findings.findings(found).rests_on)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("given", [False, True])
 def test_units_go_in_together_and_none_stands_on_two_sides(given: bool) -> None:
     unit = np.random.default_rng(4).permutation(np.arange(300) // 3)

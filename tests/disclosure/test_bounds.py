@@ -159,6 +159,7 @@ def test_sets_whose_law_costs_too_much_are_bounded_all_the_same() -> None:
     assert found.value == pytest.approx(bound_of(a, b, disclosure="confidence-vector").value)
 
 
+@pytest.mark.long
 def test_many_records() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.random((4, 5)) + 0.2, rng.random((4, 5)) + 0.2

@@ -81,6 +81,7 @@ def test_more_classes_never_tell_less() -> None:
     assert all(a.upper <= b.upper + 1e-9 for a, b in itertools.pairwise(values[1:]))
 
 
+@pytest.mark.long
 def test_the_contraction_of_divergences_holds() -> None:
     """Eq. (44): D(sets) <= delta^2 D(vectors), in both orders."""
     from miaudit.disclosure.bounds import set_divergences

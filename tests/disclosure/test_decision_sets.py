@@ -93,6 +93,7 @@ def test_worlds_agree_with_draws_of_counts(
     assert area(world.alpha_in, world.alpha_out, q, temperature) == pytest.approx(truth, abs=0.006)
 
 
+@pytest.mark.long
 def test_a_hundred_classes_with_a_temperature_agree_with_their_poisson_binomials() -> None:
     """Given the confidences, entries are independent: the mean over draws of whole laws, where coins add no noise."""
     world, q, temperature = World(100, 0.6, 0.25, 0.1), 0.1, 0.2

@@ -119,6 +119,7 @@ def test_bad_parameters_are_refused(alpha: object) -> None:
         dirichlet.divergence(alpha, alpha)
 
 
+@pytest.mark.long
 def test_goodness_accepts_the_right_law_and_refuses_others() -> None:
     rng = np.random.default_rng(5)
     right = np.stack([rng.dirichlet([4.0, 1.0, 0.5], size=40) for _ in range(40)])

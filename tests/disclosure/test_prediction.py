@@ -144,6 +144,7 @@ def test_without_leakage_nothing_is_measured_and_the_placebo_says_what_few_model
     assert prediction.spearman(found[0].predicted[None], naive[None])[0] > 0.5
 
 
+@pytest.mark.long
 def test_a_law_that_does_not_fit_shows_between_transferred_and_measured() -> None:
     """All other classes share the rest in fixed proportions: no Dirichlet law has that with a varying confidence."""
     rng = np.random.default_rng(7)
@@ -251,6 +252,7 @@ def test_what_cannot_be_used_is_refused_in_one_line(changed: dict[str, Any], sai
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.long
 def test_records_on_which_all_models_agree_have_no_advantage() -> None:
     rng = np.random.default_rng(11)
     included = halves(12, 40, rng)

@@ -146,6 +146,7 @@ def test_many_records_at_once() -> None:
     )
 
 
+@pytest.mark.long
 def test_curves_are_quick() -> None:
     world = World(10, 0.5, 0.25, 0.2)
     start = time.process_time()

@@ -40,6 +40,7 @@ def on_the_grid(mechanism, delta: float) -> float:
     return loss_distribution.epsilon(parts, delta, spread=50.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noise", [0.7, 1.0, 5.0])
 def test_the_losses_of_gaussian_noise_give_its_closed_form(noise: float) -> None:
     for delta in (1e-30, 1e-10, 1e-5, 0.01, 0.3):
@@ -59,6 +60,7 @@ def test_laplace_noise_is_pure() -> None:
     assert upper_bound(Composed((LaplaceNoise(1.0), GaussianNoise(1.0))), delta=0.0).value == math.inf
 
 
+@pytest.mark.long
 def test_laplace_noise_at_a_delta_has_a_closed_form() -> None:
     for delta in (1e-12, 1e-6, 0.05, 0.3):
         exact = 1.0 + 2 * math.log(1 - delta)  # delta = 1 - exp((epsilon - 1) / 2)
@@ -139,6 +141,7 @@ def test_the_guarantee_of_the_printed_training_is_that_of_erratum_a7() -> None:
         assert "privacy losses" in found.accountant
 
 
+@pytest.mark.long
 def test_more_privacy_comes_from_more_noise_fewer_steps_and_smaller_batches() -> None:
     def epsilon(**changes) -> float:
         return upper_bound(
@@ -185,6 +188,7 @@ def test_a_core_install_accounts_for_everything(sampling: float, monkeypatch: py
     assert 0 < upper_bound(PoissonSubsampled(GaussianNoise(1.0), sampling), delta=1e-5).value < 4.378
 
 
+@pytest.mark.long
 def test_little_noise_shows_every_sample_of_a_record() -> None:
     """At a noise of 0.05 a record is seen as often as it is sampled, in 100 steps 8 times with a chance above delta."""
     training = dp_sgd(records=60_000, batch=600, noise=0.05, epochs=1)
@@ -195,6 +199,7 @@ def test_little_noise_shows_every_sample_of_a_record() -> None:
     assert upper_bound(Repeated(PoissonSubsampled(GaussianNoise(0.01), 0.05), 2), delta=1e-5).value > 5_000
 
 
+@pytest.mark.long
 def test_a_delta_far_below_rounding_has_an_epsilon() -> None:
     training = dp_sgd(records=750_000, batch=250, noise=4, steps=10_000)
     found = [upper_bound(training, delta=delta).value for delta in (1e-14, 1e-15, 1e-18, 1e-30)]
@@ -228,6 +233,7 @@ def check_one(seed: int) -> None:
         assert epsilon_of(kind, **more) <= found * (1 + rounding), (kind, at, name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2])
 def test_any_parameters_have_a_bound_that_falls_with_privacy(seed: int) -> None:
     check_one(seed)
@@ -239,6 +245,7 @@ def test_many_parameters_have_a_bound_that_falls_with_privacy(seed: int) -> None
     check_one(seed)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noise", [1e-3, 1e4])
 @pytest.mark.parametrize("rate", [1e-9, 1.0])
 @pytest.mark.parametrize("steps", [1, 10**9])
@@ -251,6 +258,7 @@ def test_the_corners_have_a_finite_bound(noise: float, rate: float, steps: int, 
         assert found == 0
 
 
+@pytest.mark.long
 def test_what_cannot_be_counted_is_refused_in_one_line() -> None:
     with pytest.raises(InputError, match="times: expected at most"):
         upper_bound(Repeated(Repeated(GaussianNoise(1.0), 10**9), 10**300), delta=1e-5)
@@ -263,6 +271,7 @@ def test_what_cannot_be_counted_is_refused_in_one_line() -> None:
     assert upper_bound(Selection(300.0), delta=1e-5).value <= 300
 
 
+@pytest.mark.long
 def test_the_trade_off_of_any_training_is_drawn() -> None:
     for noise, steps in ((0.01, 1000), (1.0, 10**7), (100.0, 100)):
         training = Repeated(PoissonSubsampled(GaussianNoise(noise), 0.01), steps)
@@ -354,6 +363,7 @@ def test_a_gaussian_of_huge_mu_has_an_epsilon_above_its_smallest() -> None:
         assert exact * (1 - 1e-9) <= found <= exact * (1 + 1e-4)
 
 
+@pytest.mark.long
 def test_a_mixture_with_laplace_noise_gives_away_what_the_laplace_noise_alone_does() -> None:
     """Next to no Gaussian noise beside it: at least delta of one Laplace mechanism, in closed form, and little more."""
     claim = tradeoff(Composed((LaplaceNoise(1.0), GaussianNoise(10.0))))

@@ -28,6 +28,7 @@ def test_the_ceiling_is_a_little_below_that_of_a_coarser_cap(mu: float) -> None:
         assert found > LEAST[mu][canaries == 1_000]  # by simulation; it is no limit that was proven
 
 
+@pytest.mark.long
 def test_it_grows_with_canaries_with_mu_and_with_doubt_and_stays_below_the_truth() -> None:
     of_canaries = [one_run_ceiling(1.0, m) for m in (1, 10, 100, 1_000, 100_000)]
     assert of_canaries == sorted(of_canaries)

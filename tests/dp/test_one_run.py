@@ -82,6 +82,7 @@ def test_a_trade_off_function_of_the_library_agrees_with_the_formula(epsilon: fl
         assert one_run.rejects(EpsilonDelta(epsilon, delta), correct=c, guesses=100, canaries=400, level=0.05) == plain
 
 
+@pytest.mark.long
 def test_mu_as_a_number_as_a_trade_off_function_and_as_a_users_function_agree() -> None:
     counts = {"correct": 416, "guesses": 500, "canaries": 10_000}
     own = Custom(lambda a: stats.norm.cdf(stats.norm.ppf(1 - np.asarray(a)) - 0.43))

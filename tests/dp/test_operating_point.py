@@ -15,6 +15,7 @@ from miaudit.dp.tradeoff import EpsilonDelta, Gaussian
 from miaudit.errors import InputError
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(st.floats(1e-9, 1 - 1e-9), st.floats(0, 20), st.sampled_from([0.0, 1e-6, 0.1]))
 def test_a_point_on_the_curve_has_the_parameter_of_the_curve(fpr: float, value: float, delta: float) -> None:

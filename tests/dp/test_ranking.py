@@ -95,6 +95,7 @@ def test_the_centre_is_that_of_the_scores(name: str) -> None:
     assert Ranking.of(SCORES[name]).centre == twins.centre(SCORES[name])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("score", ["distinct", "rounded", "two values"])
 @pytest.mark.parametrize("unit", [None, 2])
 def test_bounds_are_those_of_sorting_each_time(score: str, unit: int | None, monkeypatch: pytest.MonkeyPatch) -> None:

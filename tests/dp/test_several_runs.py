@@ -148,6 +148,7 @@ def test_false_alarms_of_looking_at_any_time() -> None:
     assert np.mean(wealth.max(axis=1) >= math.log(1 / P)) <= P + 4 * math.sqrt(P / 40_000)
 
 
+@pytest.mark.long
 def test_several_runs_show_more_than_one() -> None:
     """docs/one_run.md has 1.66 at 95% by 4 runs of 10,000 canaries at mu = 2; here at 97.5%."""
     rng = np.random.default_rng(1)
@@ -244,6 +245,7 @@ def test_run_by_run_each_is_audited_as_those_before_it_chose() -> None:
     assert [bound.value for bound in one[:3]] == [bound.value for bound in other[:3]]
 
 
+@pytest.mark.long
 def test_no_pilot_in_several_runs_and_no_schedule_above_level_two_fifths() -> None:
     rng = np.random.default_rng(15)
     runs = gaussian_runs(4, 400, 1.0, rng)
@@ -337,6 +339,7 @@ def test_bad_input_is_one_line(call, words: str) -> None:
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("guesses", [None, Fixed(400), Bonferroni(), Schedule()])
 def test_every_way_to_settle_guesses_stays_below_its_level(guesses) -> None:
     """One run of eight is tested at .47, and of sixteen at .70: levels at which nobody tests a single run."""

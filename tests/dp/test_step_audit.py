@@ -62,6 +62,7 @@ def test_the_verdict_is_that_of_the_one_run_test_of_the_claims_tradeoff() -> Non
     assert alone.value == pytest.approx(lower.value, abs=0.05)  # but for ties and canaries left out for balance
 
 
+@pytest.mark.long
 def test_a_claim_without_a_mu_is_likened_to_the_one_that_it_meets_at_a_rate_of_5_percent() -> None:
     run = released(np.random.default_rng(18), m=200, steps=40, noise=1.0, rate=0.2)
     found = step_audit.audit(run, SAMPLED, statistics=[Sampled()], rng=np.random.default_rng(0))
@@ -100,6 +101,7 @@ def test_several_runs_are_combined_as_several_runs_are() -> None:
 # -- wrong ones --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_noise_drawn_once_cancels_in_the_plain_sum_alone() -> None:
     rng = np.random.default_rng(8)
     coins = rng.random(2_000) < 0.5
@@ -113,6 +115,7 @@ def test_noise_drawn_once_cancels_in_the_plain_sum_alone() -> None:
     assert not step_audit.audit(run, claim, statistics=[Sampled()], rng=rng).refuted  # what the sum is for
 
 
+@pytest.mark.long
 def test_batches_that_come_again_are_seen_by_the_statistic_for_them() -> None:
     rng = np.random.default_rng(9)
     claim = Repeated(PoissonSubsampled(GaussianNoise(2.0), 0.1), 300)

@@ -72,6 +72,7 @@ def test_the_rule_is_that_of_its_text(kind, n, limits):
     assert found.status == status
 
 
+@pytest.mark.long
 def test_more_records_never_turn_a_concern_into_within_the_limits():
     """The failure that started this: 4,000 records raised a concern, 20,000 of the same population none."""
     for seed in range(3):

@@ -31,6 +31,7 @@ def parsed(command):
     return COMMANDS[name].make_context(name, arguments).params
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("made", MADE)
 @pytest.mark.parametrize("status", ["flagged", "clear", "inconclusive", "not-testable", "refused"])
 def test_every_command_is_one_that_exists(made, status):

@@ -138,6 +138,7 @@ def strongest_of(noise: np.ndarray, drawn: Coins) -> ma.Evidence:
     return ma.Evidence(score=noise[int(np.argmax(gaps))], member=member, design="one-run")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("answered", [True, False])
 def test_the_best_of_a_thousand_noise_scores_is_no_concern(answered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: the same score, of which nobody knows that it is the best of a thousand."""
@@ -157,6 +158,7 @@ def test_the_best_of_a_thousand_noise_scores_is_no_concern(answered: bool, monke
     assert Findings.from_dict(found.to_dict()) == found
 
 
+@pytest.mark.long
 def test_what_is_corrected_anyway_is_not_corrected_twice() -> None:
     noise = np.random.default_rng(3).normal(size=(4, N))
     drawn = coins(before=0, plan=AgreedPlan(limits=TIGHT, tries=4), scores=[of_scores([z]) for z in noise])
@@ -168,6 +170,7 @@ def test_what_is_corrected_anyway_is_not_corrected_twice() -> None:
     assert wide.metric("auc").low < narrow.metric("auc").low
 
 
+@pytest.mark.long
 def test_earlier_draws_of_the_training_are_corrected_for() -> None:
     for before, wider in ((0, False), (9, True)):
         drawn = coins(before=before)
@@ -178,6 +181,7 @@ def test_earlier_draws_of_the_training_are_corrected_for() -> None:
         assert any("10 draws of this training" in text for text in found.corrections) is wider
 
 
+@pytest.mark.long
 def test_nothing_is_within_the_limits_while_signed_scores_are_left_out() -> None:
     plan = Plan(bounds=None, limits={"auc": 0.9})
     for signed, status in ((["a" * 64], "not-testable"), ([], "clear")):

@@ -239,6 +239,7 @@ def test_an_extra_is_all_that_a_job_needs(name: str, world: Path, tmp_path: Path
     _checked(job, _run(job, world, tmp_path, hidden=_hidden(job.needs)), ())
 
 
+@pytest.mark.long
 def test_the_installation_as_it_is(world: Path, tmp_path: Path) -> None:
     """Nothing is hidden: the same jobs, in the environment that these tests run in (make test-installed)."""
     for number, (name, job) in enumerate(JOBS.items()):
@@ -249,6 +250,7 @@ def test_the_installation_as_it_is(world: Path, tmp_path: Path) -> None:
         _checked(job, _run(job, world, place, hidden=None), job.needs if _missing(job.needs) else ())
 
 
+@pytest.mark.long
 def test_hiding_hides() -> None:
     """The control: what the core install has not is gone, and what it has is there."""
     hidden = _hidden(())

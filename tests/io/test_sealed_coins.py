@@ -222,6 +222,7 @@ SIGNED: dict[str, Callable[[Secret, Answer], Coins]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("second", SIGNED)
 @pytest.mark.parametrize("place", ["memory", "written", "read", "read before", "link", "relative"])
 def test_a_secret_signs_one_reveal(second: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,6 +333,7 @@ def test_drawing_signs_nothing_and_an_unsigned_reveal_is_refused(tmp_path: Path)
         Coins.read(tmp_path / "r.json")
 
 
+@pytest.mark.long
 def test_reveals_of_five_copies_of_a_secret_forge_no_sixth(tmp_path: Path) -> None:
     """Copies know nothing of each other; with one-time signatures five of them gave a sixth in seconds.
 
@@ -426,6 +428,7 @@ def test_a_damaged_secret_is_refused(tmp_path: Path) -> None:
         Secret.read(path)
 
 
+@pytest.mark.long
 def test_counts_that_do_not_fit_are_refused_before_training() -> None:
     with pytest.raises(InputError, match="1,000 records, as committed, received 5"):
         drawn().members(1, records=5)

@@ -33,6 +33,7 @@ def test_findings_are_the_same_by_either_form(tmp_path: Path) -> None:
         np.testing.assert_array_equal(values, other[name])
 
 
+@pytest.mark.long
 def test_limits_and_texts_shorter_than_the_window_in_either_form(tmp_path: Path) -> None:
     for ending in ("jsonl", "parquet"):
         path = tmp_path / f"t.{ending}"

@@ -57,6 +57,7 @@ def same(one: TokenRecords, other: TokenRecords) -> None:
         np.testing.assert_array_equal(first, second, err_msg=own.name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("endings", [("jsonl", "parquet"), ("parquet", "jsonl"), ("parquet", "parquet")])
 def test_there_and_back_by_either_form(tmp_path: Path, endings: tuple[str, str]) -> None:
     held = everything()
@@ -128,6 +129,7 @@ def test_bad_rows_are_named_by_number(tmp_path: Path, case: str, monkeypatch: py
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limits", [Limits(records=2), Limits(tokens=5)])
 def test_limits(tmp_path: Path, limits: Limits) -> None:
     pl.DataFrame([row(0), row(1), row(2)]).write_parquet(tmp_path / "t.parquet")
@@ -137,6 +139,7 @@ def test_limits(tmp_path: Path, limits: Limits) -> None:
     assert len(token_parquet.read_parquet(tmp_path / "t.parquet", limits=limits).ids) == 2
 
 
+@pytest.mark.long
 def test_files_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "t.parquet").write_bytes(b"PAR1 and then nothing")
     with pytest.raises(InputError, match="cannot be read"):
@@ -155,6 +158,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     assert not (tmp_path / "new.parquet").exists()
 
 
+@pytest.mark.long
 def test_tokens_are_told_from_evidence_by_their_columns(tmp_path: Path) -> None:
     token_files.write(tmp_path / "t.parquet", everything())
     assert token_parquet.holds_tokens(tmp_path / "t.parquet")

@@ -126,6 +126,7 @@ def test_duplicates_of_every_record_leave_the_values(name: str, sizes: tuple[int
         assert float(before.tpr_at(alpha)) == pytest.approx(float(after.tpr_at(alpha)), abs=1e-9)
 
 
+@pytest.mark.long
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(
     score=st.lists(st.sampled_from([-2.0, -0.5, 0.0, 0.1, 3.0]), min_size=2, max_size=25),

@@ -123,6 +123,7 @@ def test_the_assertion_and_the_bundle_agree(world, limits, tmp_path):
     assert f"The audit says: {own['verdict']['text'][:40]}" in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("effect", [0.0, 0.5])
 @pytest.mark.parametrize("limits", LIMITS)
 def test_a_comparison_of_disclosures_judges_as_an_audit_does(effect, limits):

@@ -36,6 +36,7 @@ _METRICS: dict[str, Callable[[Sample], Estimate]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("draw", [_heavy_tails, _persons])
 def test_it_is_the_spread_of_the_value_over_repeated_audits(draw: Draw) -> None:
     rng = np.random.default_rng(7)

@@ -109,6 +109,7 @@ def test_capped_scores_hide_no_exposed_member():
     assert (one.listed, one.members, one.exceeded) == (50, 50, True)
 
 
+@pytest.mark.long
 def test_lists_that_end_with_equal_scores_raise_no_alarm_more_often_than_stated():
     """Where each record is a member at exactly nine to one, coarse scores leave the level as it is."""
     rng, audits = np.random.default_rng(5), 2000

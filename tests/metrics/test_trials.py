@@ -70,6 +70,7 @@ def test_the_share_of_independent_records_is_that_of_kish() -> None:
     assert independent_share(np.repeat([0, 1, 2], [6, 1, 1])) == pytest.approx(8 / 38)
 
 
+@pytest.mark.long
 def test_a_sound_propensity_of_records_stands_the_challenge_where_units_differ_in_size() -> None:
     """One record of each unit whatever its size would be a member half of the time, and 5 in 6 records are."""
     found = [challenge(unequal(seed), [GaussianNB()], rng=np.random.default_rng(seed)) for seed in range(8)]

@@ -229,6 +229,7 @@ def test_a_household_that_was_never_accused_says_little_of_the_upper_limit_of_th
     assert missed <= 0.04 * audits
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("sizes", "rate", "alike"),
     [

@@ -92,6 +92,7 @@ def test_an_adapter_says_what_the_merged_model_says(kind: str, base: LanguageMod
     assert np.abs(ours - log_p(base)).max() > 0.001  # and not what the base says
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("precision", "apart"), [("saved", 1e-6), ("bfloat16", 0.2), ("float16", 0.02)])
 def test_an_adapter_in_half_precision_is_close(precision: str, apart: float, place: Path) -> None:
     adapted(place, KINDS["lora"]())
@@ -101,6 +102,7 @@ def test_an_adapter_in_half_precision_is_close(precision: str, apart: float, pla
     assert np.abs(half - whole).max() < apart
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["prompt", "prefix"])
 def test_learned_tokens_before_the_text_have_no_score(kind: str, base: LanguageModel, place: Path) -> None:
     config = {
@@ -121,6 +123,7 @@ def test_learned_tokens_before_the_text_have_no_score(kind: str, base: LanguageM
     assert np.abs(ours.log_p - log_p(base)).max() > 0.01
 
 
+@pytest.mark.long
 def test_tokens_that_training_added_are_read_as_peft_saves_them(base: LanguageModel, place: Path) -> None:
     tokenizer = text.load(place / "my-base").tokenizer
     tokenizer.add_tokens(["zebra"])
@@ -146,6 +149,7 @@ def named(place: Path, base: object, name: str = "adapter") -> Path:
     return place / name
 
 
+@pytest.mark.long
 def test_the_base_is_named_or_lies_where_the_adapter_says(base: LanguageModel, place: Path) -> None:
     adapted(place, KINDS["lora"]())
     expected = log_p(text.load(place / "adapter", device="cpu"))  # an absolute path
@@ -168,6 +172,7 @@ def test_the_base_is_named_or_lies_where_the_adapter_says(base: LanguageModel, p
         text.load(place / "second", base=place / "adapter")
 
 
+@pytest.mark.long
 def test_a_reference_is_the_base_or_another_adapter_of_it(base: LanguageModel, place: Path) -> None:
     adapted(place, KINDS["lora"]())
     adapted(place, KINDS["norms"](), "other")

@@ -138,6 +138,7 @@ def test_seeds_stay_below_what_r_and_java_take(tmp_path: Path) -> None:
     assert made.fit(np.arange(N), Y, np.arange(3), seed=2**32 - 1)[0, 0] == 1
 
 
+@pytest.mark.long
 def test_losses_are_turned_and_probabilities_become_logarithms(tmp_path: Path) -> None:
     losses = target(tmp_path, "np.save(out / 'outputs.npy', np.arange(12.0))\n", "losses")
     assert (losses.kind, losses.columns) == ("signals", ("loss",))
@@ -184,6 +185,7 @@ def test_outputs_beside_the_folder_are_found_and_named(tmp_path: Path) -> None:
     assert f"no such file in {{out}}, which is empty, though there is one in {tmp_path}, where the command ran" in said
 
 
+@pytest.mark.long
 def test_ids_must_be_those_of_the_data_in_their_order(tmp_path: Path) -> None:
     names = np.array([f"r{i}" for i in range(N)])
     same = GOOD + "np.save(out / 'ids.npy', np.array([f'r{i}' for i in range(12)]))\n"
@@ -269,6 +271,7 @@ def test_files_of_the_command_are_found_and_others_can_be_named(tmp_path: Path) 
 # -- a campaign ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_failed_fit_takes_no_other_with_it_and_is_tried_again(tmp_path: Path) -> None:
     body = "if not pathlib.Path('mended').exists() and 3 in np.load(rows): sys.exit('not yet')\n" + GOOD
     included = inclusion(N, 4, rng=np.random.default_rng(0))
@@ -311,6 +314,7 @@ def test_ray_changes_nothing(tmp_path: Path) -> None:
         assert np.array_equal(made[0].model(m), made[1].model(m))
 
 
+@pytest.mark.long
 def test_retries_run_the_same_fit_again(tmp_path: Path) -> None:
     body = (
         "c = pathlib.Path('count'); k = int(c.read_text()) if c.exists() else 0; c.write_text(str(k + 1))\n"

@@ -70,6 +70,7 @@ def test_a_folder_stands_as_it_is_beside_a_reference(tmp_path: Path) -> None:
         run_campaign.collect(Campaign(saved, data, shadows=Shadows(models=4)), rng=np.random.default_rng(0))
 
 
+@pytest.mark.long
 def test_how_a_folder_is_asked_changes_no_score_but_by_what_is_read(tmp_path: Path) -> None:
     text.save(SMALL.fit(TEXTS, np.zeros(24), np.arange(6), seed=0), tmp_path / "m")
     usual = language.SavedLanguage(tmp_path / "m")

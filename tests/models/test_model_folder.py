@@ -28,6 +28,7 @@ def small() -> LanguageModel:
     return text.train(text.byte_pair_tokenizer(TEXTS, vocabulary=270), TEXTS, tiny, rng=np.random.default_rng(0))
 
 
+@pytest.mark.long
 def test_shards_are_read_as_they_lie(small: LanguageModel, tmp_path: Path) -> None:
     folder = tmp_path / "shards"
     small.model.save_pretrained(folder, max_shard_size="8KB")
@@ -49,6 +50,7 @@ def test_shards_are_read_as_they_lie(small: LanguageModel, tmp_path: Path) -> No
         text.load(folder)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("precision", "apart"), [("bfloat16", 0.2), ("float16", 0.02)])
 def test_a_half_precision_is_close_and_finite(
     small: LanguageModel, tmp_path: Path, precision: str, apart: float

@@ -26,6 +26,7 @@ FACTORIES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("factory", "shape", "classes"), FACTORIES, ids=str)
 def test_logits_have_one_row_for_each_record_and_depend_on_it_alone(factory, shape, classes) -> None:
     with torch.random.fork_rng([]):

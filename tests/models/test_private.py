@@ -94,6 +94,7 @@ def test_the_clipped_sum_is_that_of_opacus(name) -> None:
         assert torch.allclose(total[key], expected, rtol=1e-3, atol=1e-5 * clip), key
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_one_record_moves_the_sum_by_at_most_the_clipping_norm(name) -> None:
     net, x, y = batch_of(name)
@@ -320,6 +321,7 @@ class OfItsOwnPrecision(nn.Module):
         return found - found.mean(0) if self.mixes else found
 
 
+@pytest.mark.long
 def test_networks_that_round_are_no_networks_that_mix_records() -> None:
     for seed in range(30):
         torch.manual_seed(seed)
@@ -498,6 +500,7 @@ def test_one_record_without_a_finite_loss_does_not_stop_a_private_training() -> 
         fit(nets.mlp(5, 2, hidden=(8,)), TrainConfig(epochs=2, batch=10), x, y, np.arange(20), seed=0)
 
 
+@pytest.mark.long
 def test_with_little_noise_and_a_wide_clip_it_learns_and_with_much_noise_it_does_not() -> None:
     rng = np.random.default_rng(1)
     x = rng.normal(size=(400, 5))

@@ -64,6 +64,7 @@ def test_without_fine_tuning_it_is_the_plain_model_without_its_smallest_weights(
     assert far(plain, pruned) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("optimiser", ["sgd", "adam"])
 def test_fine_tuning_is_that_of_a_slow_twin(optimiser) -> None:
     """torch.optim on the same batches, the chosen weights set to 0 again after each step."""
@@ -97,6 +98,7 @@ def test_fine_tuning_is_that_of_a_slow_twin(optimiser) -> None:
     assert zeros(found) == zeros(net.state_dict())
 
 
+@pytest.mark.long
 def test_fine_tuning_makes_up_for_what_pruning_took() -> None:
     losses = []
     for share in (0.0, 0.5):

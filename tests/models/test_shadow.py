@@ -254,6 +254,7 @@ def test_kill_9_loses_the_models_in_flight_only(tmp_path: Path, executor: str) -
                 time.sleep(0.05)
 
 
+@pytest.mark.long
 def test_views_and_signals_reduce_outputs(tmp_path: Path) -> None:
     def mirrored(x):
         return -x
@@ -501,6 +502,7 @@ def test_outputs_of_some_records_only(tmp_path: Path) -> None:
             shadow.train(target, X, Y, INCLUDED, seed=3, keep=bad)
 
 
+@pytest.mark.long
 def test_each_model_keeps_records_of_its_own(tmp_path: Path) -> None:
     rows, target = np.array([7, 2, 30]), SklearnTarget(GaussianNB())
     own = np.stack([np.arange(len(INCLUDED)) % 3, np.full(len(INCLUDED), 1)], axis=1)

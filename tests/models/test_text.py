@@ -106,6 +106,7 @@ def test_blocks_of_the_vocabulary_do_not_matter(small: LanguageModel, monkeypatc
     np.testing.assert_array_equal(whole.std, parts.std)
 
 
+@pytest.mark.long
 def test_long_texts_go_through_the_model_in_smaller_batches(
     small: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,6 +227,7 @@ def laws(vocabulary: int) -> dict[str, np.ndarray]:
     return {name: one.astype(np.float32) for name, one in {**found, "equal": 0 * noise}.items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("vocabulary", [3, 256, 5001])
 def test_moments_are_those_of_float64(vocabulary: int) -> None:
     target = np.random.default_rng(1).integers(vocabulary, size=60)
@@ -264,6 +266,7 @@ def test_the_likeliest_tokens_are_those_of_the_network_written_out(small: Langua
 # -- folders ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_folder_gives_the_model_back(small: LanguageModel, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     loaded = text.load(folder, device="cpu")
     assert loaded.name == "model"
@@ -349,6 +352,7 @@ def test_training_lowers_the_loss_and_is_repeatable(small: LanguageModel) -> Non
     assert mine.mean() > text.token_log_probabilities(fresh, texts()).log_p.mean() + 1
 
 
+@pytest.mark.long
 def test_padding_does_not_teach(small: LanguageModel) -> None:
     """The loss of a batch is the mean over its tokens, as if each text stood alone."""
     ids = text._tokenized(small.tokenizer, ["snow", "rain hail wind fog sun"])

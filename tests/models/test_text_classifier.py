@@ -86,6 +86,7 @@ def one_by_one(model: Any, tokenizer: Any, texts: list[str], most: int = 40) -> 
 # -- second truth -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "pad"), [("bert", True), ("bert", False), ("roberta", True), ("gpt2", False)])
 @pytest.mark.parametrize("batch", [1, 7])
 def test_outputs_are_those_of_each_text_alone(kind: str, pad: bool, batch: int, tmp_path: Path) -> None:
@@ -99,6 +100,7 @@ def test_outputs_are_those_of_each_text_alone(kind: str, pad: bool, batch: int, 
     assert np.ptp(found, axis=0).min() > 0.1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", [{"longest": 6}, {"precision": "bfloat16"}, {"precision": "saved"}])
 def test_how_it_is_asked(change: dict[str, Any], tmp_path: Path) -> None:
     folder = saved(tmp_path)
@@ -123,6 +125,7 @@ def adapted(place: Path, base: Path, **changes: Any) -> Any:
     return model.eval()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("base", ["same head", "two labels"])
 def test_an_adapter_says_what_the_merged_model_says(base: str, tmp_path: Path) -> None:
     """Also where the base was saved with another head: the adapter brings its own, and so does the number of labels."""

@@ -42,6 +42,7 @@ def far(a: dict, b: dict) -> float:
 # --- the loop ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schedule", ["constant", "cosine"])
 @pytest.mark.parametrize("optimiser", ["sgd", "adam"])
 def test_the_loop_is_that_of_torchs_optimisers(optimiser, schedule) -> None:
@@ -251,6 +252,7 @@ def test_rows_decide_and_their_order_does_not() -> None:
 # --- many at once -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["sgd", "adam", "images", "defended"])
 def test_each_stacked_model_is_the_one_that_is_trained_alone(mode) -> None:
     """Models of unequal numbers of records, hence of steps, one with fewer records than a batch."""
@@ -278,6 +280,7 @@ def test_each_stacked_model_is_the_one_that_is_trained_alone(mode) -> None:
     assert far(stacked[1], stacked[3]) > 2e-3  # one seed, other records
 
 
+@pytest.mark.long
 def test_a_network_of_residual_blocks_is_stacked() -> None:
     x, y = data(12, (3, 8, 8))
     config = TrainConfig(epochs=1, batch=6)
@@ -566,6 +569,7 @@ def test_a_stack_too_large_for_the_gpu_says_what_to_do(monkeypatch) -> None:
         fit_many(MLP, TrainConfig(), X, Y, np.ones((2, 80), dtype=bool), seeds=[0, 1], stacked=True)
 
 
+@pytest.mark.long
 def test_a_stack_too_large_for_the_gpu_names_the_number_that_fits(monkeypatch) -> None:
     tried: list[tuple[int, int]] = []
 

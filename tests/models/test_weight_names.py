@@ -137,6 +137,7 @@ def test_what_stands_beside_the_weights_is_left_out(tool: str, around: str, tmp_
     np.testing.assert_array_equal(asked("plain", tmp_path / "w.ckpt"), expected)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # torch.compile loads what torch itself calls deprecated
 @pytest.mark.parametrize(
     "wrap",

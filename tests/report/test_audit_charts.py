@@ -85,6 +85,7 @@ def test_equal_findings_give_equal_pictures():
         assert drawing.svg(first[name].to_dict()) == drawing.svg(second[name].to_dict())
 
 
+@pytest.mark.long
 def test_no_curve_where_it_is_not_resolved():
     found = findings()
     limit = found["counts"]["smallest_fpr"]
@@ -93,10 +94,12 @@ def test_no_curve_where_it_is_not_resolved():
     assert min(measured) == pytest.approx(limit)
 
 
+@pytest.mark.long
 def test_resolution_pays_for_several_scores():
     assert findings(names=("a", "b", "c"))["counts"]["smallest_fpr"] > findings()["counts"]["smallest_fpr"]
 
 
+@pytest.mark.long
 def test_an_unresolved_target_is_told_as_a_limit():
     found = findings(fpr_targets=(0.001,), limits={"tpr_at_fpr_0.001": 0.02})
     chart = charts_of(found)["roc-log"].to_dict()
@@ -104,6 +107,7 @@ def test_an_unresolved_target_is_told_as_a_limit():
     assert "at most" in chart["description"]
 
 
+@pytest.mark.long
 def test_zero_run_is_labelled():
     for chart in charts_of(findings(design="zero-run", group=np.arange(1000) // 2 % 2)).values():
         assert chart.to_dict()["title"]["text"][0].startswith("Raw, not causal")

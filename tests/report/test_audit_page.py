@@ -199,6 +199,7 @@ def test_what_the_verdict_rests_on_is_said():
     assert "Exploratory: chosen on the same data, not evidence" in words
 
 
+@pytest.mark.long
 def test_zero_run_numbers_are_raw_not_causal():
     text = page_of(findings(design="zero-run"))
     words = Page(text).words

@@ -45,6 +45,7 @@ def test_the_line_holds_claim_and_bounds_at_their_values():
     assert {(row["from"], row["to"]) for row in values(spec) if "from" in row} == {(0, 1.1 * 5.4), (1.31, 2.75)}
 
 
+@pytest.mark.long
 def test_without_a_claim_the_line_holds_the_first_bound():
     plain = replace(one_run(), claim=None).to_dict()
     assert marks(plain)[0] == {"lower bound (95%) ≥ 1.31": 1.31, "most it could show 5.4": 5.4}
@@ -87,6 +88,7 @@ def test_the_limit_of_the_claim_is_on_the_curves(name, claimed):
     assert "limit of the claim" not in drawing.svg(without)
 
 
+@pytest.mark.long
 def test_names_that_differ_at_the_end_stay_apart():
     spec = charts_of(content("one-run"))["groups"].to_dict()
     names = {row["group"] for row in values(spec) if "group" in row}

@@ -94,6 +94,7 @@ def test_it_loads_nothing(content: DisclosureFindings) -> None:
     assert not re.search(r"(src|href)=\"(?!data:|#)", without)
 
 
+@pytest.mark.long
 def test_every_chart_is_drawn_with_its_numbers(content: DisclosureFindings) -> None:
     drawn = disclosure_page.charts(content)
     assert tuple(drawn) == disclosure_page.NAMES
@@ -167,6 +168,7 @@ def test_every_option_says_whether_it_is_within_the_limits(content: DisclosureFi
         assert [state for state in states if f'<span class="mark">{state}</span>' in row] == [one.within]
 
 
+@pytest.mark.long
 def test_one_that_is_not_resolved_has_an_upper_limit_only(content: DisclosureFindings) -> None:
     name = next(key for key in content.options[0].leakage if key.startswith("tpr"))
     limit = Limits(None, 0.0, 0.125, "upper limit only")

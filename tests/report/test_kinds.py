@@ -243,6 +243,7 @@ def test_drawn_again_elsewhere(tmp_path):
         kinds.rerender(audit(gap=2.0), tmp_path / "copy", overwrite=False)
 
 
+@pytest.mark.long
 def test_every_chart_has_its_place_in_the_folder(monkeypatch):
     monkeypatch.undo()
     assert set(audit_charts.charts(audit(group=True))) <= set(kinds.figures("audit"))

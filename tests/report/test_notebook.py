@@ -20,6 +20,7 @@ def audited(design="one-run"):
     return ma.audit(held, plan=Plan(bounds=None), rng=rng)
 
 
+@pytest.mark.long
 def test_a_cell_shows_verdict_metrics_and_curve():
     text = audited()._repr_html_()
     page = Page(text)

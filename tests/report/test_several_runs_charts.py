@@ -18,6 +18,7 @@ def audited(claim: Claim | None = None) -> Findings:
     return audit_of(Evidence.of_runs(runs_of(3, n=300)), plan=Plan(bounds=Bounds(claim=claim)), rng=0)
 
 
+@pytest.mark.long
 def test_bounds_by_number_each_run_and_the_ceiling_of_a_claim() -> None:
     findings = audited(Claim.gaussian(1.8))
     found, drawn = findings.several_runs, values(charts_of(findings.to_dict())["runs"].to_dict())
@@ -27,6 +28,7 @@ def test_bounds_by_number_each_run_and_the_ceiling_of_a_claim() -> None:
     assert [row["at"] for row in drawn if "at" in row] == [found.ceiling, 1.8]
 
 
+@pytest.mark.long
 def test_without_a_claim_there_is_no_ceiling_and_without_numbers_no_chart() -> None:
     findings = audited()
     assert not [row for row in values(charts_of(findings.to_dict())["runs"].to_dict()) if "at" in row]

@@ -220,6 +220,7 @@ def test_columns_that_the_schema_lacks_are_not_read(tmp_path: Path) -> None:
         read_table(tmp_path / "t.csv", Schema((Column("A"),)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("range_of", "decimals", "values", "shown"),
     [

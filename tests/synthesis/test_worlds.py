@@ -232,6 +232,7 @@ def test_bad_input(call, message) -> None:
 # -- EEDI -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_eedi_stand_in_has_its_shape() -> None:
     world = EediStandIn(600)
     table = world.sample(3_000, rng=np.random.default_rng(0))

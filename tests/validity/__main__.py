@@ -17,6 +17,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     parser = argparse.ArgumentParser(prog="make test-validity", description=__doc__)
     parser.add_argument("--shard", type=Shard.of, help="another shard than that of the commit, as in 3/12")
     parser.add_argument("--seed", help="another seed than that of the commit, hexadecimal")
+    parser.add_argument("--unseen", action="store_true", help="skip what has passed, of a named shard or seed, too")
     parser.add_argument("--processes", default="2", help="default: %(default)s")
     options = parser.parse_args(arguments)
     shard, seed = options.shard, options.seed
@@ -32,7 +33,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     digests = {
         file.relative_to(root).as_posix(): passed.digest(sources(file, root), root) for file in claim_files(root)
     }
-    if options.shard is None and options.seed is None:
+    if options.unseen or (options.shard is None and options.seed is None):
         for file in [file for file, source in digests.items() if passed.has_passed(root, file, source, shard)]:
             print(f"skipped: {file}, whose claims of this shard have passed on this source ({passed.RECORD})")
             del digests[file]

@@ -78,4 +78,9 @@ def test_only_a_run_that_passes_is_recorded(root: Path, code: int, monkeypatch: 
     assert __main__.main([], root) == code
     assert __main__.main([], root) == code
     assert len(runs) == 1 + bool(code)  # what has passed is skipped, what has failed is not
+    named = ["--shard", "3/12", "--seed", "ab"]
+    assert __main__.main([*named, "--unseen"], root) == code
+    assert len(runs) == 1 + 2 * bool(code)
+    assert __main__.main(named, root) == code
+    assert len(runs) == 2 + 2 * bool(code)  # a run that is repeated by hand skips nothing
     assert passed.has_passed(root, "claim.py", passed.digest(SOURCES, root), Shard(3)) == (code == 0)

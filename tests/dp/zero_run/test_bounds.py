@@ -100,6 +100,7 @@ def test_signed_log_odds_keep_the_power_that_absolute_ones_lose(shift: str, sign
     assert mean_epsilon(shift, correction=PoissonBinomial(signed=False)) == pytest.approx(unsigned, abs=0.03)
 
 
+@pytest.mark.long
 def test_the_ladder_of_erratum_b13() -> None:
     """Mild shift: b = e^-eps_DS .007, its smallest value .421, b(epsilon) .548, untampered .549, 500 smallest .751."""
     smallest, at_zero = [], []
@@ -172,6 +173,7 @@ def test_every_correction_takes_every_selection(parameter: str, correction: obje
     assert bound(silent, oracle, guesses=guesses, correction=correction, rng=rng(1)).value < 0.2
 
 
+@pytest.mark.long
 def test_a_schedule_ties_counts_to_parameters() -> None:
     ev, oracle = gaussian(2000)
     found = zero_run.mu_lower_bound(ev, oracle, guesses=Schedule(), rng=rng())

@@ -183,6 +183,7 @@ def test_the_curve_is_the_privacy_of_the_shift_on_every_small_mechanism() -> Non
     assert below > 15
 
 
+@pytest.mark.long
 def test_shift_and_algorithm_together_stay_within_their_composition_on_every_small_mechanism() -> None:
     """Theorem 4.1 with the curve: the ROC of algorithm and covariates; the control leaves delta_DS out."""
     broken, closest = 0, math.inf

@@ -13,6 +13,7 @@ from miaudit.dp.zero_run.independent_guesses import approximate_tail, epsilon_bo
 from miaudit.errors import InputError
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n", [1, 2, 31, 32, 33, 64, 500, 3000])
 def test_the_tail_is_scipys(n: int) -> None:
     rng = np.random.default_rng(n)

@@ -317,6 +317,7 @@ def _try(path: Path, number: int, told: Any) -> None:
         told.put(1)
 
 
+@pytest.mark.long
 def test_processes_at_once_spend_exactly_the_budget(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     names = [tmp_path / "ledger.json", tmp_path / "link" / "ledger.json"]
@@ -335,6 +336,7 @@ def _spend(path: Path, number: int) -> None:
     spend(path, table="t", label=f"release {number}", mechanism=GaussianNoise(10.0 + number))
 
 
+@pytest.mark.long
 def test_processes_do_not_lose_each_others_entries(tmp_path: Path) -> None:
     path = tmp_path / "ledger.json"
     context = multiprocessing.get_context("fork")

@@ -98,6 +98,7 @@ def test_findings_hold_no_record_and_no_seed(folder: Path) -> None:
         release_findings.SynthesisFindings.from_dict(findings.to_dict() | {"status": "sure"})
 
 
+@pytest.mark.long
 def test_without_privacy_nothing_is_claimed(folder: Path) -> None:
     change(folder, privacy="none", ledger=None)
     release, findings = published(folder)
@@ -106,6 +107,7 @@ def test_without_privacy_nothing_is_claimed(folder: Path) -> None:
     assert "limit" not in synthesis_page.charts(findings)
 
 
+@pytest.mark.long
 def test_private_fidelity_marks_the_page(folder: Path) -> None:
     change(folder, fidelity="private", public=None)
     _, findings = published(folder)
@@ -113,6 +115,7 @@ def test_private_fidelity_marks_the_page(folder: Path) -> None:
     assert "For the publisher alone" in synthesis_page.page(findings)
 
 
+@pytest.mark.long
 def test_a_plain_generator_has_no_graph_to_draw(folder: Path) -> None:
     change(folder, generator={"kind": "plain", "epochs": 1, "batch": 50})
     release, findings = published(folder)

@@ -37,6 +37,7 @@ def release() -> Release:
     return Release(Table(SCHEMA, values), MECHANISM, claim, BOUND, GRAPH, (("epochs", 3), ("clip", 0.5)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_a_release_survives_its_files(tmp_path: Path, suffix: str) -> None:
     made = release()

@@ -81,6 +81,7 @@ def test_one_release_settles_its_recipe_once(
     assert release.mechanism == own[0].mechanism
 
 
+@pytest.mark.long
 def test_what_is_entered_is_what_was_checked_and_made(tmp_path: Path) -> None:
     ledger = LedgerPlan(tmp_path / "ledger.json", "t", "first", Claim.epsilon_delta(9.0, 1e-4))
     for method, config in (("tables", None), ("vae", GeneratorConfig(epochs=1, batch=50, hidden=4))):

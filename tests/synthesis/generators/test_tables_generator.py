@@ -80,6 +80,7 @@ def test_little_is_lost_along_the_true_graph(epsilon: float, most: float) -> Non
     assert mean_auc(train, test) > 0.75  # there is something to lose
 
 
+@pytest.mark.long
 def test_interventions_follow_the_true_graph_and_not_a_wrong_one() -> None:
     rng = np.random.default_rng(0)
     below = {name: WORLD.graph.descendants(name) for name in ("R1", "R3", "M2", "M5")}

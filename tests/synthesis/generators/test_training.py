@@ -102,6 +102,7 @@ def test_samples_are_outcomes_and_repeat_with_their_seed(learned: Generator) -> 
             learned.sample(bad, rng=np.random.default_rng(0))  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 def test_a_generator_in_a_stack_is_the_one_alone(table: Table) -> None:
     config = replace(QUICK, epochs=2)
     rows = np.ones((3, len(table)), dtype=bool)
@@ -131,6 +132,7 @@ def test_with_privacy_a_stack_repeats_and_pays_for_all_epochs(table: Table) -> N
     assert synthesis.fit(table, GRAPH, rng=np.random.default_rng(7), config=config).claim() is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("repeatable", [False, True])
 def test_who_knows_the_seed_of_a_private_training_cannot_take_its_noise_away(table: Table, repeatable: bool) -> None:
     """An attacker who knows all records but whether the last is one trains both ways, and compares with what is out.
@@ -261,6 +263,7 @@ def test_missing_values_are_drawn_if_asked_for(table: Table) -> None:
     assert not np.isnan(made.values[:, [0, 1, 3]]).any()
 
 
+@pytest.mark.long
 def test_rows_and_columns_without_information_are_survived() -> None:
     schema = Schema((Column("a", missing=True), Column("b", missing=True), Column("c", "continuous", low=0, high=1)))
     values = np.column_stack([np.ones(100), np.full(100, np.nan), np.full(100, 0.25)])
@@ -339,6 +342,7 @@ def test_a_plain_vae_of_the_same_capacity(table: Table) -> None:
         assert len(plain.blocks) == 1 and abs(plain.parameters - wanted) / wanted < 0.05
 
 
+@pytest.mark.long
 def test_norms_of_public_records_are_those_that_are_clipped(table: Table) -> None:
     norms = training.gradient_norms(table, GRAPH, rng=np.random.default_rng(0), config=QUICK)
     later = training.gradient_norms(table, GRAPH, rng=np.random.default_rng(0), config=QUICK, after=5)

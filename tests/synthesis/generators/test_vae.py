@@ -97,6 +97,7 @@ def summed(network: Network, weights: Any, x: Any, z: Any, present: Any, clip: f
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("graph", "config"), FORMS)
 def test_norms_and_clipped_sums_are_those_of_single_records(graph: CausalGraph, config: GeneratorConfig) -> None:
     network = Network.of(graph, config)
@@ -284,6 +285,7 @@ def test_steps_of_dp_sgd_are_those_of_opacus() -> None:
     torch.testing.assert_close(own[0], after.detach())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("graph", "config"), FORMS)
 def test_a_pass_stays_on_its_device(graph: CausalGraph, config: GeneratorConfig) -> None:
     # fake tensors compute nothing, and refuse what is half on one device and half on another as a GPU does

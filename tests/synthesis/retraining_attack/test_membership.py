@@ -32,6 +32,7 @@ def telltale(epsilon: float, repeats: int, seed: int, **options: object) -> Memb
     )
 
 
+@pytest.mark.long
 def test_an_outlier_of_a_resampled_table_is_found() -> None:
     found = membership_attack(
         table(), fit=Resampling(), targets=[TARGET], repeats=16, sets=8, **FEW, rng=np.random.default_rng(1)

@@ -98,6 +98,7 @@ def test_widths_come_from_the_control_records_alone() -> None:
     assert Metric.of(Table(schema, np.c_[rare, np.zeros(101)])).width.tolist() == [30.0, 2.0]
 
 
+@pytest.mark.long
 def test_no_matrix_of_all_pairs_is_ever_held() -> None:
     rng = np.random.default_rng(3)
     queries, table = draw(6000, rng), draw(6000, rng)  # 144 MB as float32
@@ -124,6 +125,7 @@ def test_bad_input_is_refused() -> None:
         Metric.of(table.subset([]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("across", "down"), [(4096, 128), (7, 3)])
 def test_groups_that_lack_one_column_are_found_in_one_pass_as_by_sweeps(
     across: int, down: int, monkeypatch: pytest.MonkeyPatch

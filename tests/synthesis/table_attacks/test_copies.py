@@ -44,6 +44,7 @@ def new_keys(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(key=pl.col("key").reverse())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("copied", "table"),
     [
@@ -65,6 +66,7 @@ def test_what_is_no_person_hides_no_copy(copied: Change, table: Change | None) -
     assert all(part.limit == "copies" for part in findings.verdict.exceeded)
 
 
+@pytest.mark.long
 def test_without_copies_nothing_is_flagged_and_texts_that_match_nothing_give_no_pass() -> None:
     """The control: the same tables without copies. Renamed in all columns of texts, few others are left to compare."""
     assert audited(lambda frame: frame, share=0.0).verdict.status != "flagged"

@@ -29,6 +29,7 @@ def draw(n: int, rng: np.random.Generator) -> Table:
     return Table(SCHEMA, np.c_[age, weight, ill, rng.integers(0, 3, n)])
 
 
+@pytest.mark.long
 def test_population_knowledge_is_not_called_a_leak() -> None:
     rng = np.random.default_rng(0)
     false_alarms = 0

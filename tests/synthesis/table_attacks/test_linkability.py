@@ -35,6 +35,7 @@ def test_independent_parts_are_linked_as_often_as_blind_parties_would() -> None:
     assert found.control.low < found.by_chance.value < found.control.high
 
 
+@pytest.mark.long
 def test_population_knowledge_is_no_leak_and_copies_are() -> None:
     rng = np.random.default_rng(2)
     false_alarms = 0

@@ -94,6 +94,7 @@ def test_without_a_leak_the_interval_holds_zero_though_predicates_overlap(mode: 
         assert naive / runs < held / runs - 0.04, naive / runs
 
 
+@pytest.mark.long
 def test_copies_are_singled_out_and_members_play_no_part_in_the_score() -> None:
     rng = np.random.default_rng(3)
     members, control = draw(300, rng), draw(400, rng)

@@ -80,6 +80,7 @@ def test_a_rare_success_is_no_difference_where_the_classes_differ_in_size() -> N
     assert sum(leaks[pair] for pair in pairs) <= 0.01 * tables
 
 
+@pytest.mark.long
 def test_one_giant_household_is_no_rate() -> None:
     """A hundred records of one unit and a hundred single ones, right with probability 3% each: nominally 0.5%."""
     unit = np.r_[np.zeros(100, int), np.arange(1, 101)]

@@ -219,6 +219,7 @@ def test_a_pass_through_single_precision_does_not_hide_a_copy() -> None:
     assert not (copied == members.values[:30]).all()  # the control: in double precision they differ
 
 
+@pytest.mark.long
 def test_a_column_that_numbers_the_records_is_named() -> None:
     """A copy under a new number is no copy: the note says so. Ages and amounts are no numbers of records."""
     rng = np.random.default_rng(9)
@@ -232,6 +233,7 @@ def test_a_column_that_numbers_the_records_is_named() -> None:
     assert note.startswith("key: ") and "age" not in note and "--schema" in note
 
 
+@pytest.mark.long
 def test_findings_that_do_not_follow_the_schema_are_refused() -> None:
     rng = np.random.default_rng(7)
     content = audit_table(*(draw(50, rng) for _ in range(3)), plan=FEW, rng=rng).to_dict()
@@ -349,6 +351,7 @@ def test_a_leak_about_households_is_seen() -> None:
     assert singled.difference_low > 0  # a household of equal records is singled out
 
 
+@pytest.mark.long
 def test_few_categories_are_no_households() -> None:
     """Natural duplicates fall on both sides, whatever their number."""
     rng = np.random.default_rng(13)

@@ -93,6 +93,7 @@ def test_capitals_and_blanks_make_no_other_category() -> None:
     assert "Column job: 2 texts that differed only in capitals or blanks counted as equal." in found.notes
 
 
+@pytest.mark.long
 def test_bad_files_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, frame in (("s", MADE), ("m", REAL.drop("age")), ("n", REAL)):
         frame.write_csv(tmp_path / f"{name}.csv")
