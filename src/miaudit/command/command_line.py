@@ -17,7 +17,7 @@ __all__ = ["PROGRAM", "Made"]
 
 _TABLES = (".npz", ".csv", ".parquet")
 _OTHER_TABLES = ("--propensity-sample", "--synthetic", "--schema")
-_OF_PLAN = (  # options of miaudit audit that miaudit plan has too, for records whose membership nobody drew
+_OF_PLAN = (  # options of miaudit audit that miaudit plan has too, where members were not assigned at random
     *("--member", "--covariates", "--text", "--unit", "--categories", "--components", "--estimator"),
     *("--propensity-model", "--member-covariates", "--nonmember-covariates", "--member-texts", "--nonmember-texts"),
     *("--member-units", "--nonmember-units"),
@@ -35,7 +35,7 @@ class Made:
 
     @classmethod
     def read(cls, repeat: Mapping[str, Any]) -> Made:
-        """Read the command in the ``repeat`` of findings; one that is none of ours counts as none."""
+        """Read the command in the ``repeat`` of findings; any other line counts as no command."""
         line = repeat.get("command", "")
         try:
             words = shlex.split(line) if isinstance(line, str) else []

@@ -2,7 +2,7 @@
 
 Where a command does it, this module says what to do (an :class:`Intent`, by the names of Python), and the command
 line, which stands above the findings, gives the words. A name in capitals
-(FILE, BEFORE) stands for what nobody knows yet.
+(FILE, BEFORE) stands for a value that the reader fills in.
 """
 
 from __future__ import annotations
