@@ -1,5 +1,5 @@
 # make audit      an environment with the core install, and the main job
-# make test-fast  the inner loop: tests that take less than a quarter of a second each
+# make test-fast  the inner loop: tests of tests/ that take less than a quarter of a second each; a few take more
 # make test       an environment of its own; style, types, import contracts, tests, warnings as errors
 # make test-thorough  tests of more than two CPU seconds: whole campaigns, frozen stores
 # make test-installed  real environments: the core install alone on each Python, the newest versions, the oldest polars
@@ -25,10 +25,14 @@ audit: $(VENV)/.installed
 # Contiguous halves (worksteal): what a module prepares is prepared in one process.
 PYTEST := $(DEV)/bin/python -m pytest -n 2 --dist worksteal
 
-# Tests are compiled once, not in each run, whatever the environment says: that is half a minute.
+# Tests are compiled once, not in each run, whatever the environment says: that is half a minute. Two processes collect and
+# run their own half of the files; those of pytest-xdist would both collect all of them.
 test-fast: $(DEV)/.installed
-	PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(DEV)/bytecode \
-	$(PYTEST) -q -m "not slow and not long and not thorough" --durations 10 --durations-min 1
+	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=target fast-1 fast-2
+
+fast-%:
+	PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(DEV)/bytecode PYTHONPATH=tests $(DEV)/bin/python -m pytest \
+	-p parts --part $*/2 tests -q -m "not slow and not long and not thorough" --durations 10 --durations-min 1
 
 test: $(DEV)/.installed lint docs
 	$(PYTEST) -m "not slow and not thorough"

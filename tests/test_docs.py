@@ -104,6 +104,7 @@ def test_the_architecture_has_every_room_once() -> None:
     assert set(named) == set(imports())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("row", rooms(), ids="+".join)
 def test_a_room_reads_what_the_architecture_says(row: tuple[str, ...]) -> None:
     imported = {read.partition(".")[0] for room in row for read in imports()[room]}

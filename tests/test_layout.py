@@ -149,6 +149,7 @@ def named() -> list[tuple[str, str, str]]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("page", "path", "test"), sorted(set(named())))
 def test_a_test_that_a_document_names_is_there(page: str, path: str, test: str) -> None:
     body = ast.parse((TESTS / path).read_text(encoding="utf-8")).body

@@ -210,6 +210,7 @@ def test_the_share_of_the_optimal_auc() -> None:
         assert share[name] > least, (name, share)
 
 
+@pytest.mark.long
 def test_without_membership_no_score_says_anything() -> None:
     """The control: the same texts, with membership drawn again."""
     w, _ = markov(6000, 0, hardness=0.8)

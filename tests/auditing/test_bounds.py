@@ -61,6 +61,7 @@ def test_a_true_claim_is_not_refuted() -> None:
     assert {claim.status for claim in statuses if claim is not None} == {"not-refuted"}
 
 
+@pytest.mark.long
 def test_the_delta_of_a_claim_is_that_of_its_bound() -> None:
     found = audit(randomised(2.0, 1), claim=ma.Claim.epsilon_delta(0.2, 1e-6), delta=0.01)
     assert [b.delta for b in found.bounds if b.parameter == "epsilon"] == [1e-6]

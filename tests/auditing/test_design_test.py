@@ -74,6 +74,7 @@ def test_several_runs_of_a_false_design_are_refuted():
     assert fair.verdict.status != "refused"
 
 
+@pytest.mark.long
 def test_without_covariates_the_same_scores_are_answered():
     assert audited(published("one-run", covariates=None, covariate_names=None)).bounds
 

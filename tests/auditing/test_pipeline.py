@@ -84,6 +84,7 @@ def test_a_target_below_the_resolution_never_flags() -> None:
     assert audited(evidence_of("perfect", 3690), plan).verdict.status == "flagged"  # control
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "would_be"), [("near_perfect", "Concern: "), ("null", "Within the limits: ")])
 def test_an_undeclared_design_has_no_answer_but_what_it_would_be(name: str, would_be: str) -> None:
     findings = audited(evidence_of(name, 3000, seed=1, design=None))

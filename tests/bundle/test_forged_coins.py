@@ -215,6 +215,7 @@ def test_a_verification_counts_the_scores_that_were_signed(tmp_path: Path) -> No
     assert statuses[1] == "flagged"  # the control
 
 
+@pytest.mark.long
 def test_a_single_party_verifies_and_is_said_to_prove_little(tmp_path: Path) -> None:
     coins = Secret.new(coins=N, runs=RUNS).coins(None)
     found = verify(written(tmp_path / "b.zip", evidence(coins), coins=coins))

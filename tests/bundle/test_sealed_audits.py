@@ -158,6 +158,7 @@ def test_one_score_does_not_tell_forty_sealed_labels(tmp_path):
     assert max(told) == 40  # the control
 
 
+@pytest.mark.long
 def test_no_number_of_a_sealed_bundle_is_an_equation_in_its_labels(tmp_path):
     groups = {"group": np.arange(44) % 2}
     plan = Plan(headline=Declared("score"), bounds=None, n_bootstrap=100)

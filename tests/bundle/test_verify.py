@@ -47,6 +47,7 @@ def test_the_authors_own_models_are_said_to_be_missing(tmp_path):
     assert 0 < found.recomputed < 100
 
 
+@pytest.mark.long
 def test_one_changed_score_is_found_and_named(tmp_path):
     path = rewritten(made(tmp_path)[0], lambda entries: with_score(entries, 17, 9.0))
     found = verify(path)
@@ -57,6 +58,7 @@ def test_one_changed_score_is_found_and_named(tmp_path):
     assert any("auc" in d.place or "metrics" in d.place for d in found.differences)
 
 
+@pytest.mark.long
 def test_a_careful_forger_is_found_by_the_rows(tmp_path):
     def change(entries):
         with_score(entries, 17, 9.0)
@@ -79,6 +81,7 @@ def test_a_number_of_the_findings_that_does_not_follow_is_named(tmp_path):
     assert [d.place for d in found.differences] == ["findings.metrics[3].value"]
 
 
+@pytest.mark.long
 def test_names_from_a_stranger_forge_no_line(tmp_path):
     """A place of a difference is made of names in the findings, and is printed on a terminal."""
     path, *_ = made(tmp_path)
@@ -94,6 +97,7 @@ def test_names_from_a_stranger_forge_no_line(tmp_path):
     assert len(difference.place) <= 120
 
 
+@pytest.mark.long
 def test_a_difference_below_the_tolerance_is_none(tmp_path):
     def change(entries):
         findings = json.loads(entries["findings.json"])

@@ -124,6 +124,7 @@ def test_equal_weights_change_nothing(seed: int, n1: int, n0: int, d: int, level
     assert len(balance.calibration) == 1
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.floats(0.01, 100), st.floats(-100, 100), st.floats(-5, 5))
 def test_units_of_the_covariates_and_of_the_weights_do_not_matter(

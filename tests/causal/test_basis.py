@@ -79,6 +79,7 @@ def test_functions_are_standardised_on_the_training_rows() -> None:
     assert np.allclose(made.std(axis=0), 1)
 
 
+@pytest.mark.long
 def test_the_product_that_membership_goes_with_is_found_and_hardly_any_other() -> None:
     found, others = 0, 0
     for rng in np.random.default_rng(1).spawn(40):

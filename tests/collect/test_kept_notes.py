@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from miaudit.collect import kept_notes
 
@@ -31,6 +32,7 @@ def test_notes_come_back_and_only_texts_do(tmp_path: Path) -> None:
     assert max(map(len, kept_notes.read(many))) < 1100
 
 
+@pytest.mark.long
 def test_the_page_says_whose_word_it_is(tmp_path: Path, run: Run) -> None:
     path = written(tmp_path / "e.npz", **kept_notes.columns(("Audited were <b>canaries</b>.",)))
     code, out, err = run("audit", path, "--design", "one-run", "--out", tmp_path / "r")

@@ -215,6 +215,7 @@ def test_sealed_coins_are_the_memberships_and_move_no_shadow_model() -> None:
     assert collected(coins=coins).coins == coins
 
 
+@pytest.mark.long
 def test_units_have_one_sealed_coin_each() -> None:
     unit = np.array([f"{(i * 7) % 40}" for i in range(N)])
     coins = sealed(3, 40)

@@ -120,6 +120,7 @@ def test_a_file_of_log_probabilities_has_its_own(tmp_path: Path, run: Run) -> No
     assert "expected reference_loss, for token-logprobs, received 'reference_ratio'" in err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

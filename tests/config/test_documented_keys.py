@@ -345,6 +345,7 @@ TRAINING: dict[str, Any] = {
 }
 
 
+@pytest.mark.long
 @says(
     "of a network: `optimiser` (sgd, adam), `learning_rate`, `momentum`, `weight_decay`, `schedule` (cosine, constant)"
 )

@@ -14,6 +14,7 @@ IN = Law([0.5, -1.0], [[1.0, 0.3], [0.3, 0.5]])
 OUT = Law([0.0, -0.5], [[0.6, -0.1], [-0.1, 0.8]])
 
 
+@pytest.mark.long
 def test_the_density_integrates_to_one() -> None:
     def density(y: float, x: float) -> float:
         p = np.array([x, (1 - x) * y, (1 - x) * (1 - y)])

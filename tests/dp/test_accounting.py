@@ -133,6 +133,7 @@ def _removal_only(epsilon: float, noise: float, rate: float) -> float:
     return float(np.maximum(stats.norm.pdf(x, 0, noise) - math.exp(epsilon) * mixed, 0).sum() * (x[1] - x[0]))
 
 
+@pytest.mark.long
 def test_the_guarantee_of_the_printed_training_is_that_of_erratum_a7() -> None:
     for noise, epsilon in ((math.sqrt(3), 3.6), (3.0, 1.6)):
         found = upper_bound(dp_sgd(records=2000, batch=128, epochs=75, noise=noise), delta=0.01)

@@ -81,6 +81,7 @@ def test_its_p_value_is_where_nothing_leaks_is_refuted() -> None:
     assert found.p_value == pytest.approx(min(1.0, *smallest))
 
 
+@pytest.mark.long
 def test_it_sees_a_few_strong_canaries_to_which_a_schedule_is_blind() -> None:
     few = np.r_[np.ones(100, bool), np.random.default_rng(0).random(9_900) < 0.5]
     assert chosen(Schedule(), few).value < 0.1

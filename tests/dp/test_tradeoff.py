@@ -129,6 +129,7 @@ def test_the_bayes_risk_is_the_least_error_of_any_point(claim: TradeOff) -> None
         assert claim.bayes_risk(prior) <= searched + 1e-13
 
 
+@pytest.mark.long
 @settings(max_examples=100, deadline=None)
 @given(st.floats(0.05, 12), st.sampled_from([0.0, 1e-9, 0.01, 0.2]), st.sampled_from([0.02, 0.3, 0.5, 0.8]))
 def test_bayes_risk_leads_back(value: float, delta: float, prior: float) -> None:

@@ -66,6 +66,7 @@ def test_every_audit_follows_the_schema(name):
     assert Findings.from_dict(content).to_json() == audited(name).to_json()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["several", "bootstrap", "rows"])
 def test_equal_generators_give_equal_bytes(name):
     assert afresh(name).to_json() == audited(name).to_json()

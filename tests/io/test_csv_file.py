@@ -117,6 +117,7 @@ def test_every_entry_finds_as_many_rows_also_of_one_column(content: bytes, line:
             reader(path)
 
 
+@pytest.mark.long
 def test_random_tables_are_read_as_python_reads_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_file, "_BLOCK", 7)  # so that every block ends in the middle of something
     rng, path, read = random.Random(0), tmp_path / "t.csv", 0

@@ -152,6 +152,7 @@ def test_the_wrappers_of_torch_itself(wrap: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(asked("plain", tmp_path / "w.pt"), expected)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_a_part_of_the_network_may_be_wrapped(tmp_path: Path) -> None:
     state, expected = trained("plain")

@@ -110,6 +110,7 @@ def test_every_chart_is_drawn_with_its_numbers(content: DisclosureFindings) -> N
     assert "Every way to release it" in shown(alone)
 
 
+@pytest.mark.long
 def test_findings_are_plain_and_their_schema_holds(content: DisclosureFindings) -> None:
     again = json.loads(content.to_json())
     assert DisclosureFindings.from_dict(again).to_dict() == again

@@ -57,6 +57,7 @@ def test_text_from_data_is_escaped(place):
     assert not Page(text).scripts
 
 
+@pytest.mark.long
 def test_zero_run_numbers_are_called_raw():
     content = ma.audit(
         ma.Evidence(score=np.arange(60.0), member=np.arange(60) % 2 == 0, design="zero-run"),

@@ -167,6 +167,7 @@ def tuples(value):
     return tuple(tuples(item) for item in value) if isinstance(value, list) else value
 
 
+@pytest.mark.long
 def test_a_bound_holds_the_fields_of_the_contract():
     for bound in content("one-run")["bounds"]:
         assert {"parameter", "value", "confidence", "method", "corrections"} <= set(bound)

@@ -6,12 +6,12 @@ digest, under which nothing has passed.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
 
+from miaudit.models.own_code import without_words
 from validity.shards import Shard
 
 RECORD = Path("tests/validity/passed.json")
@@ -30,16 +30,8 @@ def digest(paths: Iterable[str], root: Path) -> str:
 
 
 def _content(path: Path) -> bytes:
-    """The bytes of a file; of Python the tree without docstrings and comments, so that texts can be edited."""
-    if path.suffix != ".py":
-        return path.read_bytes()
-    tree = ast.parse(path.read_bytes())
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(
-            node
-        ):
-            node.body[0] = ast.Pass()
-    return ast.dump(tree).encode()
+    """The bytes of a file; of Python the code without docstrings and comments, so that texts can be edited."""
+    return without_words(path.read_text(encoding="utf-8")).encode() if path.suffix == ".py" else path.read_bytes()
 
 
 def _files(path: Path) -> list[Path]:

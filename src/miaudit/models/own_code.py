@@ -126,7 +126,7 @@ def without_words(source: str) -> str:
     except SyntaxError:  # a lambda among the arguments of a call
         return source
     for node in ast.walk(tree):
-        documented = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        documented = isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
         if documented and ast.get_docstring(node, clean=False) is not None:  # type: ignore[arg-type]
             node.body = node.body[1:] or [ast.Pass()]  # type: ignore[attr-defined]
     return ast.unparse(tree)

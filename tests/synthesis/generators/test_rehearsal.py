@@ -63,6 +63,7 @@ def test_tables_that_come_near_enough_are_taken_without_trying_networks() -> Non
     assert found.method == "tables" and "networks were not tried" in found.rehearsed
 
 
+@pytest.mark.long
 def test_a_hopeless_release_is_told_of_before_anything_is_spent() -> None:
     """Also where the graph says nothing of what goes together, whose worlds would be without dependence."""
     schema = Schema(tuple(Column(f"x{i}", "ordinal", categories=(1, 2, 3, 4, 5, 6)) for i in range(6)))

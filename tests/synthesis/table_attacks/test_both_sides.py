@@ -1,6 +1,7 @@
 """Members and control records that share records, or differ in their columns, allow no answer."""
 
 import numpy as np
+import pytest
 
 from miaudit.synthesis.schema import Column, Schema, Table
 from miaudit.synthesis.table_attacks.both_sides import contradicted
@@ -12,6 +13,7 @@ def _tables(rng, values):
     return tuple(Table(schema, np.clip(one, -9, 9)) for one in values)
 
 
+@pytest.mark.long
 def test_control_records_that_are_members_are_refused_with_their_number():
     rng = np.random.default_rng(0)
     made, members, others = (rng.normal(size=(300, 3)) for _ in range(3))
@@ -25,6 +27,7 @@ def test_control_records_that_are_members_are_refused_with_their_number():
     assert control.verdict.status != "refused"
 
 
+@pytest.mark.long
 def test_columns_that_identify_members_contradict_a_declared_split():
     rng = np.random.default_rng(2)
     made, members, others = (rng.normal(size=(300, 3)) for _ in range(3))
