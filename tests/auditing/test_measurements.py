@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from miaudit import Evidence, Plan
@@ -11,7 +9,6 @@ from miaudit.auditing.case import choose
 from miaudit.auditing.measurements import Measurements
 from miaudit.auditing.plan import Bootstrap
 from miaudit.auditing.seed import AuditStreams
-from miaudit.findings.metric import WITHHELD
 from miaudit.metrics import definition
 
 
@@ -25,7 +22,7 @@ def evidence() -> Evidence:
 def measured(plan: Plan, calls: list[tuple[int, int]]) -> Measurements:
     streams = AuditStreams.of(np.random.default_rng(1))
     case = choose(evidence(), plan, rng=streams.choice)
-    return Measurements.of(case, None, streams, lambda done, total: calls.append((done, total)))
+    return Measurements.of(case, None, {}, streams, lambda done, total: calls.append((done, total)))
 
 
 def test_raw_metrics_are_those_of_each_sample() -> None:
@@ -37,7 +34,7 @@ def test_raw_metrics_are_those_of_each_sample() -> None:
         direct = definition.estimates(sample, plan.metric_names, case.confidence)
         assert [(one.name, one.value) for one in found.metrics[name]] == [(m, e.value) for m, e in direct.items()]
         assert found.nonmembers[name] == sample.effective_nonmembers
-        assert found.note(name) == ""
+    assert found.corrected == found.disagreements == {}
     assert calls == []
 
 
@@ -47,10 +44,3 @@ def test_a_bootstrap_counts_the_replicates_of_all_scores_as_one() -> None:
     assert calls[-1] == (200, 200)
     assert [done for done, _ in calls] == sorted(done for done, _ in calls)
     assert all(one.bootstrap["replicates"] == 100 for one in found.metrics["loss"] if one.bootstrap)
-
-
-def test_a_metric_that_is_withheld_says_why() -> None:
-    found = measured(Plan(), [])
-    metric = found.metrics["loss"][0]
-    held = replace(metric, value=None, low=None, high=None, note=f"{WITHHELD}weights and regressions disagree")
-    assert replace(found, metrics={"loss": (metric, held)}).note("loss") == held.note

@@ -19,8 +19,8 @@ def test_the_chart_shows_causal_numbers_under_whole_labels():
     """Right of its dashed line is more leakage, which no raw number of a zero-run audit may claim."""
     found = compare(shifted(), shifted(1.0))
     rows = comparison_page.charts(found)["differences"].to_dict()["layer"][1]["encoding"]["y"]
-    assert rows["sort"][-2:] == ["Advantage (hajek)", "Balanced accuracy (hajek)"]
-    assert all(name.endswith(("(aipw)", "(hajek)")) for name in rows["sort"])
+    assert rows["sort"][-2:] == ["Balanced accuracy (tilted)", "Balanced accuracy (hajek)"]
+    assert all(name.endswith(("(aipw)", "(tilted)", "(hajek)")) for name in rows["sort"])
     assert rows["axis"]["labelLimit"] >= 7 * max(map(len, rows["sort"]))
     assert comparison_page.charts(compare(findings(0.3), shifted())) == {}
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from miaudit.auditing import bounds, design_test, shared_records, zero_run
 from miaudit.auditing.case import Case
+from miaudit.auditing.corrected_score import CorrectedScore
 from miaudit.auditing.design_test import DesignTest
+from miaudit.auditing.material import Moves
 from miaudit.auditing.plan import Plan
 from miaudit.auditing.seed import AuditStreams
 from miaudit.auditing.zero_run import Correction
@@ -32,6 +36,7 @@ class Gates:
     design : what covariates alone say of membership, and of the declared design
     contradicted : whether there is no answer since the evidence contradicts its design
     reference : of reference scores; None without them
+    corrected : each score with what corrects it; none where nothing is corrected
     """
 
     correction: Correction | None = None
@@ -39,6 +44,7 @@ class Gates:
     design: DesignTest = field(default_factory=DesignTest)
     contradicted: bool = False
     reference: ReferenceFindings | None = None
+    corrected: Mapping[str, CorrectedScore] = field(default_factory=dict)
 
     @classmethod
     def of(cls, case: Case, nuisance: Nuisance | None, streams: AuditStreams) -> Gates:
@@ -80,6 +86,28 @@ class Gates:
         if self.correction is None or self.correction.line is not None or challenge is None:
             return self  # it was no stack that was challenged
         return self if challenge.p_value > bounds.BEYOND_LEARNING else self.refused(challenge.text)
+
+    def weighed(self, case: Case, rng: np.random.Generator) -> Gates:
+        """Correct the scores; refuse a refuted stack where one that counts shows that this matters, else warn of it."""
+        correction = self.used
+        if correction is None:
+            return self
+        model: tuple[Any, ...] = correction.propensity, case.plan, correction.nuisance
+        corrected = {name: CorrectedScore.of(case.audited.only(name), *model, rng=rng) for name in case.audited.scores}
+        return replace(self, corrected=corrected)._moved(case, correction, rng)
+
+    def _moved(self, case: Case, correction: Correction, rng: np.random.Generator) -> Gates:
+        if not correction.moved:
+            return self
+        scores = [self.corrected[name] for name in case.judged]
+        of_verdict = [name for name in case.plan.policy.metrics if name in case.plan.metric_names]
+        names = list(dict.fromkeys([*of_verdict, "auc"]))  # a page shows the AUC first, whatever the verdict is about
+        fit = correction.overlap.fit
+        by_forest = fit is not None and fit.by_forest
+        moves = Moves.of(scores, correction.moved, names, case.confidence, by_forest=by_forest, rng=rng)
+        if moves.matter:
+            return self.refused(f"{correction.misfit} {moves.sentence}")
+        return replace(self, correction=correction.warned(f"{correction.misfit} {moves.sentence} So it is answered."))
 
     def refused(self, reason: str) -> Gates:
         """Refuse the correction, where there is one, for this reason beside others."""

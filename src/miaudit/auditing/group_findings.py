@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import BoolArray, IndexArray
-from miaudit.auditing import withholding, zero_run
+from miaudit.auditing import withholding
 from miaudit.auditing.case import Case
+from miaudit.auditing.corrected_score import CorrectedScore
 from miaudit.auditing.measurements import metric_of
 from miaudit.auditing.plan import Plan
 from miaudit.auditing.zero_run import Correction
@@ -27,9 +28,12 @@ _MOST_GROUPS = 1000
 
 
 def of_groups(
-    case: Case, score: str, correction: Correction | None, withheld: str, rng: np.random.Generator
+    case: Case, score: str, correction: Correction | None, disagreement: str, rng: np.random.Generator
 ) -> tuple[GroupFindings, ...]:
-    """Compute metrics of each group, with simultaneous intervals (Bonferroni); ``withheld`` is the score's note."""
+    """Compute metrics of each group, with simultaneous intervals (Bonferroni).
+
+    ``disagreement`` is that of the score's weights and regressions, in words.
+    """
     audited = case.audited.only(score)
     if audited.group is None:
         return ()
@@ -48,7 +52,7 @@ def of_groups(
             codes == k,
             case.plan,
             correction,
-            withheld,
+            disagreement,
             confidence,
             f"{merged}; {sentence}" if name == _OTHER else sentence,
             rng,
@@ -78,7 +82,7 @@ def _group(
     rows: BoolArray,
     plan: Plan,
     correction: Correction | None,
-    withheld: str,
+    disagreement: str,
     confidence: float,
     note: str,
     rng: np.random.Generator,
@@ -92,7 +96,8 @@ def _group(
     metrics = [metric_of(metric, estimate, None, plan) for metric, estimate in plain.items()]
     if correction is not None:
         learned = correction.propensity.of_rows(rows)
-        causal = zero_run.metrics(part, learned, plan, correction.nuisance, confidence, rng=rng)
-        retained = withholding.without(((m, *of_metric) for m, of_metric in causal.items()), withheld)
+        score = CorrectedScore.of(part, learned, plan, correction.nuisance, rng=rng)
+        causal = score.metrics(plan.metric_names, confidence, rng=rng)
+        retained = withholding.without(((m, *of_metric) for m, of_metric in causal.items()), disagreement)
         metrics = [metric_of(m, estimate, None, plan, method) for m, method, estimate in retained] + metrics
     return GroupFindings(name, inside, outside, tuple(metrics), note)

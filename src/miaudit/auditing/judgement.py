@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from miaudit.auditing import remarks, withholding, zero_run
+from miaudit.auditing import remarks, withholding
 from miaudit.auditing.case import Case
+from miaudit.auditing.corrected_score import CorrectedScore
 from miaudit.auditing.gates import Gates
 from miaudit.auditing.measurements import Measurements
 from miaudit.auditing.plan import Bootstrap
-from miaudit.auditing.zero_run import Correction
 from miaudit.dp import accounting
 from miaudit.dp.verdict import LowerBound
 from miaudit.errors import InputError
@@ -81,7 +81,7 @@ def judged(
         hint = "leave it out: the list of the surest members needs memberships that were assigned at random"
         raise InputError("limits", "no surest_members with zero-run evidence", f"{policy.sure:g}", hint)
     surest = {} if shifted or gates.obstacle else _surest(case, fair_coins=fair_coins)
-    scored = _scored(case, measured, gates.of_verdict, surest, rng)
+    scored = _scored(case, measured, surest, rng)
     best = case.headline or _loudest(case, measured, scored, answered=not gates.obstacle)
     if gates.obstacle:
         return Judged(_without_answer(case, gates), best, ())
@@ -102,7 +102,6 @@ def judged(
 def _scored(
     case: Case,
     measured: Measurements,
-    correction: Correction | None,
     surest: Mapping[str, SurestMembers],
     rng: np.random.Generator,
 ) -> dict[str, Scored]:
@@ -110,7 +109,7 @@ def _scored(
     return {
         name: Scored(
             name,
-            _estimator(case, name, measured.metrics[name], correction, rng),
+            _estimator(case, name, measured, rng),
             measured.nonmembers[name],
             surest.get(name),
         )
@@ -275,16 +274,16 @@ def _no_answer(case: Case, status: Literal["refused", "not-testable"], reason: s
 
 
 def _estimator(
-    case: Case, score: str, metrics: Sequence[Metric], correction: Correction | None, rng: np.random.Generator
+    case: Case, score: str, measured: Measurements, rng: np.random.Generator
 ) -> Callable[[str, float], Measured]:
     """Return the function that measures a metric of a score at any confidence.
 
     At the confidence of the findings it gives their own numbers. Where the plan asks for the intervals of a bootstrap,
     others are widened to hold these, and what the findings withhold stays withheld.
     """
-    shown = {metric.name: metric for metric in reversed(metrics)}  # corrected metrics stand first and stay
-    again = definition.estimator(case.samples[score])
-    again = again if correction is None else _corrected(case, score, correction, rng)
+    shown = {metric.name: metric for metric in reversed(measured.metrics[score])}  # corrected ones stay
+    corrected = measured.corrected.get(score)
+    again = definition.estimator(case.samples[score]) if corrected is None else _corrected(corrected, rng)
     held: dict[tuple[str, float], Measured] = {}
 
     def estimate(name: str, confidence: float) -> Measured:
@@ -305,28 +304,12 @@ def _hull(again: Estimate, own: Metric) -> Estimate:
     return replace(again, low=min(again.low, low), high=max(again.high, high))
 
 
-def _corrected(
-    case: Case, score: str, correction: Correction, rng: np.random.Generator
-) -> Callable[[str, float], Estimate]:
-    """Return the function that measures a corrected metric at any confidence; an outcome model is fitted once."""
-    evidence, plan = case.audited.only(score), case.plan
-    fitted: list[Any] = []
+def _corrected(score: CorrectedScore, rng: np.random.Generator) -> Callable[[str, float], Estimate]:
+    """Return the function that measures a corrected metric at any confidence, on the same folds at each."""
 
     def estimate(name: str, confidence: float) -> Estimate:
-        if not fitted and definition.of(name).outcome_model:
-            fitted.append(zero_run.outcome_of(evidence, correction, plan, rng=copy.deepcopy(rng)))
-        corrected = zero_run.metrics(
-            evidence,
-            correction.propensity,
-            plan,
-            correction.nuisance,
-            confidence,
-            names=[name],
-            fitted=fitted[0] if fitted else None,
-            rng=copy.deepcopy(rng),  # the same folds at every confidence
-        )
-        value: Estimate = corrected[name][1]
-        return value
+        estimates: dict[str, tuple[str, Estimate]] = score.metrics([name], confidence, rng=copy.deepcopy(rng))
+        return estimates[name][1]
 
     return estimate
 

@@ -65,6 +65,7 @@ class Learned:
     twins : equal and nearly equal records across the classes, with a note; None without covariates and texts
     line_of_bounds : what bounds rest on beside the propensity; None without bounds, or where it is the same
     fit, fit_of_line : lack of fit of the propensity and of that line; None where there is nothing to test
+    moved : a refuted stack, moved along what refutes it; only scores tell whether that matters
     """
 
     propensity: Propensity
@@ -74,6 +75,7 @@ class Learned:
     line_of_bounds: Propensity | None
     fit: LackOfFit | None = None
     fit_of_line: LackOfFit | None = None
+    moved: tuple[Propensity, ...] = ()
 
     @classmethod
     def of(cls, training: Training, streams: AssessmentStreams) -> Learned:
@@ -98,10 +100,11 @@ class Learned:
         """Test the propensity and the line of the bounds for lack of fit, against the same challenger."""
         trees = challenge.Challenger.of(self.seen, self.propensity, rng=rng)
         fit = challenge.measure(self.seen, self.propensity, challenger=trees, rng=rng)
+        moved = challenge.moved(self.seen, self.propensity, fit, trees) if self.propensity.stacked else ()
+        tested = replace(self, fit=fit, moved=moved)
         if self.line_of_bounds is None:
-            return replace(self, fit=fit)
-        fit_of_line = challenge.measure(self.seen, self.line_of_bounds, challenger=trees, rng=rng)
-        return replace(self, fit=fit, fit_of_line=fit_of_line)
+            return tested
+        return replace(tested, fit_of_line=challenge.measure(self.seen, self.line_of_bounds, challenger=trees, rng=rng))
 
 
 def folds_of(learned: Propensity) -> int | IntArray:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from miaudit.auditing import withholding, zero_run
 from miaudit.auditing.case import Case
+from miaudit.auditing.corrected_score import WEIGHTS, CorrectedScore
 from miaudit.auditing.plan import Bootstrap, Plan
 from miaudit.auditing.seed import AuditStreams
 from miaudit.auditing.zero_run import Correction
-from miaudit.causal import effects
 from miaudit.findings.metric import Metric
 from miaudit.metrics import bootstrap, classical, definition
 from miaudit.metrics.classical import Estimate
@@ -30,44 +29,41 @@ class Measurements:
     ----------
     metrics : corrected ones first
     nonmembers : as a low FPR counts them: independent and, weighted, as heavy as the heaviest
+    corrected : each score with what corrects it; none where nothing is corrected
+    disagreements : of weights and regressions about each corrected score, in words; empty where they agree
     """
 
     metrics: Mapping[str, tuple[Metric, ...]]
     nonmembers: Mapping[str, float]
+    corrected: Mapping[str, CorrectedScore] = field(default_factory=dict)
+    disagreements: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls,
         case: Case,
         correction: Correction | None,
+        corrected: Mapping[str, CorrectedScore],
         streams: AuditStreams,
         progress: Callable[[int, int], None] | None,
     ) -> Measurements:
-        """Measure every score of a case, with a bootstrap where it is asked for."""
-        return cls(_metrics(case, correction, streams, progress), _nonmembers(case, correction))
+        """Measure every score of a case, with a bootstrap where it is asked for.
 
-    def note(self, score: str) -> str:
-        """Say why metrics of a score are withheld; empty where none is."""
-        return next((metric.note for metric in self.metrics[score] if metric.withheld), "")
-
-
-def _nonmembers(case: Case, correction: Correction | None) -> dict[str, float]:
-    """Non-members of each score as a low FPR counts them: independent and, weighted, as heavy as the heaviest."""
-    if correction is None:
-        return {name: float(sample.effective_nonmembers) for name, sample in case.samples.items()}
-    options: dict[str, Any] = {"confidence": case.confidence}
-    return {
-        name: effects.effective_nonmembers(case.audited.only(name), correction.propensity, **options)
-        for name in case.samples
-    }
+        ``corrected`` is each score with what corrects it; it is read where the correction still stands.
+        """
+        stages = _Stages(progress, case.plan.n_bootstrap, len(case.samples) + (correction is not None))
+        raw = _raw(case, streams, stages)
+        if correction is None:
+            return cls(raw, {name: float(sample.effective_nonmembers) for name, sample in case.samples.items()})
+        causal, disagreements = _causal(case, correction, corrected, streams.causal, stages)
+        metrics = {name: (*causal[name], *of_score) for name, of_score in raw.items()}
+        nonmembers = {name: one.effective_nonmembers(case.confidence) for name, one in corrected.items()}
+        return cls(metrics, nonmembers, corrected, disagreements)
 
 
-def _metrics(
-    case: Case, correction: Correction | None, streams: AuditStreams, progress: Callable[[int, int], None] | None
-) -> dict[str, tuple[Metric, ...]]:
-    """The metrics of every score with their bootstrap, where it is asked for; corrected ones stand first."""
+def _raw(case: Case, streams: AuditStreams, stages: _Stages) -> dict[str, tuple[Metric, ...]]:
+    """The uncorrected metrics of every score, with their bootstrap where it is asked for."""
     plan, confidence = case.plan, case.confidence
-    stages = _Stages(progress, plan.n_bootstrap, len(case.samples) + (correction is not None))
     metrics: dict[str, tuple[Metric, ...]] = {}
     for (name, sample), child in zip(case.samples.items(), streams.bootstrap.spawn(len(case.samples)), strict=True):
         plain = definition.estimates(sample, plan.metric_names, confidence)
@@ -78,28 +74,30 @@ def _metrics(
             )
             resampled = bootstrap.estimates(sample, replicates, plan.fpr_targets, confidence)
         metrics[name] = tuple(metric_of(m, estimate, resampled.get(m), plan) for m, estimate in plain.items())
-    causal = {} if correction is None else _causal(case, correction, streams.causal, stages)
-    return {name: (*causal.get(name, ()), *raw) for name, raw in metrics.items()}
+    return metrics
 
 
 def _causal(
-    case: Case, correction: Correction, rng: np.random.Generator, stages: _Stages
-) -> dict[str, tuple[Metric, ...]]:
-    """The causal metrics of every score, with a bootstrap beside those of Hajek weights where it is asked for."""
+    case: Case,
+    correction: Correction,
+    corrected: Mapping[str, CorrectedScore],
+    rng: np.random.Generator,
+    stages: _Stages,
+) -> tuple[dict[str, tuple[Metric, ...]], dict[str, str]]:
+    """The causal metrics of each score, and disagreements; the bootstrap is of the weights alone."""
     plan, confidence = case.plan, case.confidence
     resampled: Mapping[str, Mapping[str, tuple[float, float]]] = {}
     if plan.n_bootstrap:
         resampled = zero_run.bootstrapped(case.audited, correction, plan, confidence, progress=stages.next())
-    metrics = {}
-    for score in case.audited.scores:
-        one = case.audited.only(score)
-        rows = tuple(zero_run.both(one, correction.propensity, plan, correction.nuisance, confidence, rng=rng))
-        note = withholding.contradicted(rows, one, correction, plan, rng=rng)
+    metrics, disagreements = {}, {}
+    for score, one in corrected.items():
+        rows = tuple(one.rows(plan.metric_names, confidence, rng=rng))
+        disagreements[score] = withholding.contradicted(rows, one, rng=rng)
         metrics[score] = tuple(
             metric_of(name, estimate, _resampled(estimate, method, resampled.get(score, {}).get(name)), plan, method)
-            for name, method, estimate in withholding.without(rows, note)
+            for name, method, estimate in withholding.without(rows, disagreements[score])
         )
-    return metrics
+    return metrics, disagreements
 
 
 class _Stages:
@@ -119,8 +117,8 @@ class _Stages:
 
 
 def _resampled(estimate: Estimate, method: str, limits: tuple[float, float] | None) -> Estimate | None:
-    """Give a Hajek estimate its bootstrap limits, or the upper limit where it has no value."""
-    if limits is None or method != zero_run.ESTIMATOR or not math.isfinite(estimate.high):
+    """Give an estimate by the weights alone its bootstrap limits, or the upper limit where it has no value."""
+    if limits is None or method != WEIGHTS or not math.isfinite(estimate.high):
         return None
     if estimate.value is None:
         return estimate

@@ -22,13 +22,14 @@ from miaudit.auditing import (
 from miaudit.auditing import seed as seeds
 from miaudit.auditing.bounds import Bounded
 from miaudit.auditing.case import Case, choose, paid
+from miaudit.auditing.corrected_score import CorrectedScore
 from miaudit.auditing.gates import Gates
 from miaudit.auditing.group_findings import of_groups
 from miaudit.auditing.judgement import Judged
 from miaudit.auditing.measurements import Measurements
 from miaudit.auditing.plan import Plan
 from miaudit.auditing.zero_run import Correction
-from miaudit.causal import concentration, effects
+from miaudit.causal import concentration
 from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.dp.verdict import Claim, ClaimVerdict
 from miaudit.errors import InputError
@@ -155,11 +156,11 @@ def examine(
     streams = seeds.AuditStreams.of(rng)
     case = choose(evidence, paid(plan, evidence, coins), rng=streams.choice)
     case = zero_run.sampled(case, nuisance, streams.choice) if evidence.design == "zero-run" else case
-    gates = Gates.of(case, nuisance, streams)
+    gates = Gates.of(case, nuisance, streams).weighed(case, streams.causal)
     claim, upper = bounds.claimed(plan.bounds)
     bounded = _bounded(case, claim, gates, streams.bounds)
     gates = gates.challenged(bounded.challenge)
-    measured = Measurements.of(case, gates.used, streams, progress)
+    measured = Measurements.of(case, gates.used, gates.corrected, streams, progress)
     judged = judgement.judged(
         case,
         measured,
@@ -208,7 +209,7 @@ def _findings(
     case, gates, bounded, measured = examined.case, examined.gates, examined.bounded, examined.measured
     judged, best, used = examined.judged, examined.judged.best, examined.gates.used
     scores = _score_findings(examined, plan)
-    groups = of_groups(case, best, used, measured.note(best), rng) if gates.shows_metrics(plan) else ()
+    groups = of_groups(case, best, used, measured.disagreements.get(best, ""), rng) if gates.shows_metrics(plan) else ()
     return Findings(
         verdict=judged.verdict.beside(*judgement.all_the_same(judged, scores, groups, bounded.lower, plan.policy)),
         metrics=scores[0].metrics,
@@ -252,7 +253,9 @@ def _findings(
 
 def _corrections(used: Correction | None, plan: Plan, measured: Measurements) -> tuple[str, ...]:
     """Describe the corrections of zero-run evidence, and what is withheld all the same."""
-    return () if used is None else (*zero_run.in_words(used, plan), *withholding.in_words(measured.metrics))
+    if used is None:
+        return ()
+    return (*zero_run.in_words(used, plan), *withholding.in_words(measured.metrics, measured.disagreements))
 
 
 def _assumed(evidence: Evidence, used: Correction | None, coins: SealedCoins | None) -> str | None:
@@ -309,7 +312,7 @@ def _memorisation(
         correction.propensity,
         causal=aucs[0],
         raw=aucs[-1],
-        contradicted=bool(measured.note(score)),
+        contradicted=bool(measured.disagreements.get(score)),
         rng=rng,
     )
 
@@ -341,7 +344,7 @@ def _score_findings(examined: _Examined, plan: Plan) -> tuple[ScoreFindings, ...
             case,
             name,
             measured.metrics[name] if gates.shows_metrics(plan) else (),
-            gates.used,
+            measured.corrected.get(name),
             measured.nonmembers[name],
         )
         for name in sorted(case.names, key=lambda name: name != examined.judged.best)
@@ -349,7 +352,7 @@ def _score_findings(examined: _Examined, plan: Plan) -> tuple[ScoreFindings, ...
 
 
 def _of_score(
-    case: Case, name: str, metrics: tuple[Metric, ...], correction: Correction | None, nonmembers: float
+    case: Case, name: str, metrics: tuple[Metric, ...], corrected: CorrectedScore | None, nonmembers: float
 ) -> ScoreFindings:
     """One score with its curve; without either where no metrics are shown."""
     sample, confidence = case.samples[name], case.confidence
@@ -360,8 +363,8 @@ def _of_score(
         return ScoreFindings(name, metrics, None, binned)
     resolved = classical.smallest_fpr(nonmembers, confidence)
     fpr = Curve.grid(case.plan.rates, nonmembers, resolved)
-    if correction is None:
+    if corrected is None:
         roc, (low, high) = sample.roc, sample.tpr_band(fpr, confidence)
     else:
-        roc, low, high = effects.tpr_band(case.audited.only(name), correction.propensity, fpr, confidence=confidence)
+        roc, low, high = corrected.tpr_band(fpr, confidence)
     return ScoreFindings(name, metrics, Curve.of(fpr, roc.tpr_at(fpr), low, high, resolved), binned)

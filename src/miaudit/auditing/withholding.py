@@ -1,8 +1,9 @@
-"""Corrected metrics that must not be judged, because the weights that they rest on are contradicted.
+"""Corrected metrics where the weights that they rest on are contradicted: which of them still may be judged.
 
 AIPW corrects the AUC and the average effect by regressions of the score. A TPR at an FPR, the advantage and the
-balanced accuracy rest on the weights alone. Where the two ways disagree about the AUC of a score, the weights miss a
-part of the shift, and these metrics are withheld: they have no value and no limits, and no verdict rests on them.
+balanced accuracy rest on weights. Where the two ways disagree about the AUC of a score, the weights miss a part of the
+shift. Tilted weights carry the regressions, so that metrics by them rest on the outcome model, and say so. Without a
+tilt these metrics are withheld: they have no value and no limits, and no verdict rests on them.
 """
 
 from __future__ import annotations
@@ -13,52 +14,43 @@ from dataclasses import replace
 
 import numpy as np
 
-from miaudit.auditing import zero_run
-from miaudit.auditing.plan import Plan
-from miaudit.auditing.zero_run import Correction
+from miaudit.auditing.corrected_score import TILTED, WEIGHTS, CorrectedScore, Row
 from miaudit.causal import challenge
 from miaudit.causal.disagreement import Disagreement
-from miaudit.evidence import Evidence
 from miaudit.findings.metric import WITHHELD, Metric
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate
 
 __all__ = ["contradicted", "in_words", "refusal", "without"]
 
-Row = tuple[str, str, Estimate]  # name, estimator and estimate of a corrected metric
-_MODELLED = ("aipw", "g")  # estimators that read a regression of the score
+_MODELLED = ("aipw", "g", TILTED)  # estimators that read a regression of the score
+_RESTS = "rests on the outcome model: "
 
 
-def contradicted(
-    rows: Sequence[Row], evidence: Evidence, corrected: Correction, plan: Plan, *, rng: np.random.Generator
-) -> str:
-    """Say that weights and regressions disagree about the AUC of a score, so that metrics by weights are withheld.
+def contradicted(rows: Sequence[Row], score: CorrectedScore, *, rng: np.random.Generator) -> str:
+    """Say that weights and regressions disagree about the AUC of a score.
 
     Parameters
     ----------
-    rows : of :func:`miaudit.auditing.zero_run.both`
-    evidence : of this score
-    corrected : what the weights come from
-    plan : whose estimator may be one without regressions; those of a stack are then made for this test alone
-    rng : draws folds of the regressions, where the propensity has none
+    rows : of this score, by :meth:`miaudit.auditing.corrected_score.CorrectedScore.rows`
+    score : with what corrects it; where the estimator reads no regressions, those of a stack are made for this test
+    rng : draws folds of an outcome model
 
     Returns
     -------
     str
-        The note of what is withheld; empty where they agree, or where there is no AUC by AIPW.
+        The disagreement in words; empty where they agree, or where there is no AUC by AIPW.
     """
     of_auc = {method: estimate for name, method, estimate in rows if name == "auc"}
-    if "aipw" not in of_auc and corrected.propensity.stacked:
-        options = replace(plan, estimator="aipw"), corrected.nuisance, rows[0][2].confidence
-        of_auc |= dict(zero_run.metrics(evidence, corrected.propensity, *options, names=("auc",), rng=rng).values())
-    if not {"aipw", zero_run.ESTIMATOR} <= set(of_auc):
-        return ""
-    disagreement = Disagreement.of(of_auc["aipw"], of_auc[zero_run.ESTIMATOR])
-    return f"{WITHHELD}{disagreement.sentence}" if disagreement.exceeds else ""
+    if {"aipw", WEIGHTS} <= set(of_auc):
+        disagreement: Disagreement | None = Disagreement.of(of_auc["aipw"], of_auc[WEIGHTS])
+    else:
+        disagreement = score.disagreement(rows[0][2].confidence, rng=rng)
+    return disagreement.sentence if disagreement is not None and disagreement.exceeds else ""
 
 
-def without(rows: Iterable[Row], note: str) -> Iterator[Row]:
-    """Yield rows with those withheld that rest on the weights alone; all as they are, where there is no note.
+def without(rows: Iterable[Row], disagreement: str) -> Iterator[Row]:
+    """Yield rows with those withheld that rest on the weights alone; all as they are, where nothing disagrees.
 
     What regressions measured stays, and so does what the weights say of the same metric: it shows the disagreement.
     """
@@ -66,22 +58,34 @@ def without(rows: Iterable[Row], note: str) -> Iterator[Row]:
     for name, method, estimate in rows:
         if method in _MODELLED:
             modelled.add(name)
-        held = Estimate(None, -math.inf, math.inf, estimate.confidence, note)
-        yield name, method, estimate if name in modelled or not note else held
+        if not disagreement or (name in modelled and method != TILTED):
+            yield name, method, estimate
+        elif name in modelled:
+            notes = (estimate.note, f"{_RESTS}{disagreement}")
+            yield name, method, replace(estimate, note="; ".join(note for note in notes if note))
+        else:
+            note = f"{WITHHELD}{disagreement}"
+            yield name, method, Estimate(None, -math.inf, math.inf, estimate.confidence, note)
 
 
-def in_words(by_score: Mapping[str, Sequence[Metric]]) -> tuple[str, ...]:
-    """Say of each score what is withheld and what stays, beside the other corrections."""
-    sentences = []
-    for score, metrics in by_score.items():
-        held = [metric for metric in metrics if metric.withheld]
-        if held:
-            names = challenge.listed([definition.of(metric.name).label for metric in held])
-            why = held[0].note.removeprefix(WITHHELD)
-            stay = "The AUC and the average effect rest on the outcome model."
-            stay = "" if any(metric.name == "auc" for metric in held) else f" {stay}"
-            sentences.append(f"Of the score {score}, {why}. Withheld: {names}.{stay}")
-    return tuple(sentences)
+def in_words(by_score: Mapping[str, Sequence[Metric]], disagreements: Mapping[str, str]) -> tuple[str, ...]:
+    """Say of each score whose weights are contradicted what rests on the outcome model, and what is withheld."""
+    return tuple(
+        f"Of the score {score}, {disagreements[score]}.{_resting(metrics)}{_held(metrics)}"
+        for score, metrics in by_score.items()
+        if disagreements.get(score)
+    )
+
+
+def _resting(metrics: Sequence[Metric]) -> str:
+    labels = dict.fromkeys(definition.of(one.name).label for one in metrics if one.estimator in _MODELLED)
+    verb = "rest" if len(labels) > 1 else "rests"
+    return f" {challenge.listed(list(labels))} {verb} on the outcome model." if labels else ""
+
+
+def _held(metrics: Sequence[Metric]) -> str:
+    labels = [definition.of(metric.name).label for metric in metrics if metric.withheld]
+    return f" Withheld: {challenge.listed(labels)}." if labels else ""
 
 
 def refusal(measured: Mapping[str, Mapping[str, Metric]], names: Iterable[str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -13,6 +12,7 @@ from threadpoolctl import threadpool_limits
 from miaudit.arrays import FloatArray
 from miaudit.auditing import misfit, reference
 from miaudit.auditing.case import Case
+from miaudit.auditing.corrected_score import CorrectedScore
 from miaudit.auditing.learned_propensity import Learned, Training, folds_of
 from miaudit.auditing.plan import Plan
 from miaudit.auditing.seed import AssessmentStreams
@@ -21,7 +21,6 @@ from miaudit.causal import (
     covariates,
     crossfit,
     duplicates,
-    effects,
     gaps,
     replicates,
     resamples,
@@ -31,16 +30,13 @@ from miaudit.causal import (
 )
 from miaudit.causal.balance import Overlap
 from miaudit.causal.covariates import Encoding
-from miaudit.causal.outcome import FEWEST_NONMEMBERS, Regression
 from miaudit.causal.propensity import LearningCurve, Nuisance, Propensity
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Memorisation, Mislabelled, ReferenceFindings
 from miaudit.findings.metric import Metric
-from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate, Sample
 
-ESTIMATOR = "hajek"
 OF_LINE = "Bounds rest on a line in the covariates, learned beside the stack, since its errors are known."
 _WRONG_LABELS = ((0.01, 0.0), (0.05, 0.0), (0.0, 0.05), (0.05, 0.05), (0.1, 0.1))  # shares of members, non-members
 _BLOCK = 100  # replicates of a given propensity that are looked at together
@@ -53,7 +49,8 @@ class Correction:
     ``still_learning`` is the sentence to refuse with while more records would still improve the propensity (errata A10,
     B20); ``misfit`` the one to refuse with where it misses what the covariates say; both are empty if not.
     ``encoding``, ``nuisance`` and ``seed`` are how it was learned: resamples learn it alike. ``line`` stands beside a
-    stack, or beside a line that may not be enlarged as bounds ask for: what bounds rest on.
+    stack, or beside a line that may not be enlarged as bounds ask for: what bounds rest on. ``moved`` is a stack moved
+    along what refutes it: it is refused only where a score shows that this matters.
     """
 
     propensity: Propensity
@@ -64,6 +61,7 @@ class Correction:
     nuisance: Nuisance
     seed: int
     line: Correction | None = None
+    moved: tuple[Propensity, ...] = ()
 
     @property
     def for_bounds(self) -> Correction:
@@ -88,6 +86,11 @@ class Correction:
         """Refuse for a reason found later."""
         reasons = (*self.overlap.reasons, reason)
         return replace(self, overlap=replace(self.overlap, status="refused", reasons=reasons))
+
+    def warned(self, warning: str) -> Correction:
+        """Answer with one more warning."""
+        warnings = (*self.overlap.warnings, warning)
+        return replace(self, overlap=replace(self.overlap, status="warned", warnings=warnings))
 
     def refits(self, evidence: Evidence, count: int) -> tuple[resamples.Counts, Iterator[tuple[slice, FloatArray]]]:
         """Resample the evidence, and learn the propensity again on each, by blocks; keep one that was given or stacked.
@@ -178,7 +181,8 @@ def _judged(training: Training, learned: Learned, rng: np.random.Generator) -> C
     apart, left_out = _of_columns(evidence, measured.blind_auc, model, plan)
     sparse = gaps.sparse_levels(evidence, training.coded) if plan.propensity_model == "stack" else ""
     still, missed = _still_learning(learned.curve), misfit.in_words(learned.fit, learned.seen, model, plan)
-    reasons = tuple(text for text in (*overlap.reasons, *apart, sparse, missed, *of_words, still) if text)
+    refuting = "" if learned.moved else missed  # of a stack, scores decide whether it matters
+    reasons = tuple(text for text in (*overlap.reasons, *apart, sparse, refuting, *of_words, still) if text)
     overlap = replace(
         overlap,
         status="refused" if reasons else overlap.status,
@@ -190,7 +194,8 @@ def _judged(training: Training, learned: Learned, rng: np.random.Generator) -> C
         learning=learned.curve,
         fit=learned.fit,
     )
-    correction = Correction(model, overlap, still, missed, training.encoding, training.nuisance, training.seed)
+    how = training.encoding, training.nuisance, training.seed
+    correction = Correction(model, overlap, still, missed, *how, moved=learned.moved)
     return replace(correction, line=_line(correction, learned))
 
 
@@ -204,7 +209,7 @@ def _line(correction: Correction, learned: Learned) -> Correction | None:
         missed = f"{_resting_on(line)} {learned.fit_of_line.sentence} Next: state a margin on the log-odds."
     # A stack that was given comes with its line, which is no known propensity.
     own = replace(correction.nuisance, propensity=None)
-    return replace(correction, propensity=line, misfit=missed, nuisance=own)
+    return replace(correction, propensity=line, misfit=missed, nuisance=own, moved=())
 
 
 def _still_learning(curve: LearningCurve | None) -> str:
@@ -226,71 +231,6 @@ def _resting_on(line: Propensity) -> str:
     return f"Bounds rest on a line in the covariates{enlarged} since its errors are known."
 
 
-def outcome_of(evidence: Evidence, corrected: Correction, plan: Plan, *, rng: np.random.Generator) -> Any:
-    """Fit the outcome model of one score, so that it serves every confidence; None where each estimate fits its own."""
-    outcome = corrected.nuisance.outcome
-    modelled = plan.estimator == "aipw" and evidence.n_nonmembers >= FEWEST_NONMEMBERS
-    return outcome.fit(evidence, corrected.propensity, rng) if modelled and isinstance(outcome, Regression) else None
-
-
-@threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
-def metrics(
-    evidence: Evidence,
-    learned: Propensity,
-    plan: Plan,
-    nuisance: Nuisance,
-    confidence: float,
-    *,
-    names: Sequence[str] | None = None,
-    fitted: Any = None,
-    rng: np.random.Generator,
-) -> dict[str, tuple[str, Estimate]]:
-    """Compute the causal metrics of one score, or those of these names, by the names of the classical ones.
-
-    ``fitted`` is an outcome model that :func:`outcome_of` fitted before.
-
-    Where there are too few non-members for an outcome model (in a group), the Hajek weights stand alone.
-
-    Returns
-    -------
-    dict
-        ``tpr_at_fpr_...`` for each target, then ``auc``, ``advantage``, ``balanced_accuracy``, ``ate``.
-    """
-    by_name = {}
-    chosen = plan.estimator if evidence.n_nonmembers >= FEWEST_NONMEMBERS else ESTIMATOR
-    outcome = nuisance.outcome if fitted is None else fitted
-    names = names or plan.metric_names
-    modelled = any(definition.of(name).outcome_model for name in names)
-    if chosen == "aipw" and modelled and isinstance(outcome, Regression):
-        outcome = outcome.fit(evidence, learned, rng)  # once for all metrics
-    for name in names:
-        metric = definition.of(name)
-        method = chosen if metric.outcome_model else ESTIMATOR
-        estimate = effects.of(metric)(evidence, learned, method=method, outcome=outcome, confidence=confidence, rng=rng)
-        by_name[name] = method, estimate
-    return by_name
-
-
-def both(
-    evidence: Evidence,
-    learned: Propensity,
-    plan: Plan,
-    nuisance: Nuisance,
-    confidence: float,
-    *,
-    rng: np.random.Generator,
-) -> Iterator[tuple[str, str, Estimate]]:
-    """Yield name, estimator and estimate of each causal metric, and beside one of AIPW what the weights alone say."""
-    estimates = metrics(evidence, learned, plan, nuisance, confidence, rng=rng)
-    modelled = [name for name, (method, _) in estimates.items() if method != ESTIMATOR]
-    weighted = replace(plan, estimator=ESTIMATOR), replace(nuisance, outcome=None)
-    beside = metrics(evidence, learned, *weighted, confidence, names=modelled, rng=rng) if modelled else {}
-    for name, (method, estimate) in estimates.items():
-        yield name, method, estimate
-        if name in beside:
-            yield name, *beside[name]
-
-
 def of_references(
     audited: Evidence,
     scores: Mapping[str, FloatArray],
@@ -310,9 +250,8 @@ def of_references(
     raw = {name: _auc("raw", Sample.of(one).auc(sure)) for name, one in each.items()}
     estimate, test = None, plan.reference.test
     if test is not None and corrected is not None and corrected.answered:
-        options: dict[str, Any] = {"names": ("auc",), "rng": rng}
-        method, auc = metrics(each[test], corrected.propensity, plan, corrected.nuisance, sure, **options)["auc"]
-        estimate = _auc(method, auc)
+        tested = CorrectedScore.of(each[test], corrected.propensity, plan, corrected.nuisance, rng=rng)
+        estimate = _auc(*tested.metrics(["auc"], sure, rng=rng)["auc"])
     return reference.judged(plan.reference, raw, estimate)
 
 

@@ -10,6 +10,7 @@ from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.causal import logistic
+from miaudit.causal.boxes import Box, bins, limit_of_rectangles, moved, rectangles
 
 _KNOTS = (0.05, 0.275, 0.5, 0.725, 0.95)  # quantiles of a column's normal scores
 _LEVELS = range(3, 41)  # an undeclared column of so many whole numbers may be a code as well as an amount
@@ -20,6 +21,8 @@ _LEAST_SCORE = 3.0  # |z| of a product beyond the main effects
 _CLIP = 6.0  # of products of normal scores
 _FIRST_RIDGE = 40.0  # of the main effects whose residuals test the products
 _ROUNDING = 1e-9
+_MOST_CORNERS, _BINS, _NARROW = 4, 10, 100
+_RIDGE_OF_CORNERS = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,11 +267,63 @@ def _spread(columns: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
+class Corners:
+    """Rectangles of two covariates in which membership is not what all smooth functions say.
+
+    Attributes
+    ----------
+    boxes : the rectangles
+    centre, spread : arrays (k,) of their indicators among the training rows
+    """
+
+    boxes: tuple[Box, ...]
+    centre: FloatArray
+    spread: FloatArray
+
+    @classmethod
+    def of(cls, x: FloatArray, member: BoolArray, smooth: FloatArray, ridge: FloatArray) -> tuple[Corners, FloatArray]:
+        """Take the strongest rectangle while it is stronger than chance allows; return the indicators (n, k) with them.
+
+        Parameters
+        ----------
+        x : array (n, d), training rows
+        member : array (n,)
+        smooth : array (n, p), functions of the covariates that are there already, and ridge (p,) their penalties
+        """
+        features, boxes, beta = smooth, list[Box](), np.zeros(smooth.shape[1] + 1)
+        code = bins(x, _BINS) if x.shape[1] > 1 else np.empty((len(x), 0), dtype=np.int64)
+        while code.shape[1] and len(boxes) < _MOST_CORNERS:
+            ones, penalty = logistic.with_ones(features), _FIRST_RIDGE * np.r_[0.0, ridge]
+            start = np.r_[beta, np.zeros(ones.shape[1] - len(beta))]
+            beta, _ = logistic.minimise(ones, member.astype(np.float64), penalty, start, tolerance=1e-3)
+            p = logistic.expit(ones @ beta)
+            strongest = rectangles(code, member - p, p * (1 - p))[0]
+            if strongest.z <= limit_of_rectangles(x.shape[1]):
+                break
+            boxes.append(moved(strongest, x, code, bins(x, _NARROW), member - p, p * (1 - p)))
+            inside = boxes[-1].holds(x)
+            features = np.column_stack([features, (inside - inside.mean()) / inside.std()])
+            ridge = np.r_[ridge, _RIDGE_OF_CORNERS]
+        raw = _indicators(boxes, x)
+        corners = cls(tuple(boxes), raw.mean(axis=0), _spread(raw))
+        return corners, features[:, smooth.shape[1] :]
+
+    def __call__(self, x: FloatArray) -> FloatArray:
+        """Return the indicators (n, k) of rows x (n, d), standardised as the training rows are."""
+        return np.asarray((_indicators(self.boxes, x) - self.centre) / self.spread)
+
+
+def _indicators(boxes: Sequence[Box], x: FloatArray) -> FloatArray:
+    return np.stack([box.holds(x) for box in boxes], axis=1).astype(np.float64) if boxes else np.empty((len(x), 0))
+
+
+@dataclass(frozen=True, eq=False)
 class Design:
-    """A basis and the products that help to predict membership: the features of the linear models of one fold."""
+    """A basis, and products and corners that help to predict membership: the features of one fold's linear models."""
 
     basis: Basis
     products: Products
+    corners: Corners
 
     @classmethod
     def fitted(
@@ -279,18 +334,22 @@ class Design:
         ``declared`` are positions of codes.
         """
         basis, main = Basis.fitted(x, names, declared)
-        design = cls(basis, Products.of(main, basis, member))
-        return design, design.features(main)
+        products = Products.of(main, basis, member)
+        smooth = np.hstack([main, products(main)])
+        corners, of_corners = Corners.of(x, member, smooth, _penalties(basis, products))
+        return cls(basis, products, corners), np.hstack([smooth, of_corners])
 
     def __call__(self, x: FloatArray) -> FloatArray:
         """Return the features (n, p) of rows x (n, d)."""
-        return self.features(self.basis(x))
-
-    def features(self, main: FloatArray) -> FloatArray:
-        """Return the features (n, p) of rows of the basis (n, p')."""
-        return np.hstack([main, self.products(main)])
+        main = self.basis(x)
+        return np.hstack([main, self.products(main), self.corners(x)])
 
     @property
     def ridge(self) -> FloatArray:
         """Relative penalty (p,) of each feature."""
-        return np.concatenate([self.basis.ridge, np.ones(len(self.products.pairs))])
+        corners = np.full(len(self.corners.boxes), _RIDGE_OF_CORNERS)
+        return np.concatenate([_penalties(self.basis, self.products), corners])
+
+
+def _penalties(basis: Basis, products: Products) -> FloatArray:
+    return np.concatenate([basis.ridge, np.ones(len(products.pairs))])

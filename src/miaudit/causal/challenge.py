@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -35,7 +35,7 @@ from miaudit.arrays import (
     Share,
     Text,
 )
-from miaudit.causal import covariates, crossfit, logistic, propensity
+from miaudit.causal import covariates, crossfit, logistic, propensity, stack, targeted_step
 from miaudit.causal.column_order import by_content
 from miaudit.causal.cores import at_once, grown
 from miaudit.causal.covariates import Encoding
@@ -436,6 +436,30 @@ def measure(
         misfit = _missed(statistic, trees.forests, trees.x, z, shuffle)
         missed = tuple(names[i] for i in trees.columns[misfit])
     return LackOfFit(z, limit, product.z, product.limit, product.names, missed, z > limit or product.refutes)
+
+
+def moved(evidence: Evidence, propensity: Propensity, fit: LackOfFit, challenger: Challenger) -> tuple[Propensity, ...]:
+    """Return a stack moved along each direction that refutes it: the forest's change of its log-odds, the product.
+
+    Parameters
+    ----------
+    evidence, propensity, challenger : of :func:`measure`, which returned ``fit``
+
+    Returns
+    -------
+    tuple of Propensity
+        None where nothing refutes the propensity. What a metric changes by them is what the misfit moves.
+    """
+    logit, directions = propensity.logit, []
+    if fit.by_forest:
+        change = _calibrated(challenger.logit, evidence.member, challenger.fold) - logit
+        directions.append(np.clip(change, -_STEP, _STEP))
+    if fit.by_product:
+        names = tuple(str(i) for i in range(np.asarray(evidence.covariates).shape[1]))
+        directions.append(Imbalance.largest(evidence, propensity.odds, names).function)
+    limit = stack.MOST_LOG_ODDS
+    moves = (targeted_step.along(logit, evidence.member, direction) for direction in directions)
+    return tuple(replace(propensity, values=expit(np.clip(one, -limit, limit))) for one in moves)
 
 
 @dataclass(frozen=True)

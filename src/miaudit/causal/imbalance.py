@@ -8,7 +8,7 @@ of them at once, without a column for each pair.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import special
@@ -35,11 +35,13 @@ class Imbalance:
     z : its weighted difference between members and non-members, in standard errors; not negative
     limit : above it the weights are refuted: Bonferroni's 5% over all functions, at least 3.5
     names : of its one or two covariates, in alphabetical order
+    function : array (n,), its values
     """
 
     z: float
     limit: float
     names: tuple[str, ...]
+    function: FloatArray = field(repr=False, compare=False)
 
     @classmethod
     def largest(cls, evidence: Evidence, odds: FloatArray, names: Sequence[str]) -> Imbalance:
@@ -74,12 +76,19 @@ class Imbalance:
         both = np.where(tried, both, 0.0)
         count = int(np.count_nonzero(usable) + np.count_nonzero(tried))
         limit = max(LEAST_LIMIT, -float(special.ndtri(_LEVEL / (2 * max(count, 1)))))
-        if both.max(initial=0.0) <= alone.max(initial=0.0):
-            own = (basis.names[int(np.argmax(alone))],) if len(alone) else ()
-            return cls(float(alone.max(initial=0.0)), limit, own)
-        first, second = (basis.names[i] for i in np.unravel_index(int(np.argmax(both)), both.shape))
-        pair = (f"{first}, squared",) if first == second else tuple(sorted((first, second)))
-        return cls(float(both.max()), limit, pair)
+        if both.max(initial=0.0) > alone.max(initial=0.0):
+            return cls(float(both.max()), limit, *_pair(both, basis.names, scores))
+        if not len(alone):
+            return cls(0.0, limit, (), np.zeros(evidence.n))
+        at = int(np.argmax(alone))
+        return cls(float(alone[at]), limit, (basis.names[at],), main[:, at])
+
+
+def _pair(z: FloatArray, names: Sequence[str], scores: FloatArray) -> tuple[tuple[str, ...], FloatArray]:
+    """Return the names of the pair with the largest z (d, d), and its product (n,)."""
+    i, j = map(int, np.unravel_index(int(np.argmax(z)), z.shape))
+    pair = (f"{names[i]}, squared",) if i == j else tuple(sorted((names[i], names[j])))
+    return pair, scores[:, i] * scores[:, j]
 
 
 def of_pairs(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miaudit.arrays import FloatArray, IndexArray, IntArray
-from miaudit.causal import covariates, crossfit, logistic, screen, stack
+from miaudit.causal import covariates, crossfit, logistic, screen, stack, targeted_step
 from miaudit.causal.cores import at_once
 from miaudit.causal.covariates import Categories, Custom, Encoding, Images, Reduced, Text, resample
 from miaudit.causal.crossfit import CLIP, FOLDS, FoldModels, Learner
@@ -401,7 +401,9 @@ def stacked(
     table, seed = covariates.table_of(evidence, chosen), crossfit.seed_of(place)
     models = stack.Folds.of_table(table, chosen, evidence.member, line.folds, seed=seed)
     logit, shares = stack.log_odds(models, {"line": line.logit})
+    logit, directions = _targeted(models, logit)
     learners = ", ".join(f"{share:.2f} of {name}" for name, share in shares.items() if share >= 0.005)
+    learners += f"; {directions} targeted steps" if directions else ""
     return replace(
         line,
         values=logistic.expit(logit),
@@ -412,6 +414,16 @@ def stacked(
         models=models,
         line=line,
     )
+
+
+def _targeted(models: stack.Folds, logit: FloatArray) -> tuple[FloatArray, int]:
+    """Return log-odds (n,) with a step along what they miss, weighed as a learner, and how many directions it has."""
+    added, directions = targeted_step.step(models.sorted_x, models.member, logit, models.fold)
+    if not directions:
+        return logit, 0
+    held = np.column_stack([logit, added])
+    shares = stack.weigh(held, models.member)
+    return np.clip(shares[0] + held @ shares[1:], -stack.MOST_LOG_ODDS, stack.MOST_LOG_ODDS), directions
 
 
 class Refitting(TypedDict, total=False):

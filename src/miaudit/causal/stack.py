@@ -8,6 +8,7 @@ calibrates them.
 # ruff: noqa: PLC0415 - scikit-learn and scipy.optimize load when used
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -401,7 +402,19 @@ class Regressed:
             "use method='hajek' for it: an outcome model adds little to a curve",
         )
 
+    @cached_property
+    def _done(self) -> dict[bytes, FloatArray]:
+        return {}
+
     def _regressed(self, target: FloatArray) -> FloatArray:
+        """Return E[target | x, non-member] of each record (n,); of the same values of non-members only once."""
+        key = hashlib.sha256(target[~self.folds.member].tobytes()).digest()
+        if key not in self._done:
+            self._done[key] = self._regression(target)
+            self._done[key].flags.writeable = False
+        return self._done[key]
+
+    def _regression(self, target: FloatArray) -> FloatArray:
         """Return E[target | x, non-member] of each record (n,), within the range of the target (n,)."""
         from scipy.optimize import nnls
         from sklearn.ensemble import HistGradientBoostingRegressor

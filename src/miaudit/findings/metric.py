@@ -41,7 +41,7 @@ class Metric:
     """
 
     name: MetricName
-    estimator: Annotated[str, Pattern("^(raw|hajek|horvitz-thompson|g|aipw)$")]
+    estimator: Annotated[str, Pattern("^(raw|hajek|horvitz-thompson|g|aipw|tilted)$")]
     value: float | None
     low: float | None
     high: float | None

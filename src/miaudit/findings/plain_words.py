@@ -37,6 +37,8 @@ class Audited(next_steps.Audited, Protocol):
     def evidence(self) -> Mapping[str, Any]: ...
     @property
     def about(self) -> About | None: ...
+    @property
+    def overlap(self) -> Any: ...
 
 
 class Measured(next_steps.Measured, Protocol):
@@ -124,7 +126,7 @@ def _said(found: Audited, primary: Measured | None, auc: Measured | None) -> str
     if verdict.status == "refused" and found.design != "zero-run":
         return "Not answered: the evidence contradicts the declared design, so nothing can be concluded from it."
     if verdict.status == "refused":
-        return "Not answered: members and non-members differ too much to separate memorisation from that difference."
+        return f"Not answered: {_refused(found.overlap)}"
     if verdict.status == "not-testable":
         return _without_answer(found, primary, auc)
     status: Bound = "unresolved" if primary is not None and primary.value is None else verdict.status
@@ -138,6 +140,20 @@ def _said(found: Audited, primary: Measured | None, auc: Measured | None) -> str
     if verdict.exploratory:
         text = f"Exploratory, not evidence, since the score was chosen on the same data: {text[:1].lower()}{text[1:]}"
     return text
+
+
+def _refused(overlap: Any) -> str:
+    """Why zero-run evidence is refused: its correction disagrees with itself, its model is not right, or no overlap."""
+    if overlap is not None and not overlap.reasons:
+        return (
+            "two ways to correct for how members and non-members differ disagree, and the verdict rests on one alone."
+        )
+    if overlap is not None and len(overlap.reasons) == 1 and overlap.fit is not None and overlap.fit.rejected:
+        return (
+            "members and non-members can be compared, but the model of how they differ is not good enough to separate "
+            "memorisation from that difference."
+        )
+    return "members and non-members differ too much to separate memorisation from that difference."
 
 
 def _without_answer(found: Audited, primary: Measured | None, auc: Measured | None) -> str:

@@ -43,6 +43,7 @@ _ESTIMATORS = {
     "horvitz-thompson": "Horvitz-Thompson weights",
     "g": "G-formula",
     "aipw": "AIPW",
+    "tilted": "Hajek weights, tilted along regressions",
 }
 _TONES = {"flagged": "#a4211a", "clear": "#0f5f4a", "inconclusive": "#744a00"}  # of a cell
 _OVERLAP = {

@@ -1,0 +1,229 @@
+"""Intervals of one covariate and rectangles of two in which membership is not what a propensity says.
+
+Splines are smooth and boosted trees are shrunken: both leave a part of a shift that happens in a narrow band or in a
+corner. A scan of the residuals over all boxes of ranks finds the one with the largest sum in standard errors.
+"""
+
+# ruff: noqa: PLC0415 - scipy.stats loads when used
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from miaudit.arrays import BoolArray, FloatArray, IntArray
+
+__all__ = [
+    "Box",
+    "Candidate",
+    "bins",
+    "intervals",
+    "limit_of_intervals",
+    "limit_of_rectangles",
+    "moved",
+    "rectangles",
+    "refined",
+]
+
+_LEAST = 7.5  # variance of membership that must be inside a box, and outside: 30 records at probability 1/2
+_LEVEL = 0.05  # one-sided, of all boxes together
+_INTERVALS, _RECTANGLES = 150, 1000  # independent tests that the boxes of one column, and of a pair, are worth
+_AT_ONCE = 100  # pairs of columns whose rectangles are summed together
+_ROUNDS = 2  # over the sides of a box
+
+
+@dataclass(frozen=True)
+class Box:
+    """Records whose values lie in a range of one covariate, or of two.
+
+    Attributes
+    ----------
+    sides : (column, lowest, highest) of each, both included; infinite where there is no limit
+    """
+
+    sides: tuple[tuple[int, float, float], ...]
+
+    def holds(self, x: FloatArray) -> BoolArray:
+        """Return which rows (n,) of covariates (n, d) are inside."""
+        inside = np.ones(len(x), dtype=np.bool_)
+        for column, low, high in self.sides:
+            inside &= (x[:, column] >= low) & (x[:, column] <= high)
+        return inside
+
+    @classmethod
+    def of_bins(cls, sides: Sequence[tuple[int, int, int]], x: FloatArray, code: IntArray) -> Box:
+        """Return the box of ranges of bins (column, first, last), by the values (n, d) that the bins (n, d) hold."""
+        return cls(tuple((j, *_values(x[:, j], code[:, j], first, last)) for j, first, last in sides))
+
+
+def _values(x: FloatArray, code: IntArray, first: int, last: int) -> tuple[float, float]:
+    inside = x[(code >= first) & (code <= last)]
+    low = float(inside.min()) if first > 0 else -np.inf
+    return low, float(inside.max()) if last < code.max() else np.inf
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """The box with the largest |z| of a scan: its sides are (column, first bin, last bin)."""
+
+    z: float
+    sides: tuple[tuple[int, int, int], ...] = ()
+
+
+def limit_of_intervals(columns: int) -> float:
+    """Return the z that intervals of so many columns exceed by chance in one of twenty scans."""
+    return -float(special.ndtri(_LEVEL / (_INTERVALS * columns)))
+
+
+def limit_of_rectangles(columns: int) -> float:
+    """Return the z that rectangles of the pairs of so many columns exceed by chance in one of twenty scans."""
+    return -float(special.ndtri(_LEVEL / (_RECTANGLES * max(columns * (columns - 1) / 2, 1))))
+
+
+def bins(x: FloatArray, most: int) -> IntArray:
+    """Return bins (n, d) of equal numbers of ranks, numbered from 0; each value its own where a column has few.
+
+    Examples
+    --------
+    >>> bins(np.array([[5.0, 1], [6, 1], [7, 0], [8, 0]]), 2).tolist()
+    [[0, 1], [0, 1], [1, 0], [1, 0]]
+    """
+    from scipy.stats import rankdata
+
+    code = np.empty(x.shape, dtype=np.int64)
+    for j, column in enumerate(x.T):
+        levels, place = np.unique(column, return_inverse=True)
+        ranks = (rankdata(column) - 0.5) * most / len(column)
+        code[:, j] = place if len(levels) <= most else np.minimum(ranks.astype(np.int64), most - 1)
+    return code
+
+
+def intervals(code: IntArray, residual: FloatArray, variance: FloatArray) -> Candidate:
+    """Return the interval of one column with the largest |sum of residuals| over its standard deviation.
+
+    Parameters
+    ----------
+    code : array (n, d) of bins
+    residual, variance : arrays (n,), membership less its probability, and the variance of that
+
+    Examples
+    --------
+    >>> code = np.repeat([[0], [1], [2]], 40, axis=0)
+    >>> intervals(code, np.repeat([-0.25, 0.5, -0.25], 40), np.full(120, 0.25)).sides
+    ((0, 1, 1),)
+    """
+    most = int(code.max()) + 1
+    first, last = np.triu_indices(most)
+    sums = np.zeros((2, code.shape[1], most + 1))
+    for j, column in enumerate(code.T):
+        for which, values in enumerate((residual, variance)):
+            sums[which, j, 1:] = np.cumsum(np.bincount(column, values, minlength=most))
+    inside = sums[:, :, last + 1] - sums[:, :, first]
+    z = _z(inside[0], inside[1], float(variance.sum()))
+    at = np.unravel_index(int(np.argmax(z)), z.shape)
+    return Candidate(float(z[at]), ((int(at[0]), int(first[at[1]]), int(last[at[1]])),))
+
+
+def rectangles(
+    code: IntArray, residual: FloatArray, variance: FloatArray, group: IntArray | None = None
+) -> list[Candidate]:
+    """Return the rectangle of two columns with the largest |z|: of all records, or without each group in turn.
+
+    Parameters
+    ----------
+    code, residual, variance : as in :func:`intervals`, with two columns or more
+    group : array (n,), numbered from 0
+
+    Examples
+    --------
+    >>> code = np.array([[i, j] for i in range(3) for j in range(3) for _ in range(40)])
+    >>> corner = (code[:, 0] == 2) & (code[:, 1] >= 1)
+    >>> [one] = rectangles(code, corner - 0.2, np.full(360, 0.16))
+    >>> one.sides
+    ((0, 2, 2), (1, 1, 2))
+    """
+    most, groups = int(code.max()) + 1, 1 if group is None else int(group.max()) + 1
+    first, last = np.triu_indices(most)
+    place = np.arange(most)
+    inside = ((place >= first[:, None]) & (place <= last[:, None])).astype(np.float64)
+    whole = float(variance.sum()) - (0.0 if group is None else np.bincount(group, variance))
+    best = [Candidate(0.0)] * groups
+    for pairs, counts in _histograms(code, residual, variance, group, most, groups):
+        sums = inside @ counts @ inside.T  # (2, pairs, groups, intervals, intervals)
+        z = _z(sums[0], sums[1], np.broadcast_to(whole, (groups,))[:, None, None])
+        for k in range(groups):
+            at = np.unravel_index(int(np.argmax(z[:, k])), z[:, k].shape)
+            if z[:, k][at] > best[k].z:
+                sides = ((j, int(first[i]), int(last[i])) for j, i in zip(pairs[at[0]], at[1:], strict=True))
+                best[k] = Candidate(float(z[:, k][at]), tuple(sides))
+    return best
+
+
+def _histograms(
+    code: IntArray, residual: FloatArray, variance: FloatArray, group: IntArray | None, most: int, groups: int
+) -> Iterator[tuple[list[tuple[int, int]], FloatArray]]:
+    """Yield some pairs of columns, and the sums (2, pairs, groups, bins, bins) of the records outside each group."""
+    offset, cells = 0 if group is None else group * most, most * most
+    every = [(i, j) for i in range(code.shape[1]) for j in range(i + 1, code.shape[1])]
+    for start in range(0, len(every), _AT_ONCE):
+        pairs = every[start : start + _AT_ONCE]
+        sums = np.empty((2, len(pairs), groups, most, most))
+        for at, (i, j) in enumerate(pairs):
+            cell = (offset + code[:, i]) * most + code[:, j]
+            for which, values in enumerate((residual, variance)):
+                sums[which, at] = np.bincount(cell, values, minlength=groups * cells).reshape(groups, most, most)
+        yield pairs, sums if group is None else sums.sum(axis=2, keepdims=True) - sums
+
+
+def _z(residual: FloatArray, variance: FloatArray, whole: FloatArray | float) -> FloatArray:
+    """Return |z| of sums over boxes; 0 where too little is inside or outside."""
+    usable = (variance >= _LEAST) & (variance <= whole - _LEAST)
+    return np.where(usable, np.abs(residual) / np.sqrt(np.maximum(variance, _LEAST)), 0.0)
+
+
+def moved(
+    box: Candidate, x: FloatArray, code: IntArray, narrow: IntArray, residual: FloatArray, variance: FloatArray
+) -> Box:
+    """Return a box of bins with its sides moved, in narrower bins, to where its |z| is largest.
+
+    Parameters
+    ----------
+    box : of a scan of ``code``
+    x : array (n, d), the values
+    code, narrow : arrays (n, d) of bins, and of narrower ones
+    residual, variance : as in :func:`intervals`
+    """
+    sides = []
+    for j, first, last in box.sides:
+        inside = (code[:, j] >= first) & (code[:, j] <= last)
+        if not inside.all():  # a side that leaves nothing out is none
+            sides.append((j, int(narrow[inside, j].min()), int(narrow[inside, j].max())))
+    return Box.of_bins(refined(narrow, sides, residual, variance), x, narrow)
+
+
+def refined(
+    code: IntArray, sides: Sequence[tuple[int, int, int]], residual: FloatArray, variance: FloatArray
+) -> tuple[tuple[int, int, int], ...]:
+    """Move the sides of a box, one column at a time, to where its |z| is largest in narrower bins.
+
+    Parameters
+    ----------
+    code : array (n, d) of narrower bins
+    sides : (column, first, last) of these bins
+    residual, variance : as in :func:`intervals`
+    """
+    box = {column: (first, last) for column, first, last in sides}
+    for _ in range(_ROUNDS):
+        for column in box:
+            others = np.ones(len(code), dtype=np.bool_)
+            for other, (first, last) in box.items():
+                if other != column:
+                    others &= (code[:, other] >= first) & (code[:, other] <= last)
+            best = intervals(code[others][:, [column]], residual[others], variance[others])
+            if best.z > 0:
+                _, first, last = best.sides[0]
+                box[column] = first, last
+    return tuple((column, first, last) for column, (first, last) in box.items())

@@ -1,0 +1,180 @@
+"""One more step of a stack's log-odds, along what its held-out residuals still show (docs/methods.md, section 12).
+
+Of the records outside a fold, the strongest of all intervals of one covariate, rectangles of two, and products of two
+normal scores is added to the log-odds, while it is stronger than chance allows. The fold itself is predicted by what
+was chosen and fitted without it. At the end the stack weighs the step as it weighs its learners.
+"""
+
+# ruff: noqa: PLC0415 - scipy.stats loads when used
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import special
+
+from miaudit.arrays import BoolArray, FloatArray, IntArray
+from miaudit.causal import boxes, logistic
+from miaudit.causal.boxes import Candidate
+from miaudit.causal.cores import at_once
+
+__all__ = ["along", "step"]
+
+_MOST = 5  # directions of one fold
+_WIDE, _MIDDLE, _NARROW = 12, 40, 100  # bins of rectangles, of intervals, and of sides that are moved
+_CLIP = 6.0  # of products
+_LEVEL = 0.05
+_RIDGE = 1.0
+_NOTHING = 1e-6
+
+
+def step(x: FloatArray, member: BoolArray, logit: FloatArray, fold: IntArray) -> tuple[FloatArray, int]:
+    """Return what to add to held-out log-odds, and how many directions all folds took.
+
+    Parameters
+    ----------
+    x : array (n, d), covariates
+    member : array (n,)
+    logit : array (n,), log-odds of membership by models that did not see the record
+    fold : array (n,), numbered from 0
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(size=(2000, 2))
+    >>> band = (x[:, 0] > 0.4) & (x[:, 0] < 0.5)
+    >>> member = rng.random(2000) < np.where(band, 0.9, 0.5)
+    >>> added, directions = step(x, member, np.zeros(2000), np.arange(2000) % 5)
+    >>> directions >= 5, bool(added[band].mean() - added[~band].mean() > 1.5)
+    (True, True)
+    """
+    residuals = _Residuals(x, member, logit, fold)
+    added, directions = np.zeros(len(x)), 0
+    folds = np.unique(fold).tolist()
+    for k, (values, count) in zip(folds, at_once(residuals.of_fold, folds), strict=True):
+        added[fold == k] = values
+        directions += count
+    return added, directions
+
+
+def along(logit: FloatArray, member: BoolArray, direction: FloatArray) -> FloatArray:
+    """Return log-odds (n,) moved by a + b f along a direction f (n,), where a and b are fitted to membership.
+
+    Examples
+    --------
+    >>> member = np.repeat([True, False, True, False], [30, 10, 20, 20])
+    >>> moved = along(np.zeros(80), member, np.repeat([1.0, 0.0], 40))
+    >>> bool(abs(moved[0] - np.log(3)) < 1e-3), bool(abs(moved[-1]) < 1e-3)
+    (True, True)
+    """
+    columns = logistic.with_ones(direction[:, None])
+    return logit + columns @ _fitted(columns, logit, member, _NOTHING)
+
+
+@dataclass(frozen=True, eq=False)
+class _Residuals:
+    """Held-out log-odds with the bins and normal scores of the covariates."""
+
+    x: FloatArray
+    member: BoolArray
+    logit: FloatArray
+    fold: IntArray
+
+    @cached_property
+    def wide(self) -> IntArray:
+        return boxes.bins(self.x, _WIDE)
+
+    @cached_property
+    def middle(self) -> IntArray:
+        return boxes.bins(self.x, _MIDDLE)
+
+    @cached_property
+    def narrow(self) -> IntArray:
+        return boxes.bins(self.x, _NARROW)
+
+    @cached_property
+    def scores(self) -> FloatArray:
+        from scipy.stats import rankdata
+
+        s = special.ndtri((rankdata(self.x, axis=0) - 0.5) / len(self.x))
+        spread = s.std(axis=0)
+        return np.asarray((s - s.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
+
+    @cached_property
+    def first_rectangles(self) -> list[Candidate]:
+        """The strongest rectangle outside each fold, before any step: one histogram by folds serves them all."""
+        residual, variance = _binomial(self.member, self.logit)
+        return boxes.rectangles(self.wide, residual, variance, self.fold)
+
+    def of_fold(self, k: int) -> tuple[FloatArray, int]:
+        """Return what to add to the log-odds of a fold (m,), by directions of all other records, and their number."""
+        rows = self.fold != k
+        columns, beta, logit = np.ones((len(rows), 1)), np.zeros(1), self.logit
+        for _ in range(_MOST):
+            direction = self._strongest(k, rows, logit, first=columns.shape[1] == 1)
+            if direction is None:
+                break
+            columns = np.column_stack([columns, direction])
+            beta = _fitted(columns[rows], self.logit[rows], self.member[rows], _RIDGE)
+            logit = self.logit + columns @ beta
+        taken = columns.shape[1] - 1
+        return columns[~rows] @ beta if taken else np.zeros(int((~rows).sum())), taken
+
+    def _strongest(self, k: int, rows: BoolArray, logit: FloatArray, *, first: bool) -> FloatArray | None:
+        """Return the direction (n,) that is the farthest above its limit on some rows; None where none is above."""
+        residual, variance = _binomial(self.member[rows], logit[rows])
+        above, best = max(self._candidates(k, rows, residual, variance, first), key=lambda one: one[0])
+        if above <= 0:
+            return None
+        if isinstance(best, tuple):
+            return np.clip(self.scores[:, best[0]] * self.scores[:, best[1]], -_CLIP, _CLIP)
+        wide = self.middle if len(best.sides) == 1 else self.wide
+        box = boxes.moved(best, self.x[rows], wide[rows], self.narrow[rows], residual, variance)
+        return box.holds(self.x).astype(np.float64)
+
+    def _candidates(
+        self, k: int, rows: BoolArray, residual: FloatArray, variance: FloatArray, first: bool
+    ) -> Iterator[tuple[float, Candidate | tuple[int, int]]]:
+        """Yield how far the strongest of each sort is above its limit, and which it is."""
+        d = self.x.shape[1]
+        interval = boxes.intervals(self.middle[rows], residual, variance)
+        yield interval.z - boxes.limit_of_intervals(d), interval
+        if d > 1:
+            pair = self.first_rectangles[k] if first else boxes.rectangles(self.wide[rows], residual, variance)[0]
+            yield pair.z - boxes.limit_of_rectangles(d), pair
+        z, i, j = _product(self.scores[rows], residual, variance)
+        yield z + float(special.ndtri(_LEVEL / (d * (d + 1) / 2))), (i, j)
+
+
+def _binomial(member: BoolArray, logit: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return membership less its probability (n,), and its variance (n,)."""
+    p = logistic.expit(logit)
+    return member - p, p * (1 - p)
+
+
+def _product(s: FloatArray, residual: FloatArray, variance: FloatArray) -> tuple[float, int, int]:
+    """Return the largest |z| of a product of two columns (n, d), or a square, and which columns they are."""
+    total = variance.sum()
+    one, two = ((variance[:, None] * s**k).T @ s**k for k in (1, 2))
+    centre = one / total
+    spread = two - total * centre**2
+    summed = (residual[:, None] * s).T @ s - residual.sum() * centre
+    z = np.triu(np.abs(summed) / np.sqrt(np.where(spread > _NOTHING * total, spread, np.inf)))
+    i, j = np.unravel_index(int(np.argmax(z)), z.shape)
+    return float(z[i, j]), int(i), int(j)
+
+
+def _fitted(columns: FloatArray, offset: FloatArray, member: BoolArray, ridge: float) -> FloatArray:
+    """Return the coefficients (p,) of columns (n, p), the first of ones, beside an offset (n,); Newton's method."""
+    beta, penalty = np.zeros(columns.shape[1]), np.r_[0.0, np.full(columns.shape[1] - 1, ridge)]
+    for _ in range(40):
+        residual, variance = _binomial(member, offset + columns @ beta)
+        curvature = (columns * variance[:, None]).T @ columns + np.diag(penalty)
+        change = np.linalg.solve(curvature, columns.T @ residual - penalty * beta)
+        beta = beta + change
+        if np.abs(change).max() < 1e-8:
+            break
+    return beta

@@ -1,0 +1,90 @@
+"""A refuted propensity matters where it moves a metric of the verdict, and not where it moves nothing."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import special
+
+from miaudit import Evidence, Nuisance, Plan
+from miaudit.auditing.corrected_score import CorrectedScore
+from miaudit.auditing.material import Moves
+from miaudit.causal.disagreement import Disagreement
+from miaudit.causal.propensity import Propensity
+from miaudit.metrics.classical import Estimate
+
+NAMES = ("auc", "tpr_at_fpr_0.1")
+PLAN = Plan(fpr_targets=(0.1,), estimator="hajek", bounds=None)
+
+
+def score(along: float, seed: int = 0, n: int = 4000) -> tuple[CorrectedScore, Propensity]:
+    """A score that goes with a covariate ``along`` so far, weights that miss it, and weights that do not."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 1))
+    member = rng.random(n) < special.expit(0.5 * x[:, 0])
+    evidence = Evidence(score=along * x[:, 0] + rng.normal(size=n), member=member, covariates=x, design="zero-run")
+    flat, right = (Propensity.given(special.expit(slope * x[:, 0])) for slope in (0.0, 0.5))
+    return CorrectedScore.of(evidence, flat, PLAN, Nuisance(), rng=rng), right
+
+
+def moves(along: float) -> Moves:
+    one, right = score(along)
+    return Moves.of([one], [right], NAMES, 0.95, rng=np.random.default_rng(0))
+
+
+def test_what_the_score_has_nothing_to_do_with_moves_nothing() -> None:
+    assert moves(0.0).errors < 1
+    assert moves(1.0).errors > 5
+    assert moves(1.0).matter
+
+
+def test_a_move_is_in_standard_errors_of_the_metric() -> None:
+    one, right = score(0.5)
+    rng = np.random.default_rng(0)
+    before, after = (s.metrics(["auc"], 0.95, rng=rng)["auc"][1] for s in (one, one.weighted_by(right)))
+    only = Moves.of([one], [right], ["auc"], 0.95, rng=rng)
+    assert only.metric == "auc"
+    assert only.errors == pytest.approx(abs(after.value - before.value) / before.standard_error)
+    assert Moves.of([one], [one.propensity], ["auc"], 0.95, rng=rng).errors == 0
+
+
+def test_the_largest_of_all_scores_metrics_and_directions_counts() -> None:
+    (quiet, right), (loud, _) = score(0.0), score(1.0)
+    rng = np.random.default_rng(0)
+    alone = Moves.of([loud], [right], NAMES, 0.95, rng=rng)
+    assert Moves.of([quiet, loud], [quiet.propensity, right], NAMES, 0.95, rng=rng) == alone
+
+
+def fixed(**values: Estimate) -> SimpleNamespace:
+    """A score whose metrics are given, and the same moved by a tenth of its width."""
+    moved = {name: ("hajek", Estimate(one.value + 0.004, one.low, one.high, 0.95)) for name, one in values.items()}
+    return SimpleNamespace(
+        metrics=lambda *_, **__: {name: ("hajek", one) for name, one in values.items()},
+        weighted_by=lambda _: SimpleNamespace(metrics=lambda *_, **__: moved),
+        disagreement=lambda *_, **__: None,
+    )
+
+
+def test_without_a_standard_error_the_width_of_the_interval_counts() -> None:
+    half = 1.959964 * 0.05
+    score = fixed(advantage=Estimate(0.2, 0.2 - half, 0.2 + half, 0.95))
+    only = Moves.of([score], [None], ["advantage"], 0.95, rng=None)
+    assert only.errors == pytest.approx(0.08, rel=1e-5)
+    assert not only.matter
+    assert "It moves Advantage, largest TPR − FPR by 0.08 standard errors (limit 0.1)" in only.sentence
+
+
+@pytest.mark.parametrize(("errors", "gap", "matter"), [(0.1, 1.0, False), (0.11, 0.0, True), (0.0, 1.01, True)])
+def test_both_limits_refuse(errors: float, gap: float, matter: bool) -> None:
+    assert Moves(errors, "auc", gap).matter == matter
+    if gap > 1:
+        assert "differs by 1.0 standard errors" in Moves(errors, "auc", gap).sentence
+
+
+def test_the_gap_is_the_largest_of_all_scores_and_counts_for_a_forest_only() -> None:
+    half = SimpleNamespace(metrics=lambda *_, **__: {}, disagreement=lambda *_, **__: Disagreement(0.5, 0.6, 1.5))
+    rng = np.random.default_rng(0)
+    assert Moves.of([fixed(), half], [], NAMES, 0.95, rng=rng).gap == 1.5
+    assert Moves.of([fixed(), half], [], NAMES, 0.95, by_forest=False, rng=rng).gap == 0
