@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from miaudit.causal import boxes
-from miaudit.causal.boxes import Box, bins, intervals, rectangles, refined
+from miaudit.causal.boxes import Box, bins, intervals, rectangles
 
 
 def residuals(n, seed, inside=None, probability=0.5):
@@ -99,7 +99,7 @@ def test_sides_move_to_where_the_difference_is():
     inside = (x[:, 0] > 0.47) & (x[:, 0] < 0.58) & (x[:, 1] > 0.33)
     residual, variance = residuals(4000, 1, inside, 0.95)
     narrow = bins(x, 100)
-    (_, *first), (_, *second) = refined(narrow, ((0, 40, 66), (1, 25, 99)), residual, variance)
+    (_, *first), (_, *second) = boxes._refined(narrow, ((0, 40, 66), (1, 25, 99)), residual, variance)
     assert first == pytest.approx([47, 57], abs=2)
     assert second == pytest.approx([33, 99], abs=3)
 

@@ -107,7 +107,8 @@ class Gates:
         moves = Moves.of(scores, correction.moved, names, case.confidence, by_forest=by_forest, rng=rng)
         if moves.matter:
             return self.refused(f"{correction.misfit} {moves.sentence}")
-        return replace(self, correction=correction.warned(f"{correction.misfit} {moves.sentence} So it is answered."))
+        little = "" if fit is None else fit.sentence.replace("is refuted", "misses something that matters little", 1)
+        return replace(self, correction=correction.warned(f"{little} {moves.sentence}"))
 
     def refused(self, reason: str) -> Gates:
         """Refuse the correction, where there is one, for this reason beside others."""

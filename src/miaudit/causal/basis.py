@@ -10,7 +10,7 @@ from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.causal import logistic
-from miaudit.causal.boxes import Box, bins, limit_of_rectangles, moved, rectangles
+from miaudit.causal.boxes import Box, Scan
 
 _KNOTS = (0.05, 0.275, 0.5, 0.725, 0.95)  # quantiles of a column's normal scores
 _LEVELS = range(3, 41)  # an undeclared column of so many whole numbers may be a code as well as an amount
@@ -21,8 +21,8 @@ _LEAST_SCORE = 3.0  # |z| of a product beyond the main effects
 _CLIP = 6.0  # of products of normal scores
 _FIRST_RIDGE = 40.0  # of the main effects whose residuals test the products
 _ROUNDING = 1e-9
-_MOST_CORNERS, _BINS, _NARROW = 4, 10, 100
-_RIDGE_OF_CORNERS = 0.1
+_MOST_CORNERS = 4
+_RIDGE_OF_CORNERS = 0.01  # few records are in a corner, and a penalty would leave a part of it
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,11 +268,11 @@ def _spread(columns: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Corners:
-    """Rectangles of two covariates in which membership is not what all smooth functions say.
+    """Ranges of one covariate or of two in which membership is not what all smooth functions say.
 
     Attributes
     ----------
-    boxes : the rectangles
+    boxes : these ranges
     centre, spread : arrays (k,) of their indicators among the training rows
     """
 
@@ -282,7 +282,7 @@ class Corners:
 
     @classmethod
     def of(cls, x: FloatArray, member: BoolArray, smooth: FloatArray, ridge: FloatArray) -> tuple[Corners, FloatArray]:
-        """Take the strongest rectangle while it is stronger than chance allows; return the indicators (n, k) with them.
+        """Take the strongest box while it is stronger than chance allows; return the indicators (n, k) with them.
 
         Parameters
         ----------
@@ -291,17 +291,17 @@ class Corners:
         smooth : array (n, p), functions of the covariates that are there already, and ridge (p,) their penalties
         """
         features, boxes, beta = smooth, list[Box](), np.zeros(smooth.shape[1] + 1)
-        code = bins(x, _BINS) if x.shape[1] > 1 else np.empty((len(x), 0), dtype=np.int64)
-        while code.shape[1] and len(boxes) < _MOST_CORNERS:
+        scan = Scan.of(x)
+        while len(boxes) < _MOST_CORNERS:
             ones, penalty = logistic.with_ones(features), _FIRST_RIDGE * np.r_[0.0, ridge]
             start = np.r_[beta, np.zeros(ones.shape[1] - len(beta))]
             beta, _ = logistic.minimise(ones, member.astype(np.float64), penalty, start, tolerance=1e-3)
             p = logistic.expit(ones @ beta)
-            strongest = rectangles(code, member - p, p * (1 - p))[0]
-            if strongest.z <= limit_of_rectangles(x.shape[1]):
+            above, box = scan.strongest(member - p, p * (1 - p))
+            if above <= 0:
                 break
-            boxes.append(moved(strongest, x, code, bins(x, _NARROW), member - p, p * (1 - p)))
-            inside = boxes[-1].holds(x)
+            boxes.append(box)
+            inside = box.holds(x)
             features = np.column_stack([features, (inside - inside.mean()) / inside.std()])
             ridge = np.r_[ridge, _RIDGE_OF_CORNERS]
         raw = _indicators(boxes, x)

@@ -16,23 +16,14 @@ from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "Box",
-    "Candidate",
-    "bins",
-    "intervals",
-    "limit_of_intervals",
-    "limit_of_rectangles",
-    "moved",
-    "rectangles",
-    "refined",
-]
+__all__ = ["Box", "Candidate", "Scan", "bins", "intervals", "limit_of_intervals", "limit_of_rectangles", "rectangles"]
 
 _LEAST = 7.5  # variance of membership that must be inside a box, and outside: 30 records at probability 1/2
 _LEVEL = 0.05  # one-sided, of all boxes together
 _INTERVALS, _RECTANGLES = 150, 1000  # independent tests that the boxes of one column, and of a pair, are worth
 _AT_ONCE = 100  # pairs of columns whose rectangles are summed together
 _ROUNDS = 2  # over the sides of a box
+_WIDE, _MIDDLE, _NARROW = 12, 40, 100
 
 
 @dataclass(frozen=True)
@@ -83,6 +74,57 @@ def limit_of_rectangles(columns: int) -> float:
     return -float(special.ndtri(_LEVEL / (_RECTANGLES * max(columns * (columns - 1) / 2, 1))))
 
 
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """Covariates in bins, by which the strongest box is found.
+
+    Attributes
+    ----------
+    x : array (n, d)
+    wide, middle, narrow : arrays (n, d) of bins: for rectangles, for intervals, and for sides that are moved
+    """
+
+    x: FloatArray
+    wide: IntArray
+    middle: IntArray
+    narrow: IntArray
+
+    @classmethod
+    def of(cls, x: FloatArray) -> Scan:
+        """Put covariates (n, d) into bins."""
+        return cls(x, *(bins(x, most) for most in (_WIDE, _MIDDLE, _NARROW)))
+
+    def of_rows(self, rows: BoolArray) -> Scan:
+        """Return some of the records, in the same bins."""
+        return Scan(self.x[rows], self.wide[rows], self.middle[rows], self.narrow[rows])
+
+    def strongest(
+        self, residual: FloatArray, variance: FloatArray, rectangle: Candidate | None = None
+    ) -> tuple[float, Box]:
+        """Return how far the strongest interval or rectangle is above its limit, and the box with its sides moved.
+
+        Parameters
+        ----------
+        residual, variance : as in :func:`intervals`
+        rectangle : the strongest, where it is known
+        """
+        columns = self.x.shape[1]
+        interval = intervals(self.middle, residual, variance)
+        above, best, code = interval.z - limit_of_intervals(columns), interval, self.middle
+        if columns > 1:
+            pair = rectangle or rectangles(self.wide, residual, variance)[0]
+            if pair.z - limit_of_rectangles(columns) > above:
+                above, best, code = pair.z - limit_of_rectangles(columns), pair, self.wide
+        if above <= 0:
+            return above, Box(())
+        sides = []
+        for j, first, last in best.sides:
+            inside = (code[:, j] >= first) & (code[:, j] <= last)
+            if not inside.all():  # a side that leaves nothing out is none
+                sides.append((j, int(self.narrow[inside, j].min()), int(self.narrow[inside, j].max())))
+        return above, Box.of_bins(_refined(self.narrow, sides, residual, variance), self.x, self.narrow)
+
+
 def bins(x: FloatArray, most: int) -> IntArray:
     """Return bins (n, d) of equal numbers of ranks, numbered from 0; each value its own where a column has few.
 
@@ -115,8 +157,15 @@ def intervals(code: IntArray, residual: FloatArray, variance: FloatArray) -> Can
     >>> intervals(code, np.repeat([-0.25, 0.5, -0.25], 40), np.full(120, 0.25)).sides
     ((0, 1, 1),)
     """
+    first, last = np.triu_indices(int(code.max()) + 1)
+    return _strongest(code, residual, variance, first, last)
+
+
+def _strongest(
+    code: IntArray, residual: FloatArray, variance: FloatArray, first: IntArray, last: IntArray
+) -> Candidate:
+    """Return the strongest of some intervals, from ``first`` to ``last`` (k,), of any column."""
     most = int(code.max()) + 1
-    first, last = np.triu_indices(most)
     sums = np.zeros((2, code.shape[1], most + 1))
     for j, column in enumerate(code.T):
         for which, values in enumerate((residual, variance)):
@@ -184,30 +233,12 @@ def _z(residual: FloatArray, variance: FloatArray, whole: FloatArray | float) ->
     return np.where(usable, np.abs(residual) / np.sqrt(np.maximum(variance, _LEAST)), 0.0)
 
 
-def moved(
-    box: Candidate, x: FloatArray, code: IntArray, narrow: IntArray, residual: FloatArray, variance: FloatArray
-) -> Box:
-    """Return a box of bins with its sides moved, in narrower bins, to where its |z| is largest.
-
-    Parameters
-    ----------
-    box : of a scan of ``code``
-    x : array (n, d), the values
-    code, narrow : arrays (n, d) of bins, and of narrower ones
-    residual, variance : as in :func:`intervals`
-    """
-    sides = []
-    for j, first, last in box.sides:
-        inside = (code[:, j] >= first) & (code[:, j] <= last)
-        if not inside.all():  # a side that leaves nothing out is none
-            sides.append((j, int(narrow[inside, j].min()), int(narrow[inside, j].max())))
-    return Box.of_bins(refined(narrow, sides, residual, variance), x, narrow)
-
-
-def refined(
+def _refined(
     code: IntArray, sides: Sequence[tuple[int, int, int]], residual: FloatArray, variance: FloatArray
 ) -> tuple[tuple[int, int, int], ...]:
     """Move the sides of a box, one column at a time, to where its |z| is largest in narrower bins.
+
+    A side at the end of a column stays there: what lies beyond a corner is in it, however few the records are.
 
     Parameters
     ----------
@@ -216,14 +247,20 @@ def refined(
     residual, variance : as in :func:`intervals`
     """
     box = {column: (first, last) for column, first, last in sides}
+    low = {j for j, first, _ in sides if first == code[:, j].min()}
+    high = {j for j, _, last in sides if last == code[:, j].max()}
     for _ in range(_ROUNDS):
         for column in box:
             others = np.ones(len(code), dtype=np.bool_)
             for other, (first, last) in box.items():
                 if other != column:
                     others &= (code[:, other] >= first) & (code[:, other] <= last)
-            best = intervals(code[others][:, [column]], residual[others], variance[others])
+            inside = code[others][:, [column]]
+            starts, ends = np.triu_indices(int(inside.max()) + 1)
+            usable = (starts == 0) | (column not in low)
+            usable &= (ends == inside.max()) | (column not in high)
+            best = _strongest(inside, residual[others], variance[others], starts[usable], ends[usable])
             if best.z > 0:
-                _, first, last = best.sides[0]
-                box[column] = first, last
+                _, *side = best.sides[0]
+                box[column] = side[0], side[1]
     return tuple((column, first, last) for column, (first, last) in box.items())

@@ -9,7 +9,6 @@ was chosen and fitted without it. At the end the stack weighs the step as it wei
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,13 +17,12 @@ from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.causal import boxes, logistic
-from miaudit.causal.boxes import Candidate
+from miaudit.causal.boxes import Candidate, Scan
 from miaudit.causal.cores import at_once
 
 __all__ = ["along", "step"]
 
 _MOST = 5  # directions of one fold
-_WIDE, _MIDDLE, _NARROW = 12, 40, 100  # bins of rectangles, of intervals, and of sides that are moved
 _CLIP = 6.0  # of products
 _LEVEL = 0.05
 _RIDGE = 1.0
@@ -84,16 +82,8 @@ class _Residuals:
     fold: IntArray
 
     @cached_property
-    def wide(self) -> IntArray:
-        return boxes.bins(self.x, _WIDE)
-
-    @cached_property
-    def middle(self) -> IntArray:
-        return boxes.bins(self.x, _MIDDLE)
-
-    @cached_property
-    def narrow(self) -> IntArray:
-        return boxes.bins(self.x, _NARROW)
+    def scan(self) -> Scan:
+        return Scan.of(self.x)
 
     @cached_property
     def scores(self) -> FloatArray:
@@ -107,7 +97,7 @@ class _Residuals:
     def first_rectangles(self) -> list[Candidate]:
         """The strongest rectangle outside each fold, before any step: one histogram by folds serves them all."""
         residual, variance = _binomial(self.member, self.logit)
-        return boxes.rectangles(self.wide, residual, variance, self.fold)
+        return boxes.rectangles(self.scan.wide, residual, variance, self.fold)
 
     def of_fold(self, k: int) -> tuple[FloatArray, int]:
         """Return what to add to the log-odds of a fold (m,), by directions of all other records, and their number."""
@@ -126,27 +116,16 @@ class _Residuals:
     def _strongest(self, k: int, rows: BoolArray, logit: FloatArray, *, first: bool) -> FloatArray | None:
         """Return the direction (n,) that is the farthest above its limit on some rows; None where none is above."""
         residual, variance = _binomial(self.member[rows], logit[rows])
-        above, best = max(self._candidates(k, rows, residual, variance, first), key=lambda one: one[0])
-        if above <= 0:
-            return None
-        if isinstance(best, tuple):
-            return np.clip(self.scores[:, best[0]] * self.scores[:, best[1]], -_CLIP, _CLIP)
-        wide = self.middle if len(best.sides) == 1 else self.wide
-        box = boxes.moved(best, self.x[rows], wide[rows], self.narrow[rows], residual, variance)
-        return box.holds(self.x).astype(np.float64)
-
-    def _candidates(
-        self, k: int, rows: BoolArray, residual: FloatArray, variance: FloatArray, first: bool
-    ) -> Iterator[tuple[float, Candidate | tuple[int, int]]]:
-        """Yield how far the strongest of each sort is above its limit, and which it is."""
-        d = self.x.shape[1]
-        interval = boxes.intervals(self.middle[rows], residual, variance)
-        yield interval.z - boxes.limit_of_intervals(d), interval
-        if d > 1:
-            pair = self.first_rectangles[k] if first else boxes.rectangles(self.wide[rows], residual, variance)[0]
-            yield pair.z - boxes.limit_of_rectangles(d), pair
+        rectangle = self.first_rectangles[k] if first and self.x.shape[1] > 1 else None
+        above, box = self.scan.of_rows(rows).strongest(residual, variance, rectangle)
         z, i, j = _product(self.scores[rows], residual, variance)
-        yield z + float(special.ndtri(_LEVEL / (d * (d + 1) / 2))), (i, j)
+        d = self.x.shape[1]
+        above_by_product = z + float(special.ndtri(_LEVEL / (d * (d + 1) / 2)))
+        if max(above, above_by_product) <= 0:
+            return None
+        if above_by_product > above:
+            return np.clip(self.scores[:, i] * self.scores[:, j], -_CLIP, _CLIP)
+        return box.holds(self.x).astype(np.float64)
 
 
 def _binomial(member: BoolArray, logit: FloatArray) -> tuple[FloatArray, FloatArray]:
