@@ -283,6 +283,20 @@ def mixture(n: int, seed: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Fl
     return member, noisy, np.c_[noisy.astype(float), rng.normal(size=2 * n)]
 
 
+@pytest.mark.parametrize(
+    "change", [{"effective_size": 99.0}, {"largest_share": 0.2}, {"beyond": 0.3}, {"blind_auc": 0.96}]
+)
+def test_a_stack_is_refused_by_every_other_part_of_the_rule(fair: Balance, change: dict[str, float]) -> None:
+    changes: dict[str, object] = dict(change)
+    if "blind_auc" in change:
+        changes["blind_auc"] = replace(fair.blind_auc, value=change["blind_auc"])
+    apart = (Difference("age", 0.5, 0.5),)  # which alone would only be warned of
+    overlap = judge_overlap(replace(fair, differences=apart, **changes), differences=False)
+    assert overlap.status == "refused"
+    assert (len(overlap.reasons), len(overlap.warnings)) == (1, 1)
+    assert overlap.clipped == 0
+
+
 # -- odd input --------------------------------------------------------------------------------------------------------
 
 
@@ -295,6 +309,21 @@ def test_constant_and_two_valued_covariates() -> None:
     assert balance.constant == ("same",)
     assert [d.name for d in balance.differences] == ["flag", "far", "far, squared"]
     assert all(abs(d.before) < 0.4 for d in balance.differences)
+
+
+def test_the_scales_of_two_values_and_of_members_that_hardly_vary_by_plain_sums() -> None:
+    """The pooled scale of a flag; a tenth of the pooled one where that of the members is less."""
+    rng = np.random.default_rng(10)
+    member = np.arange(300) < 100
+    flag = (rng.random(300) < np.where(member, 0.5, 0.1)).astype(float)
+    narrow = np.where(member, 0.01, 1.0) * rng.normal(size=300)
+    balance = measure(evidence_of(np.c_[flag, narrow], member), given_odds(np.zeros(300)))
+    before = {d.name: d.before for d in balance.differences}
+    for name, column, share in (("covariate 0", flag, 1.0), ("covariate 1", narrow, 0.1)):
+        inside, outside = column[member], column[~member]
+        squares = [sum((v - side.mean()) ** 2 for v in side) / len(side) for side in (inside, outside)]
+        scale = share * math.sqrt((squares[0] + squares[1]) / 2)
+        assert before[name] == pytest.approx((inside.mean() - outside.mean()) / scale)
 
 
 def test_only_constant_covariates() -> None:

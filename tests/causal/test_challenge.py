@@ -68,3 +68,20 @@ def test_a_margin_of_nothing_and_one_that_is_too_large() -> None:
     beyond = challenge.against(-sure, sure, member)
     assert beyond.smallest_gamma is None  # a propensity that is certain of the opposite is not saved by a margin of 50
     assert beyond.refutes
+
+
+def test_of_several_bets_the_most_certain_is_reported_and_the_margin_that_none_rejects() -> None:
+    member = np.repeat([True, False], 100)
+    own, sides = np.zeros(200), np.where(member, 1.0, -1.0)
+    bets = [
+        challenge.against(own, np.where(np.arange(200) % 100 < right, sides, -sides), member, competitor=str(right))
+        for right in (60, 90, 75)
+    ]
+    margins = [bet.smallest_gamma for bet in bets]
+    assert bets[1].p_value < bets[2].p_value < bets[0].p_value
+    whole = challenge._strongest(bets)
+    assert (whole.competitor, whole.correct, whole.p_value) == ("90", 180, bets[1].p_value)
+    assert whole.rejected and whole.competitors == ("60", "90", "75")
+    assert whole.smallest_gamma == margins[1] == max(margins)
+    sure = challenge.against(-80 * sides, 80 * sides, member)  # no margin saves it
+    assert challenge._strongest([*bets, sure]).smallest_gamma is None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from miaudit import Evidence
-from miaudit.causal import propensity
+from miaudit.causal import propensity, stack
 from miaudit.causal.classifiers import CLASSIFIERS
 
 
@@ -38,3 +40,11 @@ def test_they_learn_from_as_few_rows_as_a_line_does(name: str) -> None:
     evidence = world(40)
     found = propensity.fit(evidence, classifier=CLASSIFIERS[name](), folds=2, rng=np.random.default_rng(1))
     assert ((found.values > 0) & (found.values < 1)).all()
+
+
+def test_boosting_has_the_settings_of_the_trees_in_the_stack() -> None:
+    """But for early stopping, which the stack turns off and which only samples of 10,000 and more have."""
+    options = stack._few_bins(SimpleNamespace(x=np.eye(9), training_rows=np.arange(9), seed=0))
+    settings = {name: options[name] for name in options.keys() - {"early_stopping", "max_bins", "random_state"}}
+    assert len(settings) == 5
+    assert settings.items() <= CLASSIFIERS["boosting"]().get_params().items()

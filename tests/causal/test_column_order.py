@@ -105,3 +105,12 @@ def test_an_audit_with_a_stack_is_the_same() -> None:
     assert one.overlap.fit.z == pytest.approx(other.overlap.fit.z, rel=1e-6)
     assert one.overlap.fit.product_z == pytest.approx(other.overlap.fit.product_z, rel=1e-6)
     assert one.overlap.fit.z != pytest.approx(again.overlap.fit.z, rel=1e-6)
+
+
+def test_columns_that_differ_in_late_records_only_are_sorted_by_them() -> None:
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(200, 6))
+    x[:150] = 1.0
+    for _ in range(5):
+        other = x[:, rng.permutation(6)]
+        assert np.array_equal(x[:, by_content(x)], other[:, by_content(other)])

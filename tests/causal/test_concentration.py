@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -109,6 +110,17 @@ def test_few_parameters_cannot_memorise() -> None:
     assert scaled == pytest.approx(5 * c.underparametrised_effect(records=10**8, parameters=20, radius=1, lipschitz=1))
 
 
+@pytest.mark.parametrize(("records", "parameters"), [(10_000, 1), (300_000, 3)])
+def test_few_parameters_by_the_formula_at_the_best_of_many_tails(records: int, parameters: int) -> None:
+    n, lipschitz, radius = records / 4, 2.0, 3.0  # at least so many of each class, and at most three times as many
+    t = np.linspace(0.1, 40, 40_001)
+    exponent = t + parameters * (np.log(3 * n) / 2 + np.log(6 * radius * lipschitz))
+    total = 2 * np.sqrt(2 * exponent / n) + np.sqrt(t / (2 * n)) + 8 * np.exp(-t)
+    bound = c.underparametrised_effect(records=records, parameters=parameters, radius=radius, lipschitz=lipschitz)
+    assert bound == pytest.approx(total.min(), rel=5e-4)
+    assert bound < 1
+
+
 def test_bad_input() -> None:
     with pytest.raises(InputError, match="confidence"):
         c.multi_run_auc(members=10, nonmembers=10, confidence=1.0)
@@ -197,3 +209,14 @@ def test_the_guarantee_holds_for_a_trainer_whose_stability_was_measured() -> Non
     truth = float(np.mean(errors))
     assert np.max(np.abs(np.array(errors) - truth)) < radius
     assert radius < 1  # of a width of one: it says something
+
+
+def test_the_name_of_a_score_is_read_only_where_there_are_several() -> None:
+    evidence = one_model("one-run")
+    stated = SimpleNamespace(alpha=1e-4, beta=1e-4, pairs=20, score="loss")
+    plain = c.of_one_model(evidence, Seen(1e-4, 1e-4), 0.95)
+    assert c.of_one_model(evidence, stated, 0.95) == plain
+    several = evidence.replace(score={"loss": evidence.score, "other": np.zeros(4000)})
+    assert c.of_one_model(several, stated, 0.95) == plain.replace("the score is", "loss is").replace(
+        c.MEASURED, f"{c.MEASURED} (of loss)"
+    )

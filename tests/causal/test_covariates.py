@@ -184,3 +184,21 @@ def test_a_sample_is_seeded_keeps_units_whole_and_both_classes() -> None:
     assert 300 <= len(rows) < 310
     assert member[rows].sum() == member.sum()  # all of the rare class
     assert np.array_equal(covariates.sampled(member, code, 1000, rng), np.arange(1000))
+
+
+def test_where_both_kinds_of_units_are_many_each_supplies_half_of_a_sample() -> None:
+    member = np.arange(1000) % 2 == 0
+    rows = covariates.sampled(member, np.arange(1000), 300, np.random.default_rng(0))
+    assert (len(rows), member[rows].sum()) == (300, 150)
+    rare = np.arange(1000) >= 40  # forty non-members: the members supply the rest
+    rows = covariates.sampled(rare, np.arange(1000), 300, np.random.default_rng(0))
+    assert (len(rows), rare[rows].sum()) == (300, 260)
+
+
+def test_texts_without_columns_are_like_those_of_another_sample() -> None:
+    words = ["red green", "blue", "red", "green blue"] * 5
+    table = covariates.table_of(evidence_of(None, 20, words), Text(1))
+    other = covariates.like(evidence_of(None, 4, words[:4]), Text(1), table)
+    assert (other.numbers, other.columns, other.text.tolist()) == (None, (), words[:4])
+    with pytest.raises(InputError, match="0 columns for 2"):
+        covariates.like(evidence_of(np.eye(4)[:, :2], text=words[:4]), Text(1), table)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -81,3 +83,10 @@ def test_any_classifier(classifier: object) -> None:
     assert np.corrcoef(found.logit, truth)[0, 1] > 0.85
     assert np.array_equal(found.values, again.values)
     assert not found.logistic
+
+
+def test_a_clip_outside_is_refused_with_the_one_that_is_used_by_default() -> None:
+    default = inspect.signature(propensity.fit).parameters["clip"].default
+    evidence, _ = world(20, 20, 1, 0.5)
+    with pytest.raises(InputError, match=rf"received 0\.5.*{default:g} is the default"):
+        propensity.fit(evidence, clip=0.5, rng=rng_of())

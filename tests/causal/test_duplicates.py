@@ -174,6 +174,16 @@ def test_near_texts_as_counted_pair_by_pair(threshold: float) -> None:
     assert found.members_affected == len({i for i, _ in near}) + 1
 
 
+def test_candidates_that_are_less_similar_than_the_threshold_are_not_near() -> None:
+    texts = corpus(10, 8)
+    texts[5:] = [text[: len(text) - 12 * (k + 1)] for k, text in enumerate(texts[:5])]
+    similarity = [jaccard(texts[k], texts[5 + k]) for k in range(5)]
+    assert similarity == sorted(similarity, reverse=True)
+    for threshold, near in ((0.65, 5), ((similarity[1] + similarity[2]) / 2, 2), (0.99, 0)):
+        counts, _ = of_texts(texts, np.arange(10) < 5, threshold=threshold, rng=rng())
+        assert counts.near_pairs == counts.members_affected == near == sum(one >= threshold for one in similarity)
+
+
 def test_case_and_white_space_do_not_count() -> None:
     found, _ = of_texts(["Ab  c", "x", "aB\nC ", "", "ab c"], [True, True, False, False, False], rng=rng())
     assert (found.exact_pairs, found.members_affected, found.nonmembers_affected) == (2, 1, 2)
@@ -191,6 +201,13 @@ def test_too_many_candidates_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     found, note = of_texts(texts, np.arange(10) < 5, rng=rng())
     assert "lower limits" in note
     assert found.near_pairs <= 3
+
+
+def test_nothing_is_left_out_and_said_to_be_where_there_are_no_more_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(duplicates, "_MOST_CANDIDATES", 2)
+    text = corpus(1, 7)[0]
+    counts, note = of_texts([text + "a", text + "b"], [True, False], rng=rng())
+    assert (counts.near_pairs, "lower limits" in note) == (1, False)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -92,6 +94,16 @@ def test_rows_are_told_apart_as_by_their_values() -> None:
     code = content_codes(rows)
     assert len(set(zip(plain, code.tolist(), strict=True))) == len(seen) == len(np.unique(code))
     assert content_codes(np.array(["a", "b", "a"])).tolist() == [0, 1, 0]
+
+
+def test_the_expected_pairs_of_both_classes_are_those_of_all_assignments() -> None:
+    content = np.array([0, 0, 0, 1, 1, 2, 3])
+    sides = [np.isin(np.arange(7), inside) for inside in itertools.combinations(range(7), 3)]
+    repeats = [Repeats.of(content, side) for side in sides]
+    assert {(one.rows, one.pairs) for one in repeats} == {(5, 4)}
+    across = [one.across for one in repeats]
+    assert [one.expected for one in repeats] == pytest.approx([np.mean(across)] * len(sides))
+    assert repeats[0].apart == pytest.approx(1 - across[0] / np.mean(across))
 
 
 def test_bad_input_is_refused() -> None:

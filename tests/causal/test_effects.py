@@ -169,6 +169,41 @@ def test_units_of_both_classes_widen_the_advantage_as_if_they_opposed_each_other
     assert found.high - found.value > 1.1 * (apart.high - apart.value)
 
 
+def test_the_lower_limit_of_the_advantage_adds_the_errors_of_both_rates_where_units_hold_both_classes() -> None:
+    """sqrt(log(1 / tail) / 2) times 1 / sqrt(n1) + 1 / sqrt(n0): Hoeffding's quantile, for errors that oppose."""
+    evidence, p = Confounded(effect=3.0).draw(200, 400, rng(11))
+    unit = np.arange(600)
+    unit[200:250] = np.arange(50)  # fifty units of a member and a non-member
+    best = effects.advantage(evidence.replace(unit=unit), p, rng=rng())
+    w = p.odds[~evidence.member]
+    sizes = 200, w.sum() ** 2 / (w**2).sum()
+    half = math.sqrt(math.log(1 / 0.025) / 2) * sum(1 / math.sqrt(size) for size in sizes)
+    assert best.low == pytest.approx(best.value - half)
+    assert best.low > 0
+
+
+def test_the_interval_of_an_effect_is_that_of_student_for_the_smaller_class() -> None:
+    evidence, p = Confounded().draw(6, 40, rng(12))
+    for unit, fewest in ((None, 6), (np.r_[0, 0, 1, 1, 2, 2, 3:43], 3)):
+        effect = effects.ate(evidence.replace(unit=unit), p, rng=rng())
+        half = student.ppf(0.975, fewest - 1) * effect.standard_error
+        assert (effect.low, effect.high) == pytest.approx((effect.value - half, effect.value + half))
+    one = effects.ate(evidence.replace(unit=np.r_[np.zeros(6, int), 1:41]), p, rng=rng())
+    assert (one.low, one.high) == (-math.inf, math.inf)
+
+
+def test_a_curve_of_few_thresholds_has_points_of_the_whole_one_and_both_ends() -> None:
+    evidence, p = small(5, 150)
+    law = LocationScale(folds=2).fit(evidence.covariates, evidence.score, evidence.member, rng=rng())
+    whole, few = (effects.roc(evidence, p, method="g", outcome=law, thresholds=most) for most in (150, 12))
+    assert len(whole.threshold) == 152
+    assert len(few.threshold) <= 14
+    places = np.searchsorted(-whole.threshold, -few.threshold)
+    assert places[[0, 1, -2, -1]].tolist() == [0, 1, 150, 151]
+    assert few.fpr == pytest.approx(whole.fpr[places])
+    assert few.tpr == pytest.approx(whole.tpr[places])
+
+
 @pytest.mark.parametrize("ties", [True, False])
 def test_a_tpr_inside_a_tie_block_is_called_interpolated(ties: bool) -> None:
     score = np.r_[np.full(50, 2.0), np.arange(50) / 100, np.full(40, 2.0), np.arange(60) / 100 - 1]

@@ -300,6 +300,15 @@ def test_ranked_nonmembers_by_hand() -> None:
     assert paired.so_far.tolist() == [1, 1, 2, 2]
 
 
+@pytest.mark.parametrize(("values", "odds"), [(1.0, 1.0), (0.0, 1.0), (0.5, 0.0), (0.5, -0.5), (0.5, np.inf)])
+def test_a_record_without_a_propensity_or_without_odds_is_refused_and_counted(values: float, odds: float) -> None:
+    evidence, p = small(11, 60)
+    third = np.arange(60) == 3
+    bad = SimpleNamespace(values=np.where(third, values, p.values), odds=np.where(third, odds, p.odds), features=None)
+    with pytest.raises(InputError, match="1 outside"):
+        Comparison.of(evidence, bad)
+
+
 def test_a_factor_on_the_odds_does_not_matter_where_weights_are_normalised() -> None:
     evidence, p = small(5, 200)
     halved = SimpleNamespace(values=p.values, odds=p.odds / 2, features=None)

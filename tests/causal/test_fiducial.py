@@ -188,6 +188,22 @@ def test_running_sums_of_units() -> None:
     assert one.whole.tolist() == [4, 11, 4, 11, 11]
 
 
+def test_an_average_unit_is_the_lightest_that_counts_as_the_heaviest() -> None:
+    code, member = np.tile(np.arange(10), 2), np.zeros(20, bool)
+    one = Ranked.of(np.arange(20.0), member, np.full(20, 0.5), Units.of(code, member))
+    assert one.heaviest_above(0.01) == pytest.approx(1.0)  # two halves, though one record alone is above
+    assert one.heaviest_above(0.9) == pytest.approx(1.0)
+
+
+def test_no_fpr_is_resolved_where_all_weight_is_less_than_the_heaviest_needs() -> None:
+    """With a fixed total the accused share may end below 1, and there is no lower limit all the same."""
+    weight, member = np.r_[10.0, np.ones(11)], np.zeros(12, bool)  # the heaviest has the lowest score
+    for total in (None, 100.0):
+        assert Ranked.of(np.arange(12.0), member, weight, None, total).smallest_fpr(0.95) == 1.0
+    even = Ranked.of(np.arange(12.0), member, np.ones(12), None, 100.0)  # the control
+    assert even.smallest_fpr(0.95) == pytest.approx(classical.resolution(0.95) / 100)
+
+
 def test_uncertain_weights_widen() -> None:
     one = ranked(*world(n=1000, slope=0.3))
     low, high = one.limits(0.1, 0.95, 500)

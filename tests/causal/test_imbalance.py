@@ -59,6 +59,26 @@ def test_a_pair_that_hardly_varies_is_not_tried() -> None:
     assert tried.tolist() == [[False, False], [False, True]]
 
 
+@pytest.mark.parametrize(("size", "expected"), [(0.06, True), (0.2, True), (0.04, False)])
+def test_a_pair_is_tried_where_its_standard_deviation_is_a_twentieth(size: float, expected: bool) -> None:
+    signs = np.where(np.arange(1000) % 2 == 0, 1.0, -1.0)
+    other = np.where(np.arange(1000) % 4 < 2, 1.0, -1.0)
+    _, tried = imbalance.of_pairs(np.column_stack([size * signs, other]), sides(np.arange(1000) < 500, np.ones(1000)))
+    assert tried.tolist() == [[False, expected], [False, False]]  # squares of two values do not vary
+
+
+def test_a_shift_of_one_column_is_its_own_and_no_product() -> None:
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(800, 3))
+    member = rng.random(800) < special.expit(1.5 * x[:, 1])
+    evidence = Evidence(score=x[:, 0], member=member, covariates=x)
+    largest = Imbalance.largest(evidence, np.ones(800), ("age", "pay", "hours"))
+    s = special.ndtri((x[:, 1].argsort().argsort() + 0.5) / 800)
+    error = np.sqrt(sum(s[side].var() / side.sum() for side in (member, ~member)))
+    assert largest.names == ("pay",)
+    assert largest.z == pytest.approx((s[member].mean() - s[~member].mean()) / error)
+
+
 def test_the_order_of_columns_decides_nothing() -> None:
     rng = np.random.default_rng(3)
     evidence = hidden_products.late_product(1500, rng)

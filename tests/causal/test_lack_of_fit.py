@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import optimize, special
 
 from miaudit import Evidence
 from miaudit.causal import challenge, propensity
@@ -155,6 +155,7 @@ def test_constant_and_rare_columns_are_no_obstacle() -> None:
     evidence = Evidence(score=x[:, 2], member=member, covariates=x, design="zero-run")
     found = challenge.measure(evidence, Propensity.given(np.full(n, 0.5)), rng=rng)
     assert np.isfinite(found.z)
+    assert (found.rejected, found.missed) == (False, ())
     assert "covariate 1" not in found.product
     alone = evidence.replace(covariates=(np.arange(n) % 2)[:, None])
     found = challenge.measure(alone, Propensity.given(np.full(n, 0.5)), rng=rng)
@@ -165,3 +166,68 @@ def test_without_covariates_there_is_nothing_to_ask() -> None:
     evidence = Evidence(score=range(40), member=np.arange(40) < 20, design="zero-run")
     with pytest.raises(InputError, match=r"evidence\.covariates"):
         challenge.measure(evidence, Propensity.given(np.full(40, 0.5)), rng=np.random.default_rng(0))
+
+
+def test_the_limit_of_many_products_is_that_of_bonferroni() -> None:
+    """Of 20 columns 210 products and squares, each of which many records are behind."""
+    rng = np.random.default_rng(1)
+    x, member = rng.normal(size=(2000, 20)), rng.random(2000) < 0.5
+    evidence = Evidence(score=x[:, 0], member=member, covariates=x)
+    z, limit, _ = challenge._products(evidence, np.full(2000, 0.5), x)
+    assert limit == pytest.approx(-special.ndtri(0.01 / (2 * 210)), rel=1e-9)
+    assert z is not None and limit > 4 and z < limit
+
+
+def test_the_statistic_of_calibrated_log_odds_that_are_held_within_two_by_one_equation() -> None:
+    """Two folds alike, with signals of either sign: Platt's line goes through 0, its slope is a root, less than 1."""
+    signal = np.repeat([1.0, -1.0, 6.0, -6.0], [50, 50, 30, 30])
+    inside = np.r_[np.arange(50) < 30, np.arange(50) < 20, np.ones(30), np.zeros(30)] > 0
+    raw, member, fold = np.tile(signal, 2), np.tile(inside, 2), np.repeat([0, 1], 160)
+    top, low = 81 / 82, 1 / 82  # Platt's targets of 80 members and 80 non-members
+
+    def slope_of(s: float) -> float:
+        near, far = special.expit(s) - (0.6 * top + 0.4 * low), special.expit(6 * s) - top
+        return float(50 * near + 6 * 30 * far)
+
+    s = optimize.brentq(slope_of, 0.0, 5.0)
+    assert s < 1 and 6 * s > 3
+    evidence = Evidence(score=raw, member=member)
+    z = challenge._z(evidence, np.full(320, 0.5), fold, np.full((320, 1), 320**-0.5), raw)
+    gained, variance = 10 * s + 60 * 0.5 * 2, 0.25 * (100 * s**2 + 60 * 2**2)  # of one fold
+    assert z == pytest.approx(2 * gained / np.sqrt(2 * variance), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("records", "columns", "stacked", "tried"),
+    [
+        (60, 2, True, 2),
+        (60, 9, True, 4),
+        (60, 36, True, 6),
+        (60, 9, False, 9),
+        (60, 36, False, 13),
+        (400, 16, False, 4),
+    ],
+)
+def test_a_split_tries_few_columns_against_a_stack_and_as_many_as_records_allow_against_a_line(
+    records: int, columns: int, stacked: bool, tried: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four at least or the root of their number; else the root at least, and more where records are few."""
+    monkeypatch.setattr(challenge, "_SPLITS", 800)
+    monkeypatch.setattr(challenge, "_TREES", 1)
+    x = np.random.default_rng(0).normal(size=(records, columns)).astype(np.float32)
+    out = np.arange(records) < 5
+    (tree,) = challenge._forest(x, x[:, 0] > 0, out, stacked, np.random.default_rng(0))
+    assert tree.max_features_ == tried
+
+
+def test_what_refutes_a_stack_is_said_of_one_covariate_and_of_two() -> None:
+    def sentence(*product: str, **more: object) -> str:
+        values = {"z": 1.0, "limit": challenge.STACKED_LIMIT, "product_z": 5.0, "product_limit": 3.5, "missed": product}
+        return challenge.LackOfFit(product=product, rejected=True, **{**values, **more}).sentence
+
+    assert "after weighting, age still tells members apart (by 5.0 standard errors" in sentence("age")
+    assert "after weighting, age and pay together still tell members apart" in sentence("age", "pay")
+    assert sentence("age", limit=challenge.LIMIT).endswith("It misses age, squared.")
+    assert sentence("age", "pay", limit=challenge.LIMIT).endswith("It misses age and pay together.")
+    by_forest = sentence("age", z=9.0, missed=("age", "pay"), product_z=1.0)
+    assert by_forest.endswith("(z 9.0, refuted above 2.33). It misses what age and pay say.")

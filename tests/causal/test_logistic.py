@@ -93,3 +93,42 @@ def test_a_hessian_in_single_precision_leads_to_the_same_coefficients(
     if scale == 1.0:  # where it ends, by a formula of its own; with the other, both stop far from there
         gradient = x.T @ (logistic.expit(x @ found) - y) + penalty * found
         assert np.abs(gradient / np.abs(x).sum(axis=0)).max() < 1e-9
+
+
+@pytest.mark.parametrize("rate", [0.3, 0.5, 0.8])
+def test_what_steps_of_a_chord_leave_is_the_rest_of_a_geometric_series(rate: float) -> None:
+    error, failed = logistic._progress(np.array([0.2 * rate, 0.02 * rate]), np.array([0.2, 0.02]), 1e-6)
+    rest = sum(0.2 * rate**k for k in range(2, 200))
+    assert error == pytest.approx([rest, rest / 10])
+    assert failed.tolist() == [False, False]
+
+
+def test_steps_that_do_not_shrink_have_failed_unless_they_are_tiny() -> None:
+    change = np.array([0.1, 0.095, 0.08, 1e-7])
+    _, failed = logistic._progress(change, np.array([0.1, 0.1, 0.1, 1e-7]), 1e-6)
+    assert failed.tolist() == [True, True, False, False]
+
+
+def test_platts_line_through_two_values_has_the_mean_targets_there() -> None:
+    """Targets of (n1 + 1) / (n1 + 2) and 1 / (n0 + 2): log-odds of three members are log 4, of the others -log 3."""
+    held, y = np.array([1.0, 1.0, 1.0, -1.0, -1.0]), np.array([1.0, 1.0, 1.0, 0.0, 0.0])
+    slope, offset = logistic.platt(held, y)
+    assert offset + slope == pytest.approx(np.log(4), abs=1e-6)
+    assert offset - slope == pytest.approx(-np.log(3), abs=1e-6)
+
+
+def test_the_search_of_a_strength_ends_after_three_that_are_no_better() -> None:
+    rng = np.random.default_rng(7)
+    x, y = logistic.with_ones(rng.normal(size=(60, 8))), (np.arange(60) % 2).astype(float)  # nothing to learn
+    tried: list[float] = []
+
+    class Strengths(list):
+        def __iter__(self):
+            for strength in super().__iter__():
+                tried.append(strength)
+                yield strength
+
+    strengths = Strengths(10.0 ** np.arange(-3, 5))
+    best, *_ = logistic.choose_strength(x, y, np.arange(60) // 2 % 5, strengths)
+    assert best == tried[-4]
+    assert len(tried) < len(strengths)

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 from miaudit import Evidence
 from miaudit.causal import stack
-from miaudit.causal.outcome import Law, LocationScale, Regression, draw_folds, law_of
+from miaudit.causal.outcome import Law, LocationScale, Regression, default_regressor, draw_folds, law_of
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
 from worlds.confounded import Confounded
@@ -162,3 +163,32 @@ def test_an_outcome_is_regressed_on_the_covariates_and_not_on_what_a_propensity_
     assert law_of(expected, evidence, encoded, None) is expected
     with pytest.raises(InputError, match="a law of 100 records"):
         law_of(expected, evidence.take(np.arange(100)), encoded, None)
+
+
+def test_a_regressor_reads_the_covariates_unless_there_are_texts() -> None:
+    draws = rng(3)
+    x, features = draws.normal(size=(2, 80, 1))
+    evidence = Evidence(score=x[:, 0] + 5 * features[:, 0], member=np.arange(80) < 30, covariates=x)
+    encoded = SimpleNamespace(features=features)
+    model = LocationScale(LinearRegression(), folds=2, scale=False)
+    expected = {
+        name: model.fit(read, evidence.score, evidence.member, rng=rng(2)).mean
+        for name, read in (("covariates", x), ("features", features))
+    }
+    worded = evidence.replace(text=["a word"] * 80)
+    for one, name in ((evidence, "covariates"), (worded, "features"), (evidence.replace(covariates=None), "features")):
+        np.testing.assert_allclose(law_of(model, one, encoded, rng(2)).mean, expected[name])
+    np.testing.assert_allclose(
+        law_of(model, worded, SimpleNamespace(features=None), rng(2)).mean, expected["covariates"]
+    )
+
+
+def test_beyond_ten_standard_deviations_a_parabola_goes_on_as_a_line() -> None:
+    draws = rng(4)
+    x = draws.normal(size=(60, 1))
+    model = default_regressor().fit(x, x[:, 0] + x[:, 0] ** 2 + 0.1 * draws.normal(size=60))
+    centre, sd = x.mean(), x.std()
+    for side in (1, -1):
+        near, far = (model.predict([[centre + side * k * sd] for k in places]) for places in ((8, 9, 10), (10, 20, 30)))
+        assert far[2] - far[1] == pytest.approx(far[1] - far[0], rel=1e-9)
+        assert abs(near[2] - 2 * near[1] + near[0]) > 0.5  # the control

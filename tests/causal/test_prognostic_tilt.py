@@ -117,6 +117,16 @@ def test_lambda_is_that_of_an_optimiser_and_of_the_closed_form():
     assert _balancing((two - q)[:, None], share) == pytest.approx(special.logit(q) - special.logit(0.25), abs=2e-3)
 
 
+def test_a_lambda_that_whole_newton_steps_would_overshoot_is_that_of_one_equation():
+    """A thousandth of the weight is on 1 and nine tenths are wanted there: the first step would be 900 and not 9."""
+    two, share, target = np.r_[1.0, np.zeros(999)], np.full(1000, 1e-3), 0.9
+
+    def gradient(tilt):
+        return special.expit(special.logit(1e-3) + tilt) - target + 1e-4 * tilt
+
+    assert _balancing((two - target)[:, None], share) == pytest.approx(optimize.brentq(gradient, 0, 50), rel=1e-6)
+
+
 def test_functions_become_orthogonal_and_one_that_is_not_new_is_left_out():
     rng = np.random.default_rng(0)
     first, second = rng.normal(size=(2, 1000))

@@ -156,7 +156,7 @@ def test_refusals() -> None:
     cases: list[tuple[Evidence, dict[str, object], str]] = [
         (bare, {}, "propensity.fit"),
         (wide, {}, "fewer features"),
-        (evidence, {"train": evidence}, "train"),
+        (evidence, {"train": evidence}, "100% of the audited rows"),
         (evidence, {"train": evidence.replace(source="elsewhere")}, "train"),
         (evidence, {"train": evidence.replace(score=np.zeros(60))}, "100% of the audited rows"),
         (evidence, {"train": other}, "same"),
@@ -276,6 +276,7 @@ def test_importing_does_not_load_scikit_learn() -> None:
         ([101.0, 40.0, 30.0], "not its odds or its logarithm"),
         ([72.7, 22.7, -0.8], "not its odds or its logarithm"),
         ([1.0, 0.5], "can only be members"),
+        ([0.5, 0.0], "can only be members"),
     ],
 )
 def test_what_is_no_probability_is_named(values: list[float], step: str) -> None:

@@ -131,6 +131,32 @@ def test_the_order_of_columns_and_of_records_decides_nothing():
     np.testing.assert_allclose(*both)
 
 
+def test_features_of_a_piece_are_the_means_of_its_records():
+    rng = np.random.default_rng(9)
+    x, piece = rng.normal(size=(50, 3)), np.r_[np.arange(12), rng.integers(0, 12, 38)]
+    means = [x[piece == k].mean(axis=0) for k in range(12)]
+    np.testing.assert_allclose(randomisation._mean(x, piece), means)
+    order = rng.permutation(12)
+    np.testing.assert_allclose(randomisation._mean(x[:12], order), x[np.argsort(order)])
+
+
+def features_of(x):
+    evidence = Evidence(score=np.zeros(len(x)), member=np.arange(len(x)) % 2, covariates=x)
+    return randomisation.features(covariates.table_of(evidence, covariates.Numbers()), covariates.Numbers())
+
+
+@pytest.mark.parametrize(("n", "products"), [(299, 0), (300, 6)])
+def test_products_of_columns_have_fifty_records_each(n, products):
+    """Four columns have scores, squares and, with 300 records, six products."""
+    assert features_of(np.random.default_rng(10).normal(size=(n, 4))).shape == (n, 8 + products)
+
+
+def test_features_without_any_variation_are_refused():
+    table = covariates.Table(np.ones((40, 2)), None, (0, 1), ("a", "b"), ())
+    with pytest.raises(InputError, match=r"evidence\.covariates: expected a column that varies"):
+        randomisation.features(table, covariates.Numbers())
+
+
 def test_runs_are_permuted_each_by_itself():
     rng = np.random.default_rng(7)
     x = np.tile(rng.normal(size=(300, 3)), (2, 1))

@@ -6,11 +6,13 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy import special
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 
 from causal.test_propensity import rng_of
-from miaudit.causal import propensity
+from miaudit.causal import propensity, resamples
 from worlds.shifted import world
 
 
@@ -89,3 +91,27 @@ def test_another_classifier_resamples_like_the_default() -> None:
     loop = propensity.bootstrap(evidence, train, 150, classifier=LogisticRegression(C=1.0), rng=rng_of())
     ratio = np.log(own / (1 - own)).std(axis=0) / np.log(loop / (1 - loop)).std(axis=0)
     assert 0.75 < np.median(ratio) < 1.25
+
+
+def test_replicates_of_a_classifier_are_fits_to_the_rows_copied_and_lie_about_the_calibrated_value() -> None:
+    """A calibration that shrinks the log-odds moves their centre, and does not make them more certain."""
+    train, _ = world(30, 30, 2, 0.8, seed=1)
+    evidence, _ = world(10, 10, 2, 0.8, seed=2)
+    counts = propensity.resample(train, 4, rng=rng_of(3))
+    options = {"classifier": GaussianNB(), "clip": 1e-9}
+    values = propensity.bootstrap(evidence, train, counts=counts, rng=rng_of(), **options)
+    x, out = (np.array(one.covariates) for one in (train, evidence))
+    rows = [np.repeat(np.arange(60), count) for count in (np.ones(60, int), *counts)]
+    models = [GaussianNB().fit(x[some], train.member[some]).predict_proba(out) for some in rows]
+    point, *loop = (np.log(p[:, 1]) - np.log(p[:, 0]) for p in models)
+    centre = propensity.fit(evidence, train=train, rng=rng_of(), **options).logit
+    assert np.polyfit(point, centre, 1)[0] < 0.95  # the slope of the calibration
+    np.testing.assert_allclose(special.logit(values) - centre, loop - point, atol=1e-5)
+
+
+def test_small_blocks_of_replicates_are_those_of_one_large_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    (train, _), (evidence, _) = (world(30, 30, 2, 0.5, seed=seed) for seed in (0, 1))
+    large = propensity.bootstrap(evidence, train, 12, strength=1.0, rng=rng_of())
+    monkeypatch.setattr(resamples, "_NUMBERS", 300)  # five replicates of sixty records
+    small = propensity.bootstrap(evidence, train, 12, strength=1.0, rng=rng_of())
+    np.testing.assert_allclose(small, large, rtol=1e-6)

@@ -1,5 +1,7 @@
 """Paired differences of two attacks: DeLong's paired variance, and a simulator whose attacks are equally good."""
 
+import statistics
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -82,6 +84,27 @@ def test_of_equally_good_attacks_few_win(name, targets):
         found = replicates.difference(first, second, fpr_targets=targets, confidence=0.9, replicates=120, rng=rng)[name]
         wins += found.low > 0
     assert wins / 80 <= 0.05 + 4 * (0.05 * 0.95 / 80) ** 0.5
+
+
+def test_limits_are_the_outer_ones_of_percentiles_and_of_a_normal_law():
+    sample = [0.1, 0.2, 0.4]
+    half = stats.norm.ppf(0.95) * statistics.stdev(sample)
+    low, high = replicates._outer_limits(0.2, np.array(sample), 0.9)
+    assert (low, high) == (pytest.approx(0.2 - half), pytest.approx(0.2 + half))
+    far, _ = replicates._outer_limits(0.5, np.array(sample), 0.9)
+    assert far == pytest.approx(0.11)  # the percentile: a tenth of the way from the least to the middle
+    assert replicates._outer_limits(0.0, np.array([-5.0, 0.0, 5.0]), 0.9) == (-1.0, 1.0)
+
+
+@pytest.mark.parametrize(("top", "resolved"), [(True, False), (False, True)])
+def test_a_heavy_unit_above_the_threshold_leaves_few_alarms(top, resolved):
+    """Ten of 200 non-members are one unit. At 5% it makes up all alarms if it has the highest scores: one alarm."""
+    score, member = np.arange(400.0), np.arange(400) < 200
+    unit = np.r_[np.arange(200), 200 + np.maximum(np.arange(200) - 9, 0)]
+    score[200:] = -score[200:] if top else score[200:]
+    evidence = ma.Evidence(score=score, member=member, unit=unit)
+    assert replicates.resolves(evidence, 0.05, np.ones(400)) is resolved
+    assert replicates.resolves(evidence.replace(unit=None), 0.05, np.ones(400))  # the control
 
 
 def test_other_records_are_refused():

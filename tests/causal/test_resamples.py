@@ -46,6 +46,7 @@ def test_blocks_are_those_of_the_whole_array(lean: None, each: int, strata: int 
     for block in (slice(0, 5), slice(20, 23), slice(4, 6), slice(20, 99), slice(None), slice(7, 7)):
         np.testing.assert_array_equal(counts[block], whole[block])
     np.testing.assert_array_equal(np.asarray(counts), whole)
+    assert (np.asarray(counts).dtype, np.asarray(counts, dtype=np.float32).dtype) == (whole.dtype, np.float32)
     rows = np.array([3, 1, 150])
     part = Columns(counts, slice(5, 30), rows)
     assert len(part) == 18

@@ -132,6 +132,21 @@ def test_at_most_one_null_world_in_twenty_lets_something_in() -> None:
     assert np.mean(entered) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 100)
 
 
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
+def test_candidates_of_any_scale_enter_with_the_effects_of_a_regression(size: float) -> None:
+    rng = np.random.default_rng(6)
+    near = rng.normal(size=(500, 3))
+    near[:, 2] = near[:, 0] + 1e-3 * near[:, 2]  # says nothing that the first does not say
+    gram, score = size**2 * near.T @ near, size * near.T @ (0.6 * near[:, 0] - 0.4 * near[:, 1])
+    empty = np.empty((0, 1))
+    again = Again(4.0, 1, empty, empty, empty, near, empty, gram, np.zeros(500))
+    first, second, third = again._entered(score)
+    assert second == pytest.approx(-0.4 / size, rel=1e-3)
+    assert first + third == pytest.approx(0.6 / size, rel=1e-3)
+    assert first * third == 0
+    assert not again._entered(score * 1e-3).any()  # none passes
+
+
 def test_a_bent_column_brings_a_spline() -> None:
     rng = np.random.default_rng(1)
     x = rng.normal(size=(N, 2))

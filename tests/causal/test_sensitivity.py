@@ -119,6 +119,15 @@ def test_units_are_resampled_whole() -> None:
     assert records.low > units.low
 
 
+def test_a_resample_that_lacks_a_class_explains_everything() -> None:
+    """Two units, one of members and one of others: half of the resamples have one of them only."""
+    evidence = Evidence(score=np.r_[5.0, 6.0, 1.0, 5.5], member=[1, 1, 0, 0], unit=[0, 0, 1, 1])
+    flat = SimpleNamespace(values=np.full(4, 0.5), odds=np.ones(4), features=None)
+    whole = sensitivity.breakdown(evidence, flat, metric="ate", replicates=40, rng=rng())
+    assert whole.value == math.inf  # no non-member is above the mean of the members
+    assert whole.low == 1.0
+
+
 def test_tpr_bounds_are_reached_and_never_passed() -> None:
     evidence, p = Confounded(effect=0.8).draw(3000, 3000, rng(6))
     alpha, factor = 0.1, 1.5
@@ -189,6 +198,8 @@ def test_bad_input() -> None:
         sensitivity.bounds(evidence, p, odds_factor=0.5)
     with pytest.raises(InputError, match="metric"):
         sensitivity.bounds(evidence, p, odds_factor=2, metric="tpr")
+    with pytest.raises(InputError, match="metric"):
+        sensitivity.breakdown(evidence, p, metric="tpr", replicates=0, rng=rng())
     with pytest.raises(InputError, match="less than 1"):
         sensitivity.under_mislabelling(evidence, p, members=0.6, nonmembers=0.4, rng=rng())
     with pytest.raises(InputError, match="members"):

@@ -36,6 +36,15 @@ def test_levels_of_a_category_are_ordered_by_their_members() -> None:
     assert separation.alone(evidence(row=own), ["row"]) == {}
 
 
+@pytest.mark.parametrize(("levels", "named"), [(30, True), (31, False)])
+def test_levels_are_read_where_they_have_twenty_rows_on_average(levels: int, named: bool) -> None:
+    order = np.argsort(~MEMBER, kind="stable")
+    site = np.empty(N)
+    site[order] = np.arange(N) * levels // N  # each level, but for one, of one class
+    site = site * 7 % levels  # in no order
+    assert bool(separation.alone(evidence(site=site), ["site"])) == named
+
+
 def test_nothing_is_said_below_the_limit_and_what_to_do_above_it() -> None:
     given = evidence(age=NOISE, when=1.0 * MEMBER)
     assert separation.in_words(given, 0.9) == separation.in_words(given, None) == ()

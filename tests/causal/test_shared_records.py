@@ -53,3 +53,12 @@ def test_rows_of_missing_values_and_texts_are_compared():
     gaps = np.full((120, 2), np.nan)
     gaps[:, 0] = np.arange(120) % 60
     assert Shared.of(gaps, np.arange(120) < 60).nonmembers == 60
+
+
+@pytest.mark.parametrize(("size", "counted"), [(2, True), (8, True), (9, False)])
+def test_groups_of_eight_at_most_count_each_with_its_chance_of_both_sides(size, counted):
+    """One member in each of forty groups: if records are independent, all groups part with probability chance^40."""
+    rows = np.repeat(np.arange(40), size)[:, None]
+    shared = Shared.of(rows, np.arange(40 * size) % size == 0)
+    chance = 1 - (1 / size) ** size - (1 - 1 / size) ** size
+    assert shared.p_value == pytest.approx(chance**40 if counted else 1.0, rel=0.01)

@@ -11,6 +11,8 @@ from miaudit import Evidence
 from miaudit.causal import effects
 from miaudit.causal import propensity as propensities
 from miaudit.causal.estimators import Comparison
+from miaudit.causal.tpr_limits import _Point
+from miaudit.metrics.roc import Roc
 from worlds.confounded import Confounded
 
 BIG = Confounded(shift=0.8, effect=0.5)
@@ -59,3 +61,14 @@ def test_perfect_scores_of_two_values_have_limits() -> None:
     found = effects.tpr_at_fpr(Evidence(score=member.astype(float), member=member), pi, fpr=0.1, rng=rng())
     assert found.value == 1
     assert 0.97 < found.low < 1
+
+
+@pytest.mark.parametrize("nonmembers", [10, 30, 49, 107])
+def test_the_threshold_of_a_rate_is_the_score_that_reaches_it_exactly(nonmembers: int) -> None:
+    """The k-th largest non-member's at k / n, whatever the last digit of either number is."""
+    score = rng(17).permutation(nonmembers + 5) * 1.0
+    member = np.arange(nonmembers + 5) < 5
+    curve = Roc.of(score, member, np.full(nonmembers + 5, 0.1))
+    outside = np.sort(score[~member])[::-1]
+    for k in range(1, nonmembers):
+        assert _Point.of(curve, k / nonmembers).threshold == outside[k - 1]
