@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from miaudit import Evidence, Nuisance, Plan
+from miaudit import Evidence, Nuisance, Plan, audit
 from miaudit.auditing.corrected_score import CorrectedScore
 from miaudit.auditing.material import Moves
 from miaudit.causal.disagreement import Disagreement
@@ -88,3 +88,25 @@ def test_the_gap_is_the_largest_of_all_scores_and_counts_for_a_forest_only() -> 
     rng = np.random.default_rng(0)
     assert Moves.of([fixed(), half], [], NAMES, 0.95, rng=rng).gap == 1.5
     assert Moves.of([fixed(), half], [], NAMES, 0.95, by_forest=False, rng=rng).gap == 0
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("moved", [Moves(0.04, "auc", 0.2), Moves(0.7, "auc", 0.2), Moves(0.0, "auc", 1.3)])
+def test_a_misfit_refuses_or_warns_by_what_it_moves(moved: Moves, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(1500, 3))
+    wave = np.sin(3 * np.sqrt((x**2).sum(axis=1)))
+    member = rng.random(1500) < special.expit(2 * wave)
+    evidence = Evidence(score=wave + rng.normal(size=1500), member=member, covariates=x, design="zero-run")
+    monkeypatch.setattr(Moves, "of", classmethod(lambda *_, **__: moved))
+    result = audit(evidence, plan=Plan(bounds=None), rng=np.random.default_rng(1))
+    assert result.overlap is not None and result.overlap.fit is not None and result.overlap.fit.rejected
+    assert (result.verdict.status == "refused") == moved.matter
+    told_in = result.overlap.reasons if moved.matter else result.overlap.warnings
+    assert told_in[-1].endswith(moved.sentence)
+    assert result.overlap.status == ("refused" if moved.matter else "warned")
+    if not moved.matter:
+        assert told_in[-1].startswith("The propensity misses something that matters little: a forest foresees")
+        assert any(metric.estimator == "tilted" for metric in result.metrics)
+    else:
+        assert "the model of how they differ is not good enough" in result.in_words.said

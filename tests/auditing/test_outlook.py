@@ -231,3 +231,19 @@ def test_members_that_are_left_out_are_named_by_their_levels() -> None:
 def test_wishes_out_of_range_are_refused(name: str, value: float) -> None:
     with pytest.raises(InputError, match=name):
         outlook.of(shifted(0.5, 200), LINE, **{name: value}, rng=np.random.default_rng(0))
+
+
+@pytest.mark.thorough
+def test_a_misfit_is_a_warning_since_no_score_is_there_yet() -> None:
+    """A ring of three covariates: an audit of a score that follows it is refused."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2000, 3))
+    wave = np.sin(3 * np.sqrt((x**2).sum(axis=1)))
+    member = rng.random(2000) < 1 / (1 + np.exp(-1.5 * wave))
+    evidence = Evidence(score=np.zeros(2000), member=member, covariates=x, design="zero-run")
+    foreseen = outlook.of(evidence, rng=np.random.default_rng(1))
+    assert foreseen.answered
+    assert foreseen.overlap is not None and foreseen.overlap.status == "warned"
+    assert foreseen.overlap.warnings[-1].endswith("moves a metric of its verdict, which depends on the score.")
+    follows = evidence.replace(score=rng.normal(size=2000) + wave)
+    assert audit(follows, plan=Plan(bounds=None), rng=np.random.default_rng(1)).verdict.status == "refused"

@@ -35,6 +35,7 @@ from miaudit.metrics.units import Units
 
 __all__ = ["Level", "Outlook", "Remedy", "Wish", "of"]
 
+_IF_IT_MATTERS = "An audit is refused if this moves a metric of its verdict, which depends on the score."
 _DRAWS = 15  # scores without meaning, whose limits of the TPR are typical
 _SUSPECTS = 3  # columns without which the audit is tried
 _FEWEST = 100  # records of each class that are left over when rows are left out
@@ -187,6 +188,8 @@ def _foreseen(
     """Assess as an audit does, with the generator that an audit of this seed would assess with."""
     assess_rng, later = rng.spawn(4)[2].spawn(2)
     assessed = zero_run.assess(evidence, plan, nuisance, rng=assess_rng)
+    if isinstance(assessed, Correction) and assessed.moved and assessed.answered:
+        assessed = assessed.warned(f"{assessed.misfit} {_IF_IT_MATTERS}")
     reasons = (assessed,) if isinstance(assessed, str) else assessed.overlap.reasons
     overlap = None if isinstance(assessed, str) else assessed.overlap
     sizes: dict[str, Any] = {"members": evidence.n_members, "nonmembers": evidence.n_nonmembers, "overlap": overlap}
