@@ -30,8 +30,8 @@ PENALTIES = (1000.0, 200.0, 40.0, 8.0)  # of the basis, times the share of the t
 MOST_LOG_ODDS = 7.0
 _LARGEST_SHARE = 2.0  # of one learner
 _BOOSTED: dict[str, Any] = {
-    "max_iter": 50,
-    "learning_rate": 0.2,
+    "max_iter": 100,
+    "learning_rate": 0.1,
     "max_leaf_nodes": 8,
     "min_samples_leaf": 20,
     "l2_regularization": 5.0,
