@@ -30,11 +30,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    return (
-        True
-        if _OWN in config.stash and collection_path.is_file() and collection_path not in config.stash[_OWN]
-        else None
-    )
+    """Leave out the files of other parts; ``None`` leaves the answer to pytest."""
+    own = config.stash.get(_OWN, None)
+    return True if own is not None and collection_path.is_file() and collection_path not in own else None
 
 
 def shared_out(files: list[Path], total: int) -> list[list[Path]]:

@@ -7,7 +7,7 @@ import pytest
 from scipy import special, stats
 from scipy.interpolate import CubicSpline
 
-from miaudit.causal.basis import Basis, Design, Products, Scale, _product_scores
+from miaudit.causal.basis import Basis, Design, Products, Scale, product_scores
 
 
 def test_scores_are_the_normal_scores_of_mid_ranks() -> None:
@@ -128,7 +128,7 @@ def test_scores_of_products_are_as_if_each_had_a_column() -> None:
     """Sum of residuals times the product less its weighted mean, over the root of its weighted sum of squares."""
     rng = np.random.default_rng(4)
     s, residual, weight = rng.normal(size=(80, 4)), rng.normal(0.3, 1, 80), rng.uniform(0.05, 0.25, 80)
-    z = _product_scores(s, residual, weight)
+    z = product_scores(s, residual, weight)
     for i in range(4):
         for j in range(4):
             p = s[:, i] * s[:, j]

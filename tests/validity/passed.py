@@ -6,6 +6,7 @@ digest, under which nothing has passed.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Iterable
@@ -31,7 +32,10 @@ def digest(paths: Iterable[str], root: Path) -> str:
 
 def _content(path: Path) -> bytes:
     """The bytes of a file; of Python the code without docstrings and comments, so that texts can be edited."""
-    return without_words(path.read_text(encoding="utf-8")).encode() if path.suffix == ".py" else path.read_bytes()
+    return _code(path.read_text(encoding="utf-8")).encode() if path.suffix == ".py" else path.read_bytes()
+
+
+_code = functools.cache(without_words)  # most claims depend on the same files
 
 
 def _files(path: Path) -> list[Path]:

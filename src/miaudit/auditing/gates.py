@@ -103,12 +103,12 @@ class Gates:
         of_verdict = [name for name in case.plan.policy.metrics if name in case.plan.metric_names]
         names = list(dict.fromkeys([*of_verdict, "auc"]))  # a page shows the AUC first, whatever the verdict is about
         fit = correction.overlap.fit
-        by_forest = fit is not None and fit.by_forest
-        moves = Moves.of(scores, correction.moved, names, case.confidence, by_forest=by_forest, rng=rng)
+        assert fit is not None  # noqa: S101 (what moves a propensity is its misfit)
+        moves = Moves.of(scores, correction.moved, names, case.confidence, by_forest=fit.by_forest, rng=rng)
         if moves.matter:
             return self.refused(f"{correction.misfit} {moves.sentence}")
-        little = "" if fit is None else fit.sentence.replace("is refuted", "misses something that matters little", 1)
-        return replace(self, correction=correction.warned(f"{little} {moves.sentence}"))
+        warning = f"The propensity misses something that matters little: {fit.misfit} {moves.sentence}"
+        return replace(self, correction=correction.warned(warning))
 
     def refused(self, reason: str) -> Gates:
         """Refuse the correction, where there is one, for this reason beside others."""

@@ -82,8 +82,9 @@ class Moves:
         if not self.metric:
             return "No metric of the verdict could be measured along it."
         label = definition.of(self.metric).label
-        if self.errors <= LARGEST_MOVE < math.inf and self.gap > LARGEST_GAP:
-            return f"The AUC by weights and by regressions differs by {self.gap:.1f} standard errors (limit 1)."
+        if self.errors <= LARGEST_MOVE and self.gap > LARGEST_GAP:
+            differs = f"The AUC by weights and by regressions differs by {self.gap:.1f} standard errors"
+            return f"{differs} (limit {LARGEST_GAP:g})."
         return f"It moves {label} by {self.errors:.2f} standard errors (limit {LARGEST_MOVE:g})."
 
 

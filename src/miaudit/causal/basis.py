@@ -1,5 +1,7 @@
 """A basis of functions of covariates for logistic models: splines of ranks, indicators of levels, and products."""
 
+# ruff: noqa: PLC0415 - scipy.stats loads when used
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -23,6 +25,15 @@ _FIRST_RIDGE = 40.0  # of the main effects whose residuals test the products
 _ROUNDING = 1e-9
 _MOST_CORNERS = 4
 _RIDGE_OF_CORNERS = 0.01  # few records are in a corner, and a penalty would leave a part of it
+
+
+def normal_scores(x: FloatArray) -> FloatArray:
+    """Return the normal scores of the ranks of each column (n, d), of mean 0 and variance 1; 0 where it is constant."""
+    from scipy.stats import rankdata
+
+    s = special.ndtri((rankdata(x, axis=0) - 0.5) / len(x))
+    spread = s.std(axis=0)
+    return np.asarray((s - s.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +235,7 @@ class Products:
         if not len(first):
             return cls(np.empty((0, 2), dtype=np.int64), np.empty(0), np.empty(0))
         fitted = _main_effects(main, basis, member)
-        strength = np.abs(_product_scores(main[:, factors], member - fitted, fitted * (1 - fitted))[first, second])
+        strength = np.abs(product_scores(main[:, factors], member - fitted, fitted * (1 - fitted))[first, second])
         strongest = np.argsort(-strength, kind="stable")[:most]
         strongest = strongest[strength[strongest] > least]
         pairs = np.column_stack([factors[first[strongest]], factors[second[strongest]]])
@@ -244,7 +255,7 @@ def _main_effects(main: FloatArray, basis: Basis, member: BoolArray) -> FloatArr
     return logistic.expit(ones @ beta)
 
 
-def _product_scores(s: FloatArray, residual: FloatArray, weight: FloatArray) -> FloatArray:
+def product_scores(s: FloatArray, residual: FloatArray, weight: FloatArray, *, least: float = _ROUNDING) -> FloatArray:
     """Return the score statistic z (k, k) of the product of each two columns s (n, k).
 
     With residuals r, binomial variances w and a product p less its weighted mean c, z is sum r (p - c) over the root of
@@ -256,7 +267,7 @@ def _product_scores(s: FloatArray, residual: FloatArray, weight: FloatArray) -> 
     centre = first / total
     variance = second - total * centre**2
     return np.asarray(
-        (summed - residual.sum() * centre) / np.sqrt(np.where(variance > _ROUNDING * total, variance, np.inf))
+        (summed - residual.sum() * centre) / np.sqrt(np.where(variance > least * total, variance, np.inf))
     )
 
 

@@ -36,6 +36,7 @@ from miaudit.arrays import (
     Text,
 )
 from miaudit.causal import covariates, crossfit, logistic, propensity, stack, targeted_step
+from miaudit.causal.basis import normal_scores
 from miaudit.causal.column_order import by_content
 from miaudit.causal.cores import at_once, grown
 from miaudit.causal.covariates import Encoding
@@ -311,23 +312,26 @@ class LackOfFit:
     @property
     def sentence(self) -> str:
         """The tests that refute the propensity, and the covariates that it misses, in words; empty if none refutes."""
-        if not self.rejected:
-            return ""
+        return f"The propensity is refuted: {self.misfit}" if self.rejected else ""
+
+    @property
+    def misfit(self) -> str:
+        """What the sentence says of a propensity that is refuted."""
         stacked = self.limit == STACKED_LIMIT
         together = f"{listed(self.product)}{' together' if len(self.product) > 1 else '' if stacked else ', squared'}"
         if stacked and not self.by_forest:
             measured = f"by {self.product_z:.1f} standard errors, refuted above {self.product_limit:.1f}"
             tell = "tell" if len(self.product) > 1 else "tells"
-            return f"The propensity is refuted: after weighting, {together} still {tell} members apart ({measured})."
+            return f"after weighting, {together} still {tell} members apart ({measured})."
         if not self.by_forest:
             how = "membership goes with a product of covariates that it does not have"
             measured = f"z {self.product_z:.1f}, refuted above {self.product_limit:.1f}"
-            return f"The propensity is refuted: {how} ({measured}). It misses {together}."
+            return f"{how} ({measured}). It misses {together}."
         how = "a forest foresees membership better from the same covariates"
         measured = f"z {self.z:.1f}, refuted above {self.limit:g}"
         what = f"what {listed(self.missed)} say{'' if len(self.missed) > 1 else 's'}"
         above_all = f", above all {together}" if self.by_product else ""
-        return f"The propensity is refuted: {how} ({measured}). It misses {what}{above_all}."
+        return f"{how} ({measured}). It misses {what}{above_all}."
 
 
 def listed(names: Sequence[str]) -> str:
@@ -452,8 +456,7 @@ def moved(evidence: Evidence, propensity: Propensity, fit: LackOfFit, challenger
     """
     logit, directions = propensity.logit, []
     if fit.by_forest:
-        change = _calibrated(challenger.logit, evidence.member, challenger.fold) - logit
-        directions.append(np.clip(change, -_STEP, _STEP))
+        directions.append(_change(challenger.logit, logit, evidence.member, challenger.fold))
     if fit.by_product:
         names = tuple(str(i) for i in range(np.asarray(evidence.covariates).shape[1]))
         directions.append(Imbalance.largest(evidence, propensity.odds, names).function)
@@ -501,7 +504,7 @@ def _z(evidence: Evidence, values: FloatArray, fold: IntArray, tangents: FloatAr
     """Return the statistic of propensities (n,) for a challenger's uncalibrated log-odds (n,)."""
     own = np.log(values) - np.log1p(-values)
     spread = values * (1 - values)
-    change = np.clip(_calibrated(raw, evidence.member, fold) - own, -_STEP, _STEP)
+    change = _change(raw, own, evidence.member, fold)
     scaled = np.sqrt(spread) * change
     change = (scaled - tangents @ (tangents.T @ scaled)) / np.sqrt(spread)
     parts = (evidence.member - values) * change
@@ -511,6 +514,11 @@ def _z(evidence: Evidence, values: FloatArray, fold: IntArray, tangents: FloatAr
         totals = np.bincount(evidence.unit_codes, weights=parts)
         variance = float(totals @ totals)
     return float(parts.sum() / np.sqrt(variance)) if variance > _NOTHING * spread.sum() else 0.0
+
+
+def _change(raw: FloatArray, own: FloatArray, member: BoolArray, fold: IntArray) -> FloatArray:
+    """Return what a challenger's uncalibrated log-odds (n,) change of the propensity's own (n,), at most 2."""
+    return np.clip(_calibrated(raw, member, fold) - own, -_STEP, _STEP)
 
 
 def _calibrated(raw: FloatArray, member: BoolArray, fold: IntArray) -> FloatArray:
@@ -572,11 +580,8 @@ def _products(
     sum w (p - c)^2. Matrix products give all pairs, for as many columns at a time as fit in memory. Products that rest
     on few records are not normal sums, and are left out.
     """
-    from scipy.stats import rankdata
-
     varying = np.flatnonzero(np.ptp(x, axis=0) > 0)
-    s = special.ndtri((rankdata(x[:, varying], axis=0) - 0.5) / len(x))
-    s = (s - s.mean(axis=0)) / s.std(axis=0)
+    s = normal_scores(x[:, varying])
     best, place, count = 0.0, (0, 0), 0
     for start in range(0, s.shape[1], _BLOCK):
         z, tested = _of_block(evidence, values, s, slice(start, start + _BLOCK))

@@ -421,9 +421,7 @@ def _targeted(models: stack.Folds, logit: FloatArray) -> tuple[FloatArray, int]:
     added, directions = targeted_step.step(models.sorted_x, models.member, logit, models.fold)
     if not directions:
         return logit, 0
-    held = np.column_stack([logit, added])
-    shares = stack.weigh(held, models.member)
-    return np.clip(shares[0] + held @ shares[1:], -stack.MOST_LOG_ODDS, stack.MOST_LOG_ODDS), directions
+    return stack.combined(np.column_stack([logit, added]), models.member)[0], directions
 
 
 class Refitting(TypedDict, total=False):

@@ -190,10 +190,14 @@ def log_odds(folds: Folds, others: Mapping[str, FloatArray]) -> tuple[FloatArray
     at_once(lambda piece: piece[0](folds, piece[2], piece[1]), pieces)
     losses = logistic.log_loss(bent, folds.member.astype(np.float64)).mean(axis=1)
     candidates = {**others, "basis": bent[int(np.argmin(losses))], "boosting": boosted}
-    held = np.column_stack(list(candidates.values()))
-    shares = weigh(held, folds.member)
-    logit = np.clip(shares[0] + held @ shares[1:], -MOST_LOG_ODDS, MOST_LOG_ODDS)
-    return logit, dict(zip(candidates, shares[1:].tolist(), strict=True))
+    logit, shares = combined(np.column_stack(list(candidates.values())), folds.member)
+    return logit, dict(zip(candidates, shares.tolist(), strict=True))
+
+
+def combined(held: FloatArray, member: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Weigh held-out log-odds (n, k): return the log-odds (n,), within 7 of zero, and the learners' shares (k,)."""
+    shares = weigh(held, member)
+    return np.clip(shares[0] + held @ shares[1:], -MOST_LOG_ODDS, MOST_LOG_ODDS), shares[1:]
 
 
 def weigh(held: FloatArray, member: BoolArray) -> FloatArray:

@@ -5,8 +5,6 @@ normal scores is added to the log-odds, while it is stronger than chance allows.
 was chosen and fitted without it. At the end the stack weighs the step as it weighs its learners.
 """
 
-# ruff: noqa: PLC0415 - scipy.stats loads when used
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.causal import boxes, logistic
+from miaudit.causal.basis import normal_scores, product_scores
 from miaudit.causal.boxes import Candidate, Scan
 from miaudit.causal.cores import at_once
 
@@ -87,11 +86,7 @@ class _Residuals:
 
     @cached_property
     def scores(self) -> FloatArray:
-        from scipy.stats import rankdata
-
-        s = special.ndtri((rankdata(self.x, axis=0) - 0.5) / len(self.x))
-        spread = s.std(axis=0)
-        return np.asarray((s - s.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
+        return normal_scores(self.x)
 
     @cached_property
     def first_rectangles(self) -> list[Candidate]:
@@ -118,9 +113,10 @@ class _Residuals:
         residual, variance = _binomial(self.member[rows], logit[rows])
         rectangle = self.first_rectangles[k] if first and self.x.shape[1] > 1 else None
         above, box = self.scan.of_rows(rows).strongest(residual, variance, rectangle)
-        z, i, j = _product(self.scores[rows], residual, variance)
+        z = np.triu(np.abs(product_scores(self.scores[rows], residual, variance, least=_NOTHING)))
+        i, j = np.unravel_index(int(np.argmax(z)), z.shape)
         d = self.x.shape[1]
-        above_by_product = z + float(special.ndtri(_LEVEL / (d * (d + 1) / 2)))
+        above_by_product = float(z[i, j] + special.ndtri(_LEVEL / (d * (d + 1) / 2)))
         if max(above, above_by_product) <= 0:
             return None
         if above_by_product > above:
@@ -132,18 +128,6 @@ def _binomial(member: BoolArray, logit: FloatArray) -> tuple[FloatArray, FloatAr
     """Return membership less its probability (n,), and its variance (n,)."""
     p = logistic.expit(logit)
     return member - p, p * (1 - p)
-
-
-def _product(s: FloatArray, residual: FloatArray, variance: FloatArray) -> tuple[float, int, int]:
-    """Return the largest |z| of a product of two columns (n, d), or a square, and which columns they are."""
-    total = variance.sum()
-    one, two = ((variance[:, None] * s**k).T @ s**k for k in (1, 2))
-    centre = one / total
-    spread = two - total * centre**2
-    summed = (residual[:, None] * s).T @ s - residual.sum() * centre
-    z = np.triu(np.abs(summed) / np.sqrt(np.where(spread > _NOTHING * total, spread, np.inf)))
-    i, j = np.unravel_index(int(np.argmax(z)), z.shape)
-    return float(z[i, j]), int(i), int(j)
 
 
 def _fitted(columns: FloatArray, offset: FloatArray, member: BoolArray, ridge: float) -> FloatArray:
