@@ -193,8 +193,10 @@ def test_who_forged_everything_is_caught_by_what_was_published_and_by_nothing_el
 
 
 @pytest.mark.long
-def test_a_verification_counts_the_scores_that_were_signed(tmp_path: Path) -> None:
+def test_a_verification_counts_the_scores_that_were_signed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The best of a thousand noise scores: its bundle verifies, says so, and is no concern."""
+    # With bytes of the system the best of a thousand would be a concern in 2.5% of all runs, as it is stated.
+    monkeypatch.setattr("miaudit.io.sealed_coins.secrets.token_bytes", np.random.default_rng(5).bytes)
     secret, noise = Secret.new(coins=N), np.random.default_rng(3).normal(size=(1000, N))
     plan = AgreedPlan(limits={"auc": 0.5}, tries=1000)
     coins = secret.coins(Answer.to(secret.commitment, plan=plan), [of_scores([z]) for z in noise])
