@@ -9,7 +9,7 @@ import pytest
 
 from miaudit import Evidence, Plan
 from miaudit.auditing import misfit
-from miaudit.causal import challenge
+from miaudit.causal import lack_of_fit
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_a_level_that_still_stands_out_is_said_with_what_to_do(missed: tuple[str
     x = np.column_stack([education, np.arange(200.0) / 7, np.arange(200.0) / 9])
     names = ("education", "hours", "site = 2")
     evidence = Evidence(score=education, member=np.arange(200) < 100, covariates=x, covariate_names=names)
-    fit = challenge.LackOfFit(0.0, challenge.STACKED_LIMIT, 3.6, 3.5, missed[:1], missed, True)
+    fit = lack_of_fit.LackOfFit(0.0, lack_of_fit.STACKED_LIMIT, 3.6, 3.5, missed[:1], missed, True)
     learned = SimpleNamespace(stacked=True, odds=np.ones(200))
     text = misfit.in_words(fit, evidence, learned, Plan())
     assert said in text

@@ -8,7 +8,7 @@ from scipy import special
 
 import miaudit as ma
 from miaudit import Evidence, Plan
-from miaudit.causal import challenge, propensity
+from miaudit.causal import lack_of_fit, propensity
 from miaudit.causal.column_order import by_content
 
 
@@ -57,7 +57,7 @@ def test_a_line_is_tested_alike() -> None:
     fits = []
     for evidence in (one, other):
         learned = propensity.fit(evidence, rng=np.random.default_rng(0))
-        fits.append(challenge.measure(evidence, learned, rng=np.random.default_rng(0)))
+        fits.append(lack_of_fit.measure(evidence, learned, rng=np.random.default_rng(0)))
     assert fits[0].z == pytest.approx(fits[1].z, rel=1e-9)
     assert fits[0].product_z == pytest.approx(fits[1].product_z, rel=1e-9)
     assert set(fits[0].product) == set(fits[1].product)
@@ -71,9 +71,9 @@ def test_blocks_of_columns_are_as_one(units: bool, monkeypatch: pytest.MonkeyPat
         evidence = evidence.replace(unit=np.arange(300) // 2)
     assert evidence.covariates is not None
     values = np.full(300, 0.5)
-    whole = challenge._products(evidence, values, evidence.covariates)
-    monkeypatch.setattr(challenge, "_BLOCK", 3)
-    z, limit, pair = challenge._products(evidence, values, evidence.covariates)
+    whole = lack_of_fit._products(evidence, values, evidence.covariates)
+    monkeypatch.setattr(lack_of_fit, "_BLOCK", 3)
+    z, limit, pair = lack_of_fit._products(evidence, values, evidence.covariates)
     assert z == pytest.approx(whole[0], rel=1e-12)
     assert (limit, pair) == whole[1:]
 

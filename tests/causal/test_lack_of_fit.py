@@ -7,18 +7,18 @@ import pytest
 from scipy import optimize, special
 
 from miaudit import Evidence
-from miaudit.causal import challenge, propensity
+from miaudit.causal import lack_of_fit, propensity
 from miaudit.causal.covariates import Categories
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
 from worlds import placebo
 
 
-def measured(name: str, n: int = 2000, seed: int = 0) -> challenge.LackOfFit:
+def measured(name: str, n: int = 2000, seed: int = 0) -> lack_of_fit.LackOfFit:
     rng = np.random.default_rng(seed)
     evidence = placebo.draw(name, n, rng)
     learned = propensity.fit(evidence, rng=rng)
-    return challenge.measure(evidence, learned, rng=rng)
+    return lack_of_fit.measure(evidence, learned, rng=rng)
 
 
 @pytest.mark.long
@@ -54,7 +54,7 @@ def test_what_a_stack_cannot_learn_is_refuted_and_what_it_learns_is_not(signs: i
     x = rng.normal(size=(2000, columns))
     log_odds = 1.5 * np.sign(x[:, :3].prod(axis=1)) if signs == 3 else x[:, 0] * x[:, 1]
     evidence = Evidence(score=log_odds, member=rng.random(2000) < special.expit(log_odds), covariates=x)
-    found = challenge.measure(evidence, propensity.stacked(evidence, rng=rng), rng=rng)
+    found = lack_of_fit.measure(evidence, propensity.stacked(evidence, rng=rng), rng=rng)
     assert found.by_forest == (signs == 3)
     assert found.z > 4 or signs == 2
     assert signs == 2 or set(found.missed) == {f"covariate {i}" for i in range(3)}
@@ -77,7 +77,7 @@ def test_products_are_as_if_they_were_tried_one_by_one() -> None:
     unit = np.repeat(np.arange(n // 2), 2)
     for code in (None, unit):
         evidence = Evidence(score=x[:, 1], member=member, covariates=x, unit=code)
-        z, limit, pair = challenge._products(evidence, values, x)
+        z, limit, pair = lack_of_fit._products(evidence, values, x)
         best = 0.0
         s = special.ndtri((x.argsort(axis=0).argsort(axis=0) + 0.5) / n)
         s = (s - s.mean(axis=0)) / s.std(axis=0)
@@ -107,7 +107,7 @@ def test_noise_of_learning_is_no_lack_of_fit() -> None:
         x = np.c_[site, rng.normal(size=(2000, 30))]
         evidence = Evidence(score=x[:, 1], member=member, covariates=x, design="zero-run")
         learned = propensity.fit(evidence, encoding=Categories((0,)), rng=rng)
-        refuted.append(challenge.measure(evidence, learned, rng=rng).z > 2)
+        refuted.append(lack_of_fit.measure(evidence, learned, rng=rng).z > 2)
     assert sum(refuted) <= 1
 
 
@@ -118,8 +118,8 @@ def test_a_given_propensity_with_the_wrong_scale_is_refuted() -> None:
     member = rng.random(3000) < special.expit(x[:, 0])
     evidence = Evidence(score=x[:, 1], member=member, covariates=x, design="zero-run")
     right, wrong = (Propensity.given(special.expit(k * x[:, 0])) for k in (1.0, 3.0))
-    assert not challenge.measure(evidence, right, rng=rng).rejected
-    assert challenge.measure(evidence, wrong, rng=rng).rejected
+    assert not lack_of_fit.measure(evidence, right, rng=rng).rejected
+    assert lack_of_fit.measure(evidence, wrong, rng=rng).rejected
 
 
 @pytest.mark.long
@@ -131,8 +131,8 @@ def test_copies_of_the_same_units_are_no_further_evidence() -> None:
     truth = Propensity.given(np.full(2000, 0.5))
     evidence = Evidence(score=x[:, 1], member=member, covariates=x, design="zero-run")
     declared = evidence.replace(unit=np.repeat(np.arange(200), 10))
-    assert challenge.measure(evidence, truth, rng=np.random.default_rng(0)).rejected
-    assert not challenge.measure(declared, truth, rng=np.random.default_rng(0)).rejected
+    assert lack_of_fit.measure(evidence, truth, rng=np.random.default_rng(0)).rejected
+    assert not lack_of_fit.measure(declared, truth, rng=np.random.default_rng(0)).rejected
 
 
 @pytest.mark.long
@@ -143,7 +143,7 @@ def test_the_limit_of_products_counts_all_that_are_tried() -> None:
     member = rng.random(400) < 0.5
     for d, limit in ((20, -special.ndtri(0.01 / (2 * 210))), (3, 4.0)):
         evidence = Evidence(score=x[:, 0], member=member, covariates=x[:, :d])
-        found = challenge.measure(evidence, Propensity.given(np.full(400, 0.5)), rng=rng)
+        found = lack_of_fit.measure(evidence, Propensity.given(np.full(400, 0.5)), rng=rng)
         assert found.product_limit == pytest.approx(limit, abs=0.01)  # few of them rest on too few records
 
 
@@ -153,19 +153,19 @@ def test_constant_and_rare_columns_are_no_obstacle() -> None:
     x = np.c_[np.zeros(n), np.arange(n) < 2, rng.normal(size=n)]
     member = rng.random(n) < 0.5
     evidence = Evidence(score=x[:, 2], member=member, covariates=x, design="zero-run")
-    found = challenge.measure(evidence, Propensity.given(np.full(n, 0.5)), rng=rng)
+    found = lack_of_fit.measure(evidence, Propensity.given(np.full(n, 0.5)), rng=rng)
     assert np.isfinite(found.z)
     assert (found.rejected, found.missed) == (False, ())
     assert "covariate 1" not in found.product
     alone = evidence.replace(covariates=(np.arange(n) % 2)[:, None])
-    found = challenge.measure(alone, Propensity.given(np.full(n, 0.5)), rng=rng)
+    found = lack_of_fit.measure(alone, Propensity.given(np.full(n, 0.5)), rng=rng)
     assert (found.product, found.product_limit) == ((), None)
 
 
 def test_without_covariates_there_is_nothing_to_ask() -> None:
     evidence = Evidence(score=range(40), member=np.arange(40) < 20, design="zero-run")
     with pytest.raises(InputError, match=r"evidence\.covariates"):
-        challenge.measure(evidence, Propensity.given(np.full(40, 0.5)), rng=np.random.default_rng(0))
+        lack_of_fit.measure(evidence, Propensity.given(np.full(40, 0.5)), rng=np.random.default_rng(0))
 
 
 def test_the_limit_of_many_products_is_that_of_bonferroni() -> None:
@@ -173,7 +173,7 @@ def test_the_limit_of_many_products_is_that_of_bonferroni() -> None:
     rng = np.random.default_rng(1)
     x, member = rng.normal(size=(2000, 20)), rng.random(2000) < 0.5
     evidence = Evidence(score=x[:, 0], member=member, covariates=x)
-    z, limit, _ = challenge._products(evidence, np.full(2000, 0.5), x)
+    z, limit, _ = lack_of_fit._products(evidence, np.full(2000, 0.5), x)
     assert limit == pytest.approx(-special.ndtri(0.01 / (2 * 210)), rel=1e-9)
     assert z is not None and limit > 4 and z < limit
 
@@ -192,7 +192,7 @@ def test_the_statistic_of_calibrated_log_odds_that_are_held_within_two_by_one_eq
     s = optimize.brentq(slope_of, 0.0, 5.0)
     assert s < 1 and 6 * s > 3
     evidence = Evidence(score=raw, member=member)
-    z = challenge._z(evidence, np.full(320, 0.5), fold, np.full((320, 1), 320**-0.5), raw)
+    z = lack_of_fit._z(evidence, np.full(320, 0.5), fold, np.full((320, 1), 320**-0.5), raw)
     gained, variance = 10 * s + 60 * 0.5 * 2, 0.25 * (100 * s**2 + 60 * 2**2)  # of one fold
     assert z == pytest.approx(2 * gained / np.sqrt(2 * variance), rel=1e-6)
 
@@ -212,22 +212,28 @@ def test_a_split_tries_few_columns_against_a_stack_and_as_many_as_records_allow_
     records: int, columns: int, stacked: bool, tried: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Four at least or the root of their number; else the root at least, and more where records are few."""
-    monkeypatch.setattr(challenge, "_SPLITS", 800)
-    monkeypatch.setattr(challenge, "_TREES", 1)
+    monkeypatch.setattr(lack_of_fit, "_SPLITS", 800)
+    monkeypatch.setattr(lack_of_fit, "_TREES", 1)
     x = np.random.default_rng(0).normal(size=(records, columns)).astype(np.float32)
     out = np.arange(records) < 5
-    (tree,) = challenge._forest(x, x[:, 0] > 0, out, stacked, np.random.default_rng(0))
+    (tree,) = lack_of_fit._forest(x, x[:, 0] > 0, out, stacked, np.random.default_rng(0))
     assert tree.max_features_ == tried
 
 
 def test_what_refutes_a_stack_is_said_of_one_covariate_and_of_two() -> None:
     def sentence(*product: str, **more: object) -> str:
-        values = {"z": 1.0, "limit": challenge.STACKED_LIMIT, "product_z": 5.0, "product_limit": 3.5, "missed": product}
-        return challenge.LackOfFit(product=product, rejected=True, **{**values, **more}).sentence
+        values = {
+            "z": 1.0,
+            "limit": lack_of_fit.STACKED_LIMIT,
+            "product_z": 5.0,
+            "product_limit": 3.5,
+            "missed": product,
+        }
+        return lack_of_fit.LackOfFit(product=product, rejected=True, **{**values, **more}).sentence
 
     assert "after weighting, age still tells members apart (by 5.0 standard errors" in sentence("age")
     assert "after weighting, age and pay together still tell members apart" in sentence("age", "pay")
-    assert sentence("age", limit=challenge.LIMIT).endswith("It misses age, squared.")
-    assert sentence("age", "pay", limit=challenge.LIMIT).endswith("It misses age and pay together.")
+    assert sentence("age", limit=lack_of_fit.LIMIT).endswith("It misses age, squared.")
+    assert sentence("age", "pay", limit=lack_of_fit.LIMIT).endswith("It misses age and pay together.")
     by_forest = sentence("age", z=9.0, missed=("age", "pay"), product_z=1.0)
     assert by_forest.endswith("(z 9.0, refuted above 2.33). It misses what age and pay say.")

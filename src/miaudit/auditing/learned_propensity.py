@@ -10,9 +10,9 @@ import numpy as np
 from miaudit.arrays import IntArray
 from miaudit.auditing.plan import Plan
 from miaudit.auditing.seed import AssessmentStreams
-from miaudit.causal import challenge, covariates, crossfit, duplicates, propensity
-from miaudit.causal.challenge import LackOfFit
+from miaudit.causal import covariates, crossfit, duplicates, lack_of_fit, propensity
 from miaudit.causal.covariates import Encoding
+from miaudit.causal.lack_of_fit import LackOfFit
 from miaudit.causal.outcome import Regression
 from miaudit.causal.propensity import LearningCurve, Nuisance, Propensity
 from miaudit.evidence import Evidence
@@ -98,13 +98,15 @@ class Learned:
 
     def _tested(self, rng: np.random.Generator) -> Learned:
         """Test the propensity and the line of the bounds for lack of fit, against the same challenger."""
-        trees = challenge.Challenger.of(self.seen, self.propensity, rng=rng)
-        fit = challenge.measure(self.seen, self.propensity, challenger=trees, rng=rng)
-        moved = challenge.moved(self.seen, self.propensity, fit, trees) if self.propensity.stacked else ()
+        trees = lack_of_fit.Challenger.of(self.seen, self.propensity, rng=rng)
+        fit = lack_of_fit.measure(self.seen, self.propensity, challenger=trees, rng=rng)
+        moved = lack_of_fit.moved(self.seen, self.propensity, fit, trees) if self.propensity.stacked else ()
         tested = replace(self, fit=fit, moved=moved)
         if self.line_of_bounds is None:
             return tested
-        return replace(tested, fit_of_line=challenge.measure(self.seen, self.line_of_bounds, challenger=trees, rng=rng))
+        return replace(
+            tested, fit_of_line=lack_of_fit.measure(self.seen, self.line_of_bounds, challenger=trees, rng=rng)
+        )
 
 
 def folds_of(learned: Propensity) -> int | IntArray:

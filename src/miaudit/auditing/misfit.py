@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from miaudit.auditing.plan import Plan
-from miaudit.causal import challenge, gaps
-from miaudit.causal.challenge import LackOfFit
+from miaudit.causal import gaps, lack_of_fit
+from miaudit.causal.lack_of_fit import LackOfFit
 from miaudit.causal.propensity import Propensity
 from miaudit.evidence import Evidence
 
@@ -22,7 +22,7 @@ def in_words(fit: LackOfFit | None, seen: Evidence, learned: Propensity, plan: P
     missed, level = _missed(fit, seen) if learned.stacked else (fit.missed, None)
     coded = _codes(seen).difference(plan.categories)
     codes = [name for name in missed if name in coded]
-    step = f"declare {challenge.listed(codes)} as categories (--categories)" if codes else ""
+    step = f"declare {lack_of_fit.listed(codes)} as categories (--categories)" if codes else ""
     if learned.stacked:
         columns = [i for name in missed[:2] for i, own in enumerate(_names(seen)) if own == name]
         gaps_text = gaps.where(seen, learned.odds, columns, level) if columns else ""

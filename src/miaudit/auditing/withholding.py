@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from miaudit.auditing.corrected_score import TILTED, WEIGHTS, CorrectedScore, Row
-from miaudit.causal import challenge
+from miaudit.causal import lack_of_fit
 from miaudit.causal.disagreement import Disagreement
 from miaudit.findings.metric import WITHHELD, Metric
 from miaudit.metrics import definition
@@ -80,12 +80,12 @@ def in_words(by_score: Mapping[str, Sequence[Metric]], disagreements: Mapping[st
 def _resting(metrics: Sequence[Metric]) -> str:
     labels = dict.fromkeys(definition.of(one.name).label for one in metrics if one.estimator in _MODELLED)
     verb = "rest" if len(labels) > 1 else "rests"
-    return f" {challenge.listed(list(labels))} {verb} on the outcome model." if labels else ""
+    return f" {lack_of_fit.listed(list(labels))} {verb} on the outcome model." if labels else ""
 
 
 def _held(metrics: Sequence[Metric]) -> str:
     labels = [definition.of(metric.name).label for metric in metrics if metric.withheld]
-    return f" Withheld: {challenge.listed(labels)}." if labels else ""
+    return f" Withheld: {lack_of_fit.listed(labels)}." if labels else ""
 
 
 def refusal(measured: Mapping[str, Mapping[str, Metric]], names: Iterable[str]) -> str:
@@ -110,8 +110,8 @@ def refusal(measured: Mapping[str, Mapping[str, Metric]], names: Iterable[str]) 
     if not held:
         return ""
     score, metrics = next(iter(held.items()))
-    labels = challenge.listed([definition.of(metric.name).label for metric in metrics])
-    whose = f" of {challenge.listed(list(held))}" if len(measured) > 1 else ""
+    labels = lack_of_fit.listed([definition.of(metric.name).label for metric in metrics])
+    whose = f" of {lack_of_fit.listed(list(held))}" if len(measured) > 1 else ""
     reason = metrics[0].note.removeprefix(WITHHELD)
     rest = "it rests" if len(metrics) == 1 else "they rest"
     about = f"Of {score}, {reason}" if len(measured) > 1 else f"{reason[:1].upper()}{reason[1:]}"

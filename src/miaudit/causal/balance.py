@@ -19,9 +19,9 @@ from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray, NotNegative, Positive, Share
 from miaudit.causal import covariates, crossfit
-from miaudit.causal.challenge import LackOfFit
 from miaudit.causal.duplicates import Twins
 from miaudit.causal.estimators import PropensityLike
+from miaudit.causal.lack_of_fit import LackOfFit
 from miaudit.causal.propensity import LearningCurve, Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
@@ -259,7 +259,7 @@ def judge_overlap(balance: Balance, *, differences: bool = True) -> Overlap:
     - largest absolute difference after weighting, squares included, > ``balance.limit`` (0.10)
 
     A number exactly at its limit passes. Without ``differences`` the last part only warns. For a stack, the standard
-    errors of the differences decide instead (:func:`miaudit.causal.challenge.measure`).
+    errors of the differences decide instead (:func:`miaudit.causal.lack_of_fit.measure`).
 
     Returns
     -------

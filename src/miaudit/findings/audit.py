@@ -13,7 +13,8 @@ from annotated_types import Ge, Interval, Len, MinLen
 from miaudit.arrays import Count, FloatArray, Inside, Positive, Share, Text
 from miaudit.causal import concentration
 from miaudit.causal.balance import Difference, Overlap
-from miaudit.causal.challenge import Challenge, LackOfFit
+from miaudit.causal.challenge import Challenge
+from miaudit.causal.lack_of_fit import LackOfFit
 from miaudit.causal.propensity import LearningCurve
 from miaudit.dp.verdict import ClaimVerdict, LowerBound, RocLimit
 from miaudit.errors import InputError, nearest
