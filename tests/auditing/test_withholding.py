@@ -75,7 +75,7 @@ def test_what_rests_on_weights_has_no_value_and_no_verdict(tmp_path: Path) -> No
     assert found.curve is None  # it is one of TPRs
     assert all(withheld(one.metrics) == RESTS for one in found.groups)
     assert found.memorisation is not None
-    assert found.memorisation.sensitivity is None
+    assert found.sensitivity is None
     assert found.memorisation.mislabelling == ()
     assert "Withheld: TPR at 0.1% FPR, TPR at 1% FPR, TPR at 10% FPR" in found.corrections[-1]
     found.to_html(tmp_path / "page.html")

@@ -1,208 +1,189 @@
+"""Sharp bounds against a linear program, and against every choice of odds on small samples."""
+
 from __future__ import annotations
 
 import itertools
-import math
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 from miaudit import Evidence
 from miaudit.causal import effects, sensitivity
+from miaudit.causal.estimators import Comparison
+from miaudit.causal.outcome import LocationScale, law_of
+from miaudit.causal.sensitivity import Confounded
 from miaudit.errors import InputError
-from miaudit.metrics.roc import Roc
-from worlds.confounded import Confounded
-from worlds.twins import auc_by_pairs
+from worlds import confounded, planted_trait
 
 
 def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def tiny(seed: int, ties: bool = False) -> tuple[Evidence, SimpleNamespace]:
-    evidence, propensity = Confounded().draw(5, 9, rng(seed))
-    return (evidence.replace(score=np.round(evidence.score)) if ties else evidence), propensity
+class Discrete:
+    """A law of a few covariate values and scores, with one non-member in each cell, as heavy as the cell."""
+
+    def __init__(self, seed: int) -> None:
+        draws = rng(seed)
+        cells, scores = int(draws.integers(2, 5)), int(draws.integers(3, 9))
+        self.factor = float(np.exp(draws.uniform(0.05, 1.5)))
+        self.x, self.y = np.repeat(np.arange(cells), scores), np.tile(np.arange(float(scores)), cells)
+        weight = np.exp(draws.normal(size=cells * scores))
+        of_members = np.r_[np.arange(float(scores)), draws.integers(0, scores, size=draws.integers(1, 20))]
+        odds = np.r_[np.ones(len(of_members)), weight]
+        member = np.arange(len(odds)) < len(of_members)
+        evidence = Evidence(score=np.r_[of_members, self.y], member=member)
+        known = SimpleNamespace(values=odds / (1 + odds), odds=odds, features=None)
+        self.comparison = Comparison.of(evidence, known)
+        self.share, self.weight = self.comparison.share_of_members_above[~member], weight
+        self.effect_of = of_members.mean()
+
+    def conditional(self, level: float, values: np.ndarray) -> np.ndarray:
+        """The quantile of the values given x, of each cell."""
+        quantile = np.empty(len(self.x))
+        for k in np.unique(self.x):
+            rows = np.flatnonzero(self.x == k)
+            ordered = rows[np.argsort(values[rows], kind="stable")]
+            share = np.cumsum(self.weight[ordered]) / self.weight[rows].sum()
+            quantile[rows] = values[ordered][min(int(np.searchsorted(share, level - 1e-12)), len(rows) - 1)]
+        return quantile
+
+    @property
+    def sharp(self) -> Confounded:
+        return Confounded(self.comparison, lambda level: self.conditional(level, self.share))
+
+    def extreme(self, cost: np.ndarray, sense: int) -> float:
+        """The extreme of sum w r cost over r in [1/L, L] whose mean given x is 1."""
+        w = self.weight / self.weight.sum()
+        rows = np.stack([np.where(self.x == k, w, 0.0) for k in np.unique(self.x)])
+        return (
+            sense
+            * linprog(sense * w * cost, A_eq=rows, b_eq=rows.sum(axis=1), bounds=(1 / self.factor, self.factor)).fun
+        )
 
 
-def scaled(propensity: SimpleNamespace, factor: np.ndarray) -> SimpleNamespace:
-    return SimpleNamespace(values=propensity.values, odds=propensity.odds * factor, features=None)
+@pytest.mark.parametrize("seed", range(40))
+def test_sharp_bounds_equal_a_linear_program(seed: int) -> None:
+    law = Discrete(seed)
+    factor, sharp = law.factor, law.sharp
+    assert sharp.value("auc", factor)[0] == pytest.approx(law.extreme(law.share, 1), abs=1e-9)
+    assert sharp.value("auc", 1 / factor)[0] == pytest.approx(law.extreme(law.share, -1), abs=1e-9)
+    roc = law.comparison.roc
+    largest, smallest = sharp.fpr(factor), sharp.fpr(1 / factor)
+    above = [(law.y >= t).astype(float) for t in roc.threshold]
+    assert largest == pytest.approx([law.extreme(one, -1) for one in above], abs=1e-9)
+    assert smallest == pytest.approx([law.extreme(one, 1) for one in above], abs=1e-9)
+    least = max(tpr - law.extreme(one, -1) for tpr, one in zip(roc.tpr, above, strict=True))
+    assert sharp.value("advantage", factor)[0] == pytest.approx(least, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_any_quantiles_give_bounds_that_hold_and_only_the_right_ones_are_sharp(seed: int) -> None:
+    law, draws = Discrete(seed), rng(seed)
+    factor, roc = law.factor, law.comparison.roc
+    wider = 0.0
+    for _ in range(5):
+        offset = draws.uniform(-0.3, 0.3, size=law.x.max() + 1)[law.x]  # a function of x, as it has to be
+
+        def shifted(level: float, offset: np.ndarray = offset) -> np.ndarray:
+            return law.conditional(level, law.share) + offset
+
+        other = Confounded(law.comparison, shifted)
+        gap = law.extreme(law.share, 1) - other.value("auc", factor)[0]
+        assert gap >= -1e-9
+        wider = max(wider, gap)
+        for v, t in enumerate(roc.threshold):
+            assert other.fpr(factor)[v] >= law.extreme((law.y >= t).astype(float), -1) - 1e-9
+    assert wider > 1e-4
+    # The control: quantiles that see the score itself are no function of x, and their bound does not hold.
+    spying = Confounded(law.comparison, lambda level: law.share + 0.05)
+    assert spying.value("auc", factor)[0] != pytest.approx(law.extreme(law.share, 1), abs=1e-4)
 
 
 @pytest.mark.parametrize("metric", ["auc", "ate"])
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("factor", [1.0, 1.3, 4.0])
-def test_bounds_equal_enumeration(metric: str, ties: bool, factor: float) -> None:
+def test_bounds_without_a_law_hold_for_every_choice_of_odds_of_the_same_sum(
+    metric: str, ties: bool, factor: float
+) -> None:
+    """Enumeration: each non-member L times or 1/L times, where the weighted mean of that is 1 within rounding."""
     for seed in range(3):
-        evidence, p = tiny(seed, ties)
-        found = []
+        evidence, p = confounded.Confounded().draw(5, 9, rng(seed))
+        evidence = evidence.replace(score=np.round(evidence.score)) if ties else evidence
+        low, high = sensitivity.bounds(evidence, p, odds_factor=factor, metric=metric)
         y, a = evidence.score, evidence.member
         above = np.array([((y[a] > v).mean() + (y[a] >= v).mean()) / 2 for v in y[~a]])
+        w = p.odds[~a] / p.odds[~a].sum()
         for choice in itertools.product((factor, 1 / factor), repeat=9):
-            w = p.odds[~a] * np.array(choice)
-            found.append(w @ above / w.sum() if metric == "auc" else y[a].mean() - w @ y[~a] / w.sum())
-        low, high = sensitivity.bounds(evidence, p, odds_factor=factor, metric=metric)
-        assert (low, high) == pytest.approx((min(found), max(found)))
+            r = np.array(choice) / (w @ np.array(choice))  # of mean 1; what leaves [1/L, L] is no such trait
+            if r.max() <= factor + 1e-9 and r.min() >= 1 / factor - 1e-9:
+                value = (w * r) @ above if metric == "auc" else y[a].mean() - (w * r) @ y[~a]
+                assert low - 1e-9 <= value <= high + 1e-9
         estimate = getattr(effects, metric)(evidence, p, rng=rng()).value
         assert low - 1e-12 <= estimate <= high + 1e-12
 
 
-@pytest.mark.parametrize("metric", ["auc", "ate"])
-@pytest.mark.parametrize("effect", [0.6, -0.6])
-def test_at_the_breakdown_the_effect_can_just_vanish(metric: str, effect: float) -> None:
-    evidence, p = Confounded(effect=effect).draw(200, 300, rng(2))
-    found = sensitivity.breakdown(evidence, p, metric=metric, replicates=0, rng=rng())
-    null = 0.5 if metric == "auc" else 0.0
-    side = 0 if effect > 0 else 1
-    assert found.value > 1
-    assert sensitivity.bounds(evidence, p, odds_factor=found.value, metric=metric)[side] == pytest.approx(
-        null, abs=1e-9
-    )
-    less = sensitivity.bounds(evidence, p, odds_factor=1 + 0.9 * (found.value - 1), metric=metric)[side]
-    assert (less - null) * effect > 0
-    assert "multiplies the odds" in found.sentence
+def test_a_factor_of_one_changes_nothing() -> None:
+    evidence, p = confounded.Confounded(effect=0.8).draw(300, 300, rng(6))
+    for metric in ("auc", "advantage", "ate"):
+        estimate = getattr(effects, metric)(evidence, p, rng=rng()).value
+        assert sensitivity.bounds(evidence, p, odds_factor=1.0, metric=metric) == pytest.approx((estimate, estimate))
+    for alpha in (0.01, 0.037, 0.1, 0.5):
+        estimate = effects.roc(evidence, p).tpr_at(alpha)
+        same = sensitivity.tpr_bounds(evidence, p, fpr=alpha, odds_factor=1.0)
+        assert same == pytest.approx((estimate, estimate))
 
 
-def test_no_effect_has_a_breakdown_of_one_and_separation_has_none() -> None:
-    evidence, p = Confounded(effect=0).draw(4000, 4000, rng(3))
-    assert sensitivity.breakdown(evidence, p, replicates=50, rng=rng()).value < 1.1
-    apart = evidence.replace(score=evidence.member.astype(float))
-    found = sensitivity.breakdown(apart, p, replicates=20, rng=rng())
-    assert math.isinf(found.value)
-    assert "however strong" in found.sentence
+@pytest.mark.parametrize("metric", ["auc", "advantage", "ate"])
+def test_a_law_narrows_the_bounds(metric: str) -> None:
+    """Where the covariates say most of the score, little is left for a trait to decide."""
+    draws = rng(3)
+    x = draws.normal(size=(2000, 1))
+    odds = np.exp(0.5 * x[:, 0])
+    member = draws.random(2000) < odds / (1 + odds)
+    p = SimpleNamespace(values=odds / (1 + odds), odds=odds, features=x, folds=None)
+    widths = {}
+    for name, noise in (("known", 0.3), ("unknown", 3.0)):
+        score = x[:, 0] + noise * draws.normal(size=2000) + 0.3 * noise * member
+        evidence = Evidence(score=score, member=member, covariates=x, design="zero-run")
+        law = law_of(LocationScale(), evidence, p, rng())
+        ranges = [sensitivity.bounds(evidence, p, odds_factor=1.5, metric=metric, law=one) for one in (None, law)]
+        widths[name] = [high - low for low, high in ranges]
+    assert widths["known"][1] < 0.6 * widths["known"][0]
+    assert widths["unknown"][1] == pytest.approx(widths["unknown"][0], rel=0.15)
 
 
-@pytest.mark.parametrize("metric", ["auc", "ate"])
-def test_the_low_quantile(metric: str) -> None:
-    evidence, p = Confounded(effect=0.8).draw(500, 500, rng(4))
-    found = sensitivity.breakdown(evidence, p, metric=metric, replicates=200, rng=rng(1))
-    assert 1 <= found.low < found.value
-    assert found == sensitivity.breakdown(evidence, p, metric=metric, replicates=200, rng=rng(1))
-    # The straightforward way: copy the rows, sort again.
-    slow, draws = [], rng(2)
-    inside, outside = np.flatnonzero(evidence.member), np.flatnonzero(~evidence.member)
-    for _ in range(200):
-        rows = np.r_[draws.choice(inside, len(inside)), draws.choice(outside, len(outside))]
-        again = SimpleNamespace(values=p.values[rows], odds=p.odds[rows], features=None)
-        slow.append(sensitivity.breakdown(evidence.take(rows), again, metric=metric, replicates=0, rng=rng()).value)
-    assert found.low == pytest.approx(np.quantile(slow, 0.05), rel=0.06)
+def test_at_a_low_rate_the_curve_is_read_at_a_factor_less() -> None:
+    """No covariate says that so few of its records are above: each counts L times."""
+    evidence, p = confounded.Confounded(effect=0.8).draw(3000, 3000, rng(6))
+    held = Confounded.of(evidence, p)
+    assert held.read_at(0.01, 2.0) == pytest.approx(0.005, abs=2e-4)
+    assert held.read_at(0.01, 0.5) == pytest.approx(0.02, abs=2e-4)
+    for factor in (1.5, 4.0):
+        low, high = sensitivity.tpr_bounds(evidence, p, fpr=0.1, odds_factor=factor)
+        estimate = effects.roc(evidence, p).tpr_at(0.1)
+        assert low < estimate < high
 
 
-@pytest.mark.parametrize("metric", ["auc", "ate"])
-def test_one_resample_is_that_of_the_rows_copied_and_sorted_again(metric: str) -> None:
-    """With ties; the same draws, members first."""
-    evidence, p = Confounded(effect=1.5).draw(60, 80, rng(7))
-    evidence = evidence.replace(score=np.round(evidence.score, 1))
-    inside, outside = np.flatnonzero(evidence.member), np.flatnonzero(~evidence.member)
-    value = sensitivity.breakdown(evidence, p, metric=metric, replicates=0, rng=rng()).value
-    below = 0
-    for seed in range(6):
-        draws = rng(seed)
-        rows = np.r_[inside[draws.integers(60, size=60)], outside[draws.integers(80, size=80)]]
-        again = SimpleNamespace(values=p.values[rows], odds=p.odds[rows], features=None)
-        expected = sensitivity.breakdown(evidence.take(rows), again, metric=metric, replicates=0, rng=rng()).value
-        found = sensitivity.breakdown(evidence, p, metric=metric, replicates=1, rng=rng(seed))
-        assert found.low == pytest.approx(max(1.0, min(expected, value)))
-        below += 1 < expected < value
-    assert below >= 2
-
-
-def test_units_are_resampled_whole() -> None:
-    evidence, p = Confounded(effect=0.8).draw(300, 300, rng(5))
-    rows = np.repeat(np.arange(600), 5)
-    copies = evidence.take(rows).replace(unit=rows)
-    many = SimpleNamespace(values=p.values[rows], odds=p.odds[rows], features=None)
-    once = sensitivity.breakdown(evidence, p, replicates=200, rng=rng())
-    units = sensitivity.breakdown(copies, many, replicates=200, rng=rng())
-    records = sensitivity.breakdown(copies.replace(unit=None), many, replicates=200, rng=rng())
-    assert units.value == pytest.approx(once.value)
-    assert units.low == pytest.approx(once.low, rel=0.05)
-    assert records.low > units.low
-
-
-def test_a_resample_that_lacks_a_class_explains_everything() -> None:
-    """Two units, one of members and one of others: half of the resamples have one of them only."""
-    evidence = Evidence(score=np.r_[5.0, 6.0, 1.0, 5.5], member=[1, 1, 0, 0], unit=[0, 0, 1, 1])
-    flat = SimpleNamespace(values=np.full(4, 0.5), odds=np.ones(4), features=None)
-    whole = sensitivity.breakdown(evidence, flat, metric="ate", replicates=40, rng=rng())
-    assert whole.value == math.inf  # no non-member is above the mean of the members
-    assert whole.low == 1.0
-
-
-def test_tpr_bounds_are_reached_and_never_passed() -> None:
-    evidence, p = Confounded(effect=0.8).draw(3000, 3000, rng(6))
-    alpha, factor = 0.1, 1.5
-    low, high = sensitivity.tpr_bounds(evidence, p, fpr=alpha, odds_factor=factor)
-    estimate = effects.tpr_at_fpr(evidence, p, fpr=alpha, rng=rng()).value
-    assert low < estimate < high
-    reached = []
-    for cut in np.quantile(evidence.score, np.linspace(0.02, 0.99, 120)):
-        for up in (factor, 1 / factor):
-            odds = scaled(p, np.where(evidence.score >= cut, up, 1 / up))
-            reached.append(effects.roc(evidence, odds).tpr_at(alpha))
-    assert (min(reached), max(reached)) == pytest.approx((low, high), abs=0.01)
-    assert min(reached) >= low - 1e-9
-    assert max(reached) <= high + 1e-9
-    same = sensitivity.tpr_bounds(evidence, p, fpr=alpha, odds_factor=1.0)
-    assert same == pytest.approx((estimate, estimate))
-
-
-def test_what_wrong_labels_shrink_is_stretched_on_both_sides_of_chance() -> None:
-    evidence, p = Confounded(effect=-0.7).draw(150, 150, rng(8))
-    found = sensitivity.under_mislabelling(evidence, p, members=0.1, nonmembers=0.2, rng=rng())
-    ate, auc, best = (metric(evidence, p, rng=rng()) for metric in (effects.ate, effects.auc, effects.advantage))
-    assert ate.high < 0
-    for name, one, chance in (("ate", ate, 0.0), ("auc", auc, 0.5), ("advantage", best, 0.0)):
-        for end in ("value", "low", "high"):
-            expected = chance + (getattr(one, end) - chance) / 0.7
-            expected = expected if name == "ate" else min(max(expected, 0.0), 1.0)
-            assert getattr(found[name], end) == pytest.approx(expected), (name, end)
-
-
-@pytest.mark.long
-def test_mislabelled_records_are_undone() -> None:
-    e1, e0, n = 0.1, 0.2, 20_000
-    draws = rng(7)
-    right = np.arange(2 * n) < n
-    wrong = draws.random(2 * n)
-    score = draws.normal(size=2 * n) + np.where(right, wrong >= e1, wrong < e0)  # what a record truly is
-    evidence = Evidence(score=score, member=right, design="zero-run")
-    flat = SimpleNamespace(values=np.full(2 * n, 0.5), odds=np.ones(2 * n), features=None)
-    found = sensitivity.under_mislabelling(evidence, flat, members=e1, nonmembers=e0, fpr_targets=(0.1,), rng=rng())
-    assert found["auc"].value == pytest.approx(0.7602, abs=0.012)
-    assert found["ate"].value == pytest.approx(1.0, abs=0.05)
-    assert found["advantage"].value == pytest.approx(0.3829, abs=0.02)
-    assert found["tpr_at_fpr_0.1"].value == pytest.approx(0.389, abs=0.03)
-    for name, truth in {"auc": 0.7602, "ate": 1.0, "tpr_at_fpr_0.1": 0.389}.items():
-        assert found[name].low < truth < found[name].high
-    assert abs(effects.auc(evidence, flat, rng=rng()).value - 0.7602) > 0.05  # control
-    nobody = sensitivity.under_mislabelling(evidence, flat, members=0, nonmembers=0, rng=rng())
-    assert nobody["auc"] == effects.auc(evidence, flat, rng=rng())
-
-
-def test_the_mixture_in_closed_form() -> None:
-    """The area of a mixed curve shrinks by 1 - e1 - e0, whatever the two laws are."""
-    inside, outside = rng(1).normal(size=40) + 1, rng(2).normal(size=40)
-    e1, e0 = 0.25, 0.5
-    score = np.r_[np.tile(inside, 3), outside, np.tile(inside, 1), outside]
-    member = np.r_[np.ones(160, bool), np.zeros(80, bool)]
-    pure = auc_by_pairs(np.r_[inside, outside], np.arange(80) < 40)
-    mixed = auc_by_pairs(score, member)
-    assert mixed - 0.5 == pytest.approx((1 - e1 - e0) * (pure - 0.5))
-    solved = sensitivity.solved_curve(Roc.of(score, member), e1, e0)
-    assert solved.auc == pytest.approx(pure)
+def test_a_planted_trait_is_inside_its_own_factor_and_outside_a_smaller_one() -> None:
+    """Nothing is memorised; a trait multiplies the odds by 1.5 or divides them, and decides the score."""
+    factor, n = 1.5, 200_000
+    evidence, odds = planted_trait.draw(factor, n, rng(5))
+    p = SimpleNamespace(values=odds / (1 + odds), odds=odds, features=None)
+    assert effects.auc(evidence, p, rng=rng()).value > 0.57
+    assert effects.roc(evidence, p).tpr_at(0.1) > 0.13
+    for alpha in (0.01, 0.1, 0.3):
+        assert sensitivity.tpr_bounds(evidence, p, fpr=alpha, odds_factor=1.03 * factor)[0] < alpha
+        assert sensitivity.tpr_bounds(evidence, p, fpr=alpha, odds_factor=0.87 * factor)[0] > alpha
 
 
 def test_bad_input() -> None:
-    evidence, p = tiny(0)
+    evidence, p = confounded.Confounded().draw(5, 9, rng(0))
     with pytest.raises(InputError, match="odds_factor"):
         sensitivity.bounds(evidence, p, odds_factor=0.5)
     with pytest.raises(InputError, match="metric"):
         sensitivity.bounds(evidence, p, odds_factor=2, metric="tpr")
-    with pytest.raises(InputError, match="metric"):
-        sensitivity.breakdown(evidence, p, metric="tpr", replicates=0, rng=rng())
-    with pytest.raises(InputError, match="less than 1"):
-        sensitivity.under_mislabelling(evidence, p, members=0.6, nonmembers=0.4, rng=rng())
-    with pytest.raises(InputError, match="members"):
-        sensitivity.under_mislabelling(evidence, p, members=-0.1, nonmembers=0.4, rng=rng())
     with pytest.raises(InputError, match="fpr"):
         sensitivity.tpr_bounds(evidence, p, fpr=1.0, odds_factor=2)

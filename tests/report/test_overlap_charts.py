@@ -7,7 +7,7 @@ from report.test_audit_charts import charts_of, values
 from report.test_audit_page import page_of
 from report.test_zero_run_page import KINDS, THREE, answered, cells, made, memorisation, refused
 
-ZERO_RUN = ["shift", "overlap", "calibration", "balance"]
+ZERO_RUN = ["shift", "sensitivity", "overlap", "calibration", "balance"]
 
 
 @pytest.mark.thorough
@@ -29,7 +29,7 @@ def test_charts_follow_the_schema_and_render(kind):
 @pytest.mark.long
 def test_which_charts_there_are():
     assert [name for name in charts_of(made("one score")) if name in ZERO_RUN] == ZERO_RUN
-    assert list(charts_of(refused(group=THREE))) == [*ZERO_RUN[1:], "distribution"]
+    assert list(charts_of(refused(group=THREE))) == [*ZERO_RUN[2:], "distribution"]
     assert "roc-log" in charts_of(refused(raw_only=True))
     empty = refused()
     empty["overlap"] |= {"features": [], "calibration": []}

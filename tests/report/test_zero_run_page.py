@@ -3,7 +3,7 @@
 import copy
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache
 
 import numpy as np
@@ -12,6 +12,7 @@ import pytest
 import miaudit as ma
 from miaudit.findings.audit import Findings
 from miaudit.findings.metric import Metric, foremost, named
+from miaudit.findings.sensitivity import CovariateStrength, LimitSensitivity, Sensitivity
 from miaudit.metrics import definition as wording
 from miaudit.report import audit_page, kinds, overlap_charts
 from report.test_audit_charts import charts_of, typed
@@ -93,13 +94,10 @@ def memorisation(raw, causal):
         "causal": causal,
         "memorisation": memorised,
         "shift": shift,
-        "sensitivity": 1.41 if memorised > 0 else None,
-        "sensitivity_low": 1.22 if memorised > 0 else None,
         "mislabelling": [{"members": 0.05, "nonmembers": 0.0, "auc": 0.64, "low": 0.61, "high": 0.67}],
         "sentence": (
             f"Of the raw AUC of {raw:.3f}, {100 * memorised:.1f} points above chance are memorisation and "
-            f"{100 * shift:.1f} are the difference between the two populations. An unmeasured trait that multiplies "
-            "the odds of membership by 1.41 and is perfectly aligned with the score would suffice to explain it."
+            f"{100 * shift:.1f} are the difference between the two populations."
         ),
     }
 
@@ -121,6 +119,9 @@ def answered(status="answered", gap=0.35, raw_gap=0.75, **options):
     corrected["overlap"] = overlap(status)
     aucs = {m["estimator"]: m["value"] for m in corrected["metrics"] if m["name"] == "auc"}
     corrected["memorisation"] = memorisation(aucs["raw"], aucs["hajek"])
+    limits = (LimitSensitivity("auc", "loss", "low", 0.5, 1.41), LimitSensitivity("mu", "loss", "low", 0.0, 2.2))
+    covariates = (CovariateStrength("age", 1.2, 0.001), CovariateStrength("hours", 1.9, -0.04))
+    corrected["sensitivity"] = json.loads(json.dumps(asdict(Sensitivity.of(limits, covariates))))
     return Findings.from_dict(corrected).to_dict()
 
 

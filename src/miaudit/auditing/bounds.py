@@ -3,6 +3,7 @@
 # ruff: noqa: PLC0415 - scikit-learn loads when used
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -93,6 +94,26 @@ def assess(
     of_design = _ways(evidence, options, claim, of_bounds, case.confidence)
     strongest = _strongest(case, evidence, tuple(of_design if tests is None else tests), sampled, bound_rng)
     return Bounded(strongest, (), challenged)
+
+
+def mu_within(case: Case, correction: Correction, margin: float, *, rng: np.random.Generator) -> float:
+    """Return the lower bound on mu if the log-odds of membership are within a margin; unlike ``assess`` untested.
+
+    Parameters
+    ----------
+    margin : on the log-odds, not negative
+    rng : as ``assess`` had it; it stays as it is
+    """
+    assert case.plan.bounds is not None  # noqa: S101
+    again = copy.deepcopy(rng)
+    evidence, of_bounds = case.audited, correction.for_bounds
+    _, bound_rng = again.spawn(2)
+    if _learned_from_unequal_units(evidence, of_bounds):
+        evidence, refitted, _ = _one_record_each(evidence, of_bounds, again.spawn(1)[0])
+        of_bounds = of_bounds if refitted is None else refitted
+    options = replace(case.plan.bounds, margin=margin)
+    test = next(_ways(evidence, options, None, of_bounds, case.confidence))
+    return _strongest(case, evidence, (test,), "", bound_rng)[0].value
 
 
 def _refuted(challenged: Challenge | None, options: Bounds, correction: Correction) -> tuple[str, ...]:

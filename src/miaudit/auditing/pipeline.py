@@ -15,6 +15,7 @@ from miaudit.auditing import (
     bounds,
     judgement,
     remarks,
+    sensitivity,
     several_runs,
     withholding,
     zero_run,
@@ -39,6 +40,7 @@ from miaudit.findings import verdict as verdict_rule
 from miaudit.findings.audit import Counts, Curve, Findings, Memorisation, ScoreFindings, Vulnerability
 from miaudit.findings.metric import Metric
 from miaudit.findings.sealed_coins import SealedCoins, check_agreed
+from miaudit.findings.sensitivity import Sensitivity
 from miaudit.metrics import classical
 from miaudit.metrics.roc import histogram
 
@@ -49,7 +51,7 @@ _ASSUMED = {
     "multi-run": "One model per record; whether it was trained on was decided at random (declared, not checked).",
     "zero-run": "Nothing about how membership came about: raw numbers are not causal.",
     "corrected": "Given the covariates, whether a record is a member has nothing to do with its potential scores; how "
-    "far an unmeasured trait would have to break this is said beside the split into memorisation and shift.",
+    "strong an unmeasured trait would have to be to change the result is what the sensitivity analysis says.",
     None: "Nobody declared how membership came about. If not at random, the numbers mix memorisation with shift.",
 }
 
@@ -179,6 +181,7 @@ def examine(
         judgement.with_all_scores(judged, coins),
     )
     findings = _findings(examined, evidence, plan, coins=coins, notes=notes, rng=streams.causal)
+    findings = replace(findings, sensitivity=_sensitivity(examined, streams))
     repeat = {**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__}
     findings = replace(findings, repeat=repeat, vulnerability=vulnerability)
     return findings, None if gates.correction is None else gates.correction.propensity, case.rows
@@ -314,6 +317,24 @@ def _memorisation(
         raw=aucs[-1],
         contradicted=bool(measured.disagreements.get(score)),
         rng=rng,
+    )
+
+
+def _sensitivity(examined: _Examined, streams: seeds.AuditStreams) -> Sensitivity | None:
+    """How strong an unmeasured trait would have to be, where weights that nothing contradicts correct the numbers."""
+    used, measured = examined.gates.used, examined.measured
+    if used is None or any(one.withheld for metrics in measured.metrics.values() for one in metrics):
+        return None
+    return sensitivity.of(
+        examined.case,
+        used,
+        measured,
+        examined.judged.verdict,
+        examined.judged.best,
+        examined.bounded,
+        examined.claim,
+        rng=copy.deepcopy(streams.verdict),
+        bounds_rng=streams.bounds,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,9 +21,9 @@ from miaudit.causal import (
     crossfit,
     duplicates,
     gaps,
+    mislabelling,
     replicates,
     resamples,
-    sensitivity,
     separation,
     stack,
 )
@@ -328,26 +327,21 @@ def memorisation(
 ) -> Memorisation:
     """Split the raw AUC of one score into memorisation and shift.
 
-    Its sensitivity, and what wrong labels would change, rest on the weights alone: without them where the weights are
-    contradicted.
+    What wrong labels would change rests on the weights alone: without it where the weights are contradicted.
     """
     before, after = raw.value or 0.0, causal.value or 0.0
     parts = f"Of the raw AUC of {before:.3f}, {before - after:+.3f} is shift and {after - 0.5:+.3f} is memorisation."
     labels = () if contradicted else _WRONG_LABELS
     wrong = tuple(_mislabelled(evidence, learned, e1, e0, rng) for e1, e0 in labels)
-    if after <= 0.5 or contradicted:
-        return Memorisation(before, after, after - 0.5, before - after, None, None, parts, wrong)
-    breakdown = sensitivity.breakdown(evidence, learned, metric="auc", rng=rng)
-    sentence = f"{parts} {breakdown.sentence[0].upper()}{breakdown.sentence[1:]}."
-    value, low = (x if math.isfinite(x) else None for x in (breakdown.value, breakdown.low))
-    return Memorisation(before, after, after - 0.5, before - after, value, low, sentence, wrong)
+    return Memorisation(before, after, after - 0.5, before - after, parts, wrong)
 
 
 def _mislabelled(
     evidence: Evidence, learned: Propensity, members: float, nonmembers: float, rng: np.random.Generator
 ) -> Mislabelled:
-    estimate = sensitivity.under_mislabelling(evidence, learned, members=members, nonmembers=nonmembers, rng=rng)["auc"]
-    return Mislabelled(members, nonmembers, estimate.value, estimate.low, estimate.high)
+    estimates = mislabelling.under_mislabelling(evidence, learned, members=members, nonmembers=nonmembers, rng=rng)
+    auc = estimates["auc"]
+    return Mislabelled(members, nonmembers, auc.value, auc.low, auc.high)
 
 
 def encoding_of(evidence: Evidence, plan: Plan, nuisance: Nuisance) -> Encoding:

@@ -190,6 +190,14 @@ class Basis:
         return np.array(positions, dtype=np.int64)
 
     @property
+    def sources(self) -> tuple[frozenset[int], ...]:
+        """The column of the covariates that each function is of."""
+        amounts = [column for column, _ in self.columns.amounts]
+        bends = [column for column, scale in self.columns.amounts for _ in range(max(len(scale.knots) - 2, 0))]
+        levels = [column for column, common, pooled in self.columns.codes for _ in range(len(common) + pooled)]
+        return tuple(frozenset([column]) for column in (*amounts, *bends, *levels))
+
+    @property
     def ridge(self) -> FloatArray:
         """Relative penalty (p,) of each function: a tenth for normal scores."""
         penalties = np.ones(sum(self.sorts))
@@ -354,6 +362,14 @@ class Design:
         """Return the features (n, p) of rows x (n, d)."""
         main = self.basis(x)
         return np.hstack([main, self.products(main), self.corners(x)])
+
+    @property
+    def sources(self) -> tuple[frozenset[int], ...]:
+        """The columns of the covariates that each feature is of."""
+        main = self.basis.sources
+        products = (main[first] | main[second] for first, second in self.products.pairs)
+        corners = (frozenset(column for column, _, _ in box.sides) for box in self.corners.boxes)
+        return (*main, *products, *corners)
 
     @property
     def ridge(self) -> FloatArray:

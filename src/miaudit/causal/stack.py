@@ -62,6 +62,7 @@ class Folds:
     designs : by fold, learned from the training rows outside it
     features : by fold an array (m, p): functions of the covariates of the training rows
     seed : of trees
+    names : of the covariates; none where they are components of texts or of many columns
     """
 
     x: FloatArray
@@ -71,6 +72,7 @@ class Folds:
     designs: Mapping[int, Design]
     features: Mapping[int, FloatArray]
     seed: int
+    names: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -99,7 +101,7 @@ class Folds:
         fitted = dict(zip(numbers, at_once(design_of, numbers), strict=True))
         designs = {k: design for k, (design, _) in fitted.items()}
         features = {k: columns for k, (_, columns) in fitted.items()}
-        return cls(x, member, fold, rows, designs, features, seed)
+        return cls(x, member, fold, rows, designs, features, seed, tuple(names))
 
     @classmethod
     def of_table(
@@ -130,7 +132,7 @@ class Folds:
             )
         x = covariates.fit(encoding, table, seed=seed)(table)
         names = [f"component {i + 1}" for i in range(x.shape[1])]
-        return cls.of(x, member, fold, names=names, training_rows=training_rows, seed=seed)
+        return replace(cls.of(x, member, fold, names=names, training_rows=training_rows, seed=seed), names=())
 
     @cached_property
     def sorted_x(self) -> FloatArray:

@@ -297,6 +297,8 @@ def summary(findings: Findings) -> str:
         lines.append(f"  {' '.join(text for text in (sentence.text, sentence.conditions) if text not in refused)}")
     if findings.memorisation is not None:
         lines += ["", findings.memorisation.sentence]
+    if findings.sensitivity is not None:
+        lines.append(one_line(findings.sensitivity.text))
     lines += _privacy_lines(findings, said=" ".join(lines))
     lines += [] if findings.vulnerability is None else [one_line(findings.vulnerability.text)]
     lines += coins_lines(findings.sealed_coins)

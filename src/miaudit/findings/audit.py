@@ -22,6 +22,7 @@ from miaudit.findings.about import About
 from miaudit.findings.kind import WIDTH, Entries, FindingsRecord, Pattern, cut
 from miaudit.findings.metric import Measured, Metric, foremost, named
 from miaudit.findings.sealed_coins import SealedCoins
+from miaudit.findings.sensitivity import Sensitivity
 from miaudit.findings.several_runs import SeveralRuns
 from miaudit.findings.verdict import MetricName, Verdict
 from miaudit.metrics import classical, definition
@@ -55,6 +56,7 @@ __all__ = [
     "RocLimit",
     "ScoreFindings",
     "SealedCoins",
+    "Sensitivity",
     "Separation",
     "SeveralRuns",
     "SurestMembers",
@@ -62,7 +64,6 @@ __all__ = [
     "VulnerableGroup",
     "VulnerableRecord",
 ]
-AtLeastOne = Annotated[float, Ge(1)]
 Rates = Annotated[tuple[Share, ...], MinLen(2)]
 Shares = Annotated[tuple[Share, ...], MinLen(1)]
 _METRIC = ("name", "estimator", "value", "low", "high", "standard_error", "confidence", "note")
@@ -194,16 +195,13 @@ class Mislabelled:
 
 @dataclass(frozen=True)
 class Memorisation:
-    """What part of the raw AUC above chance is memorisation, what part is shift, and how firm that is.
+    """What part of the raw AUC above chance is memorisation, and what part is shift.
 
     Attributes
     ----------
     raw, causal : AUC before and after the correction
     memorisation : ``causal`` - 0.5
     shift : ``raw`` - ``causal``
-    sensitivity : factor by which an unmeasured trait would have to multiply the odds of membership to explain the
-        corrected AUC away (1 or more); None where the corrected AUC is not above chance
-    sensitivity_low : its lower confidence limit
     sentence : the same in words
     mislabelling : the corrected AUC under assumed shares of wrong labels
     """
@@ -212,8 +210,6 @@ class Memorisation:
     causal: Share
     memorisation: float
     shift: float
-    sensitivity: AtLeastOne | None
-    sensitivity_low: AtLeastOne | None
     sentence: str
     mislabelling: tuple[Mislabelled, ...] = ()
 
@@ -389,6 +385,7 @@ class Findings(FindingsRecord):
     sealed_coins: SealedCoins | None = None
     about: About | None = None
     surest_members: tuple[SurestMembers, ...] = ()
+    sensitivity: Sensitivity | None = None
 
     @property
     def exit_code(self) -> int:

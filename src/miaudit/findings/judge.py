@@ -192,7 +192,7 @@ def _against(one: Scored, name: str, threshold: float, confidence: float, share:
     p = min(p, share) if over else max(p, share) if p < share else p  # rounding of the search decides nothing
     ends = [x if math.isfinite(x) else None for x in (low, high)]
     return LimitResult(
-        name, one.score, ends[0], ends[1], threshold, p, outcome, resolved=able and plain.value is not None
+        name, one.score, ends[0], ends[1], threshold, p, outcome, resolved=able and plain.value is not None, level=share
     )
 
 

@@ -91,6 +91,7 @@ class LimitResult:
     outcome : "exceeded" (the lower limit lies above), "within" (the upper limit lies below) or "open"; of
         ``surest_members`` "silent" where the list is not shown to be more right: that clears nothing
     resolved : whether so many records can exceed the limit at all; else the upper limit alone counts
+    level : one-sided, of the lower limit; None where it is not that of a metric
     """
 
     limit: LimitName
@@ -101,6 +102,7 @@ class LimitResult:
     p: Share | None
     outcome: Outcome
     resolved: bool = True
+    level: Share | None = None
 
     @classmethod
     def of_list(cls, found: SurestMembers, *, score: str | None = None) -> LimitResult:

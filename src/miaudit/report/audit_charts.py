@@ -12,7 +12,7 @@ from miaudit.findings.verdict import LEVEL_NAMES
 from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, between, chance, label
 from miaudit.metrics.rounding import percent
-from miaudit.report import bound_charts, overlap_charts, several_runs_charts, vulnerability_charts
+from miaudit.report import bound_charts, overlap_charts, sensitivity_charts, several_runs_charts, vulnerability_charts
 from miaudit.report.drawing import (
     BLUE,
     GREY,
@@ -43,7 +43,9 @@ _OTHERS = ("#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7a6a00", "#6
 _LEVEL_SHADES = ("#f3f5f7", "#e6eaee", "#d8dee4", "#c9d1d9")
 
 NAMES = (
-    *("verdict", "shift", "overlap", "calibration", "balance"),
+    *("verdict", "shift"),
+    *sensitivity_charts.NAMES,
+    *("overlap", "calibration", "balance"),
     *("roc-log", "roc-linear", "distribution"),
     *bound_charts.NAMES,
     *vulnerability_charts.NAMES,
@@ -72,6 +74,8 @@ def charts(findings: Findings) -> dict[str, alt.LayerChart]:
         by_name["verdict"] = _verdict(findings, findings.verdict.low, findings.verdict.high)
     if findings.memorisation:
         by_name["shift"] = overlap_charts.shift(findings.memorisation)
+    if findings.sensitivity:
+        by_name |= sensitivity_charts.charts(findings.sensitivity)
     if findings.overlap:
         by_name |= overlap_charts.comparability(findings.overlap)
     if headline := findings.curve:

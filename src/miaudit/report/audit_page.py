@@ -81,6 +81,7 @@ def page(findings: Findings, *, files: bool = False) -> str:
         verdict=_verdict(findings, words.said),
         cards=_cards(findings),
         memorisation=_memorisation(findings),
+        sensitivity="" if findings.sensitivity is None else findings.sensitivity.text,
         overlap=_overlap(findings),
         reference=_reference(findings),
         control=_control(findings),
@@ -251,7 +252,7 @@ def _control(findings: Findings) -> dict[str, Any] | None:
 
 
 def _memorisation(findings: Findings) -> dict[str, Any] | None:
-    """The two numbers that a zero-run audit is about; its sentence also says how firm they are."""
+    """The two numbers that a zero-run audit is about."""
     memorisation, auc = findings.memorisation, named(findings.metrics, "auc")
     if not memorisation:
         return None
