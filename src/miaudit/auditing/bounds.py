@@ -80,6 +80,10 @@ def assess(
     of_bounds = None if correction is None else correction.for_bounds
     challenge_rng, bound_rng = rng.spawn(2)
     reasons = _not_testable(evidence, options, of_bounds, obstacle)
+    if not reasons and correction is not None and correction.screen is not None:
+        correction = correction.screened
+        of_bounds = correction.for_bounds
+        reasons = _not_testable(evidence, options, of_bounds, obstacle)
     if not reasons and _learned_from_unequal_units(evidence, of_bounds):
         evidence, of_bounds, sampled = _one_record_each(evidence, of_bounds, rng.spawn(1)[0])
         reasons = _not_testable(evidence, options, of_bounds, sampled)

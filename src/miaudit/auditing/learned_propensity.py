@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from miaudit.arrays import IntArray
-from miaudit.auditing.plan import Plan
+from miaudit.auditing.plan import FALLBACK, Plan
 from miaudit.auditing.seed import AssessmentStreams
 from miaudit.causal import covariates, crossfit, duplicates, lack_of_fit, propensity
 from miaudit.causal.covariates import Encoding
-from miaudit.causal.lack_of_fit import LackOfFit
+from miaudit.causal.lack_of_fit import Challenger, LackOfFit
 from miaudit.causal.outcome import Regression
 from miaudit.causal.propensity import LearningCurve, Nuisance, Propensity
+from miaudit.dp.zero_run.independent_guesses import LEAST_ROWS_PER_COVARIATE
 from miaudit.evidence import Evidence
 
 __all__ = ["Learned", "Training", "folds_of"]
@@ -65,7 +66,9 @@ class Learned:
     twins : equal and nearly equal records across the classes, with a note; None without covariates and texts
     line_of_bounds : what bounds rest on beside the propensity; None without bounds, or where it is the same
     fit, fit_of_line : lack of fit of the propensity and of that line; None where there is nothing to test
+    refuted_line : lack of fit of a line that a screened one took the place of; None where none did
     moved : a refuted stack, moved along what refutes it; only scores tell whether that matters
+    trees : the challenger of these tests; None where there is nothing to test
     """
 
     propensity: Propensity
@@ -75,7 +78,9 @@ class Learned:
     line_of_bounds: Propensity | None
     fit: LackOfFit | None = None
     fit_of_line: LackOfFit | None = None
+    refuted_line: LackOfFit | None = None
     moved: tuple[Propensity, ...] = ()
+    trees: Challenger | None = None
 
     @classmethod
     def of(cls, training: Training, streams: AssessmentStreams) -> Learned:
@@ -101,12 +106,28 @@ class Learned:
         trees = lack_of_fit.Challenger.of(self.seen, self.propensity, rng=rng)
         fit = lack_of_fit.measure(self.seen, self.propensity, challenger=trees, rng=rng)
         moved = lack_of_fit.moved(self.seen, self.propensity, fit, trees) if self.propensity.stacked else ()
-        tested = replace(self, fit=fit, moved=moved)
+        tested = replace(self, fit=fit, moved=moved, trees=trees)
         if self.line_of_bounds is None:
             return tested
         return replace(
             tested, fit_of_line=lack_of_fit.measure(self.seen, self.line_of_bounds, challenger=trees, rng=rng)
         )
+
+    def falls_back(self, training: Training) -> bool:
+        """Whether bounds have to rest on a screened line: their line is refuted by its lack of fit."""
+        fit = self.fit if self.line_of_bounds is None else self.fit_of_line
+        line, plan = _straight(training, self.propensity), training.plan
+        if plan.bounds is None or plan.bounds_model != FALLBACK or line is None or fit is None or not fit.rejected:
+            return False
+        return line.rows_per_covariate is not None and line.rows_per_covariate >= LEAST_ROWS_PER_COVARIATE
+
+    def with_screened_line(self, training: Training, rng: np.random.Generator) -> Learned:
+        """Enlarge the line of the bounds by what its training rows call for, and test it as the line was tested."""
+        line = _straight(training, self.propensity)
+        assert line is not None  # noqa: S101 (falls_back)
+        enlarged, alone = _screened(training, line), self.fit if self.line_of_bounds is None else self.fit_of_line
+        fit = lack_of_fit.measure(self.seen, enlarged, challenger=self.trees, rng=rng)
+        return replace(self, line_of_bounds=enlarged, fit_of_line=fit, refuted_line=alone)
 
 
 def folds_of(learned: Propensity) -> int | IntArray:
@@ -135,11 +156,20 @@ def _line_of_bounds(training: Training, learned: Propensity) -> Propensity | Non
     plan = training.plan
     if plan.bounds is None:
         return None
-    straight = learned if learned.line is None and training.nuisance.propensity is None else learned.line
-    if plan.bounds_model == "line" or straight is None or not straight.logistic or straight.folds is None:
-        return learned.line
-    rng = np.random.default_rng(training.seed)
-    return propensity.fit(training.evidence, encoding=training.encoding, folds=straight.folds, screened=True, rng=rng)
+    line = _straight(training, learned)
+    return learned.line if line is None or plan.bounds_model != "screened" else _screened(training, line)
+
+
+def _straight(training: Training, learned: Propensity) -> Propensity | None:
+    """Return the line in the covariates, learned from the audited records; None where there is none to enlarge."""
+    line = learned if learned.line is None and training.nuisance.propensity is None else learned.line
+    return None if line is None or not line.logistic or line.folds is None else line
+
+
+def _screened(training: Training, line: Propensity) -> Propensity:
+    """Return that line, enlarged by what its training rows call for."""
+    rng, folds = np.random.default_rng(training.seed), folds_of(line)
+    return propensity.fit(training.evidence, encoding=training.encoding, folds=folds, screened=True, rng=rng)
 
 
 def _twins(evidence: Evidence, rng: np.random.Generator) -> tuple[duplicates.Twins, str] | None:
