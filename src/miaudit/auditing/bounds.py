@@ -245,31 +245,24 @@ def _challenge(
     )
     named = dict(zip((type(model).__name__ for model in competitors.values()), competitors, strict=True))
     best = named[outcome.competitor]
-    text = _challenge_in_words(outcome, best, len(competitors))
+    text = _challenge_in_words(outcome, best, len(competitors), correction.way_out)
     if of_metrics.bounds_rest_on:
         text = f"{of_metrics.bounds_rest_on} {text}"
     return replace(outcome, competitor=best, competitors=tuple(competitors), text=text)
 
 
-def _challenge_in_words(outcome: Challenge, best: str, competitors: int) -> str:
+def _challenge_in_words(outcome: Challenge, best: str, competitors: int, way_out: str) -> str:
     share = f"{outcome.correct:,} of {outcome.guesses:,} bets on records that no model had seen"
     if outcome.rejected:
         return (
             f"The propensities are refuted: {best} won {share}, which has a probability of {outcome.p_value:.2g} if "
             f"the log-odds of membership were within {outcome.gamma:g} of the learned ones. The covariates tell "
-            f"members apart in a way that the propensities miss, so no bound holds. {_way_out(outcome.smallest_gamma)}"
+            f"members apart in a way that the propensities miss, so no bound holds. {way_out}".rstrip()
         )
     return (
         f"The propensities stood the challenge: the best of {competitors} competitors ({best}) won {share} "
         f"(p = {outcome.p_value:.2g} at a margin of {outcome.gamma:g} on the log-odds). That is no proof of them."
     )
-
-
-def _way_out(smallest: float | None) -> str:
-    better = "learn the propensities with a classifier that sees it (Nuisance)"
-    if smallest is None:
-        return f"Next: {better}."
-    return f"Next: {better}, or state a margin on the log-odds of {math.ceil(100 * smallest) / 100:g} or more."
 
 
 def _competitors(seed: int, n: int, *, quick: bool) -> dict[str, Any]:

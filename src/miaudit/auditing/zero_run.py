@@ -51,9 +51,9 @@ class Correction:
     B20); ``misfit`` the one to refuse with where it misses what the covariates say; both are empty if not.
     ``encoding``, ``nuisance`` and ``seed`` are how it was learned: resamples learn it alike. ``line`` stands beside a
     stack, or beside a line that may not be enlarged as bounds ask for: what bounds rest on, and ``bounds_rest_on`` says
-    so; it is empty without one. ``screen`` learns the line that takes the place of one that is refuted, where bounds
-    still depend on it. ``moved`` is a stack moved along what refutes it: it is refused only where a score shows that
-    this matters.
+    so; it is empty without one. ``way_out`` says what gives a bound where it is refuted. ``screen`` learns a line in
+    the place of a refuted one, where bounds still depend on it. ``moved`` is a stack moved along what refutes it: it is
+    refused only where a score shows that this matters.
     """
 
     propensity: Propensity
@@ -65,13 +65,14 @@ class Correction:
     seed: int
     line: Correction | None = None
     bounds_rest_on: str = ""
-    screen: Callable[[], Learned] | None = None
+    way_out: str = ""
+    screen: Callable[[Correction], Correction] | None = None
     moved: tuple[Propensity, ...] = ()
 
     @cached_property
     def screened(self) -> Correction:
         """The correction whose bounds rest on a screened line, where their line is refuted and the plan allows it."""
-        return self if self.screen is None else _with_line(replace(self, screen=None), self.screen())
+        return self if self.screen is None else self.screen(replace(self, screen=None))
 
     @property
     def for_bounds(self) -> Correction:
@@ -202,12 +203,17 @@ def _judged(training: Training, learned: Learned, streams: AssessmentStreams) ->
     how = training.encoding, training.nuisance, training.seed
     correction = Correction(model, overlap, still, missed, *how, moved=learned.moved)
     if learned.falls_back(training):
-        enlarge = threadpool_limits.wrap(limits=1)(learned.with_screened_line)
-        correction = replace(correction, screen=partial(enlarge, training, streams.challenge))
-    return _with_line(correction, learned)
+        correction = replace(correction, screen=partial(_screened, training, learned, streams.challenge))
+    return _with_line(correction, learned, plan)
 
 
-def _with_line(correction: Correction, learned: Learned) -> Correction:
+@threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
+def _screened(training: Training, learned: Learned, rng: np.random.Generator, correction: Correction) -> Correction:
+    """Let bounds rest on a screened line."""
+    return _with_line(correction, learned.with_screened_line(training, rng), training.plan)
+
+
+def _with_line(correction: Correction, learned: Learned, plan: Plan) -> Correction:
     """Say what bounds rest on, where it is not the propensity of the metrics."""
     line = learned.propensity.line if learned.line_of_bounds is None else learned.line_of_bounds
     if line is None:
@@ -217,7 +223,9 @@ def _with_line(correction: Correction, learned: Learned) -> Correction:
     missed = f"{rests_on} {fit.sentence}" if fit is not None and fit.rejected else ""
     # A stack that was given comes with its line, which is no known propensity.
     own = replace(correction.nuisance, propensity=None)
-    bounds = replace(correction, propensity=line, misfit=missed, nuisance=own, screen=None, moved=())
+    way_out = misfit.way_to_a_bound(fit, learned.seen, line, plan)
+    missed = f"{missed} {way_out}".strip() if missed else ""
+    bounds = replace(correction, propensity=line, misfit=missed, way_out=way_out, nuisance=own, screen=None, moved=())
     reason = "" if alone is None else f" The line alone is refuted: {alone.misfit}"
     return replace(correction, line=bounds, bounds_rest_on=rests_on + reason)
 
