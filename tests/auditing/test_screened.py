@@ -12,8 +12,9 @@ from scipy import special
 import miaudit as ma
 from miaudit import Evidence, Plan
 from miaudit.auditing import learned_propensity
-from miaudit.auditing.plan import BOUNDS_MODELS
+from miaudit.auditing.plan import BOUNDS_MODELS, Bounds
 from miaudit.bundle import written_plan
+from miaudit.causal import lack_of_fit
 
 PRODUCT = "a line in the covariates and a product of age and hours,"
 
@@ -83,6 +84,29 @@ def test_a_line_that_nothing_refutes_is_not_learned_again() -> None:
         assert not audited(2.0, product=3.0, linear=8.0).bounds  # covariates identify nearly all members: no overlap
     assert by_default.bounds == line.bounds
     assert by_default.metrics == line.metrics
+
+
+def corner(n: int, rng: np.random.Generator) -> Evidence:
+    """Nothing leaks; in a corner of two covariates, 5% of the records, most records are members and scores are high."""
+    x = rng.normal(size=(n, 4))
+    inside = (x[:, 0] > 0.76) & (x[:, 1] > 0.76)
+    member = rng.random(n) < np.where(inside, 0.92, 0.48)
+    return Evidence(score=4.0 * inside + rng.normal(size=n), member=member, covariates=x, design="zero-run")
+
+
+@pytest.mark.long
+def test_a_margin_does_not_save_a_line_whose_misfit_it_does_not_cover() -> None:
+    """The challenge passes at the margin, and the bound on mu would be false: the test for lack of fit voids it."""
+    evidence = corner(6000, np.random.default_rng(5))
+    plan = Plan(primary_metric="auc", bounds=Bounds(margin=0.1))
+    findings = ma.audit(evidence, plan=plan, rng=np.random.default_rng(0))
+    assert findings.challenge is not None
+    assert not findings.challenge.rejected
+    assert not findings.bounds
+    assert "The propensity is refuted: a forest foresees membership better" in findings.no_bound[0]
+    with mock.patch.object(lack_of_fit, "LIMIT", 1e9):
+        untested = ma.audit(evidence, plan=plan, rng=np.random.default_rng(0))
+    assert untested.bounds[0].value > 0
 
 
 @pytest.mark.parametrize("model", BOUNDS_MODELS)

@@ -1,8 +1,8 @@
 """Bounds of whole audits under shifts that no line in the covariates describes, by the default of ``bounds_model``.
 
-The choice of the screened line depends on the data: a test refutes the line on the same records. So the claims are about
-the whole procedure, from evidence to bound. Nothing leaks, and any bound above 0 is false. An audit without a bound
-counts as one that is not false. The controls take the same models whatever the tests of their fit say.
+The choice of the screened line depends on the data: a test refutes the line on the same records. So the claims are
+about the whole procedure, from evidence to bound. Nothing leaks, and any bound above 0 is false. An audit without a
+bound counts as one that is not false. The controls take the same models whatever the tests of their fit say.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def assess(
     challenged = None
     if evidence.design == "zero-run" and not reasons and correction is not None and of_bounds is not None:
         challenged = _challenge(evidence, options, of_bounds, correction, challenge_rng)
-        reasons = _refuted(challenged, options, of_bounds)
+        reasons = _refuted(challenged, of_bounds)
     if reasons:
         return Bounded((), reasons, challenged)
     tests = options.tests(evidence, None if of_bounds is None else of_bounds.propensity, case.confidence)
@@ -99,12 +99,11 @@ def assess(
     return Bounded(strongest, (), challenged)
 
 
-def _refuted(challenged: Challenge | None, options: Bounds, correction: Correction) -> tuple[str, ...]:
-    """Return why the propensities void every bound; empty if they do not."""
+def _refuted(challenged: Challenge | None, correction: Correction) -> tuple[str, ...]:
+    """Return why the propensities void every bound; empty if they do not. Both tests are at the stated margin."""
     if challenged is not None and challenged.rejected:
         return (challenged.text,)
-    # A margin that was stated is what the challenge tested; without one, any misfit voids the bounds.
-    return (correction.misfit,) if correction.misfit and options.margin is None else ()
+    return (correction.misfit,) if correction.misfit and not correction.within_margin else ()
 
 
 def _strongest(

@@ -51,9 +51,10 @@ class Correction:
     B20); ``misfit`` the one to refuse with where it misses what the covariates say; both are empty if not.
     ``encoding``, ``nuisance`` and ``seed`` are how it was learned: resamples learn it alike. ``line`` stands beside a
     stack, or beside a line that may not be enlarged as bounds ask for: what bounds rest on, and ``bounds_rest_on`` says
-    so; it is empty without one. ``way_out`` says what gives a bound where it is refuted. ``screen`` learns a line in
-    the place of a refuted one, where bounds still depend on it. ``moved`` is a stack moved along what refutes it: it is
-    refused only where a score shows that this matters.
+    so; it is empty without one. ``way_out`` says what gives a bound where it is refuted, and ``within_margin`` that the
+    margin which was stated for bounds covers the misfit. ``screen`` learns a line in the place of a refuted one, where
+    bounds still depend on it. ``moved`` is a stack moved along what refutes it: it is refused only where a score shows
+    that this matters.
     """
 
     propensity: Propensity
@@ -66,6 +67,7 @@ class Correction:
     line: Correction | None = None
     bounds_rest_on: str = ""
     way_out: str = ""
+    within_margin: bool = False
     screen: Callable[[Correction], Correction] | None = None
     moved: tuple[Propensity, ...] = ()
 
@@ -216,10 +218,10 @@ def _screened(training: Training, learned: Learned, rng: np.random.Generator, co
 def _with_line(correction: Correction, learned: Learned, plan: Plan) -> Correction:
     """Say what bounds rest on, where it is not the propensity of the metrics."""
     line = learned.propensity.line if learned.line_of_bounds is None else learned.line_of_bounds
+    fit = learned.fit_for_bounds
     if line is None:
-        return correction
+        return replace(correction, within_margin=fit is not None and not fit.rejected)
     rests_on, alone = _resting_on(line), learned.refuted_line
-    fit = learned.fit_of_line
     missed = f"{rests_on} {fit.sentence}" if fit is not None and fit.rejected else ""
     # A stack that was given comes with its line, which is no known propensity.
     own = replace(correction.nuisance, propensity=None)
