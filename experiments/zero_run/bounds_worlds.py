@@ -14,6 +14,7 @@ from which an interrupted run goes on.
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import sys
 import time
@@ -37,7 +38,7 @@ from causal_mia.shift_worlds import Drawn
 import miaudit
 from miaudit import Evidence, Plan
 from miaudit.auditing.plan import Bounds, Test
-from miaudit.causal import propensity
+from miaudit.causal import propensity as propensities
 from miaudit.causal.covariates import Categories, Encoding, Numbers
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import one_run, zero_run
@@ -45,6 +46,7 @@ from miaudit.dp.verdict import LowerBound
 from miaudit.findings.audit import Findings
 
 RESULTS = Path("results/experiments/zero_run")
+EXPECTED = Path(__file__).parent / "bounds_worlds_expected.json"  # the lines of the README
 SEED = 29  # of all audits; that of the tests is another
 CONFIDENCE = 0.95
 PLACEBO, TRAINED = " (placebo)", " (trained)"  # the target learned other records, or the members
@@ -74,6 +76,7 @@ REAL = ("Adult, prime age", "ACS 2018 / 2019", "ACS 2018 / 2021")
 WORLDS = (*NONLINEAR, "line", "20 weak covariates", *REAL, *OF_DOMAINS)
 # Of miaudit the first two, of the paper the others.
 ARMS = ("mu: thinning", "epsilon: signed", "mu: conditional", "mu: composition", "epsilon: abs(log-odds)")
+UNSHOWN = ("uncorrected", "line", "withheld", "at the margin")
 RECORDS = 2000
 SIZES = {name: n for name, (n, _) in HIDDEN.items()} | {
     name: 3000 for name in (*OF_DOMAINS, *REAL) if name.startswith("Adult")
@@ -94,17 +97,30 @@ class EveryCorrection(Bounds):
             partial(bound, propensity=propensity, confidence=confidence)
             for bound in (zero_run.mu_lower_bound, zero_run.epsilon_lower_bound)
         )
+        drawn: list[np.ndarray] = []
+
+        def replicates(e: Evidence, rng: np.random.Generator) -> np.ndarray:
+            """Return those that each of these corrections would draw by itself."""
+            if not drawn:
+                encoded = e.replace(covariates=propensity.features, covariate_names=None)
+                how: dict[str, Any] = {"folds": propensity.folds, "clip": propensity.clip}
+                drawn.append(propensities.bootstrap(encoded, screened=propensity.screened, **how, rng=rng))
+            return drawn[0]
+
+        def by_points(bound: Callable[..., LowerBound], correction: Any) -> Test:
+            return lambda e, rng: bound(e, correction=correction, replicates=replicates(e, rng), rng=rng)
+
         own: list[Test] = [
             lambda e, rng: mu(e, correction=zero_run.Thinning(), rng=rng),
-            lambda e, rng: epsilon(e, correction=zero_run.PoissonBinomial(), rng=rng),
+            by_points(epsilon, zero_run.PoissonBinomial()),
         ]
         if not self.every:
             return own
         return [
             *own,
-            lambda e, rng: mu(e, correction=zero_run.Conditional(), rng=rng),
+            by_points(mu, zero_run.Conditional()),
             lambda e, rng: mu(e, correction=zero_run.Composition(), rng=rng),
-            lambda e, rng: epsilon(e, correction=zero_run.PoissonBinomial(signed=False), rng=rng),
+            by_points(epsilon, zero_run.PoissonBinomial(signed=False)),
         ]
 
 
@@ -162,11 +178,11 @@ def unshown(evidence: Evidence, encoding: Encoding, row: Mapping[str, Any], rng:
     of = partial(zero_run.mu_lower_bound, evidence, confidence=CONFIDENCE, rng=rng)
     coins = evidence.replace(design="one-run")
     found = {"uncorrected": one_run.audit(coins, parameter="mu", confidence=CONFIDENCE, rng=rng).value}
-    found["line"] = _value(of, propensity.fit(evidence, encoding=encoding, rng=rng))
+    found["line"] = _value(of, propensities.fit(evidence, encoding=encoding, rng=rng))
     challenge = row["challenge"]
     if row["bounds"] or challenge is None:
         return found
-    screened = propensity.fit(evidence, encoding=encoding, screened=True, rng=rng)
+    screened = propensities.fit(evidence, encoding=encoding, screened=True, rng=rng)
     found["withheld"] = _value(of, screened)
     if challenge["smallest"] is not None:
         margin = math.ceil(100 * max(challenge["smallest"], 0.1)) / 100
@@ -184,16 +200,25 @@ def _value(of: Callable[..., LowerBound], model: Propensity) -> float | None:
 
 # -- a line of the table --------------------------------------------------------------------------------------------
 
-COLUMNS = ("world", "leak", "audits", "bounds", "of them screened", *ARMS, "uncorrected", "line", "withheld", "margin")
+COLUMNS = ("world", "leak", "audits", "with bounds", "screened", "mu", "epsilon", *UNSHOWN)
+OF_CORRECTIONS = ("world", "leak", "audits with bounds", *(ARMS[i] for i in (0, 2, 3, 1, 4)))
 
 
 def in_words(name: str, leak: float, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Counts of audits with a bound above 0, with the mean bound."""
+    """Counts of audits with a bound above 0, with the mean bound; the last columns are not shown by audits."""
     some = [row for row in rows if row["bounds"]]
-    cells = [_above([row["bounds"].get(arm) for row in some]) for arm in ARMS]
-    others = [_above([row.get(key) for row in rows]) for key in ("uncorrected", "line", "withheld", "at the margin")]
+    bounds = [_above([row["bounds"].get(arm) for row in some]) for arm in ARMS[:2]]
+    unshown_bounds = [_above([row.get(key) for row in rows]) for key in UNSHOWN]
     screened = sum(bool(row["screened"]) for row in some)
-    return f"| {' | '.join([name, f'{leak:g}', str(len(rows)), str(len(some)), str(screened), *cells, *others])} |"
+    counts = (f"{leak:g}", str(len(rows)), str(len(some)), str(screened))
+    return f"| {' | '.join([name, *counts, *bounds, *unshown_bounds])} |"
+
+
+def of_corrections(name: str, leak: float, rows: Sequence[Mapping[str, Any]]) -> str:
+    """The same of each correction, in the audits that give bounds; empty where there are none."""
+    some = [row["bounds"] for row in rows if ARMS[-1] in row["bounds"]]
+    cells = [_above([bounds[arm] for bounds in some]) for arm in OF_CORRECTIONS[3:]]
+    return f"| {' | '.join([name, f'{leak:g}', str(len(some)), *cells])} |" if some else ""
 
 
 def of_options(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
@@ -202,13 +227,17 @@ def of_options(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
     return f"| {name} | {len(rows)} | {len(values)} | {_above(values)} |"
 
 
+def _key(line: str) -> tuple[str, ...]:
+    """World, leak and number of audits."""
+    return tuple(line.split(" | ")[:3])
+
+
 def _above(values: Sequence[float | None]) -> str:
     known = [value for value in values if value is not None]
     return f"{sum(value > 0 for value in known)} of {len(known)}, {np.mean(known):.2f}" if known else ""
 
 
-def main() -> None:
-    warnings.filterwarnings("ignore", module="sklearn")
+def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--audits", type=int, default=2)
@@ -217,18 +246,35 @@ def main() -> None:
     parser.add_argument("--classifier", help="in the place of the stack and of the line of the bounds")
     parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=list(WORLDS))
     parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    warnings.filterwarnings("ignore", module="sklearn")
+    options, corrections, problems = parsed(), [], []
+    known = {_key(line): line for line in json.loads(EXPECTED.read_text())}
+    stated = {"margin": options.margin, "classifier": options.classifier}
+    parts = [f"{key}_{value}" for key, value in stated.items() if value is not None]
     print(f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|")
     with threadpool_limits(1):
         for name in options.worlds:
             n = SIZES.get(name, RECORDS)
-            asked = {"margin": options.margin, "classifier": options.classifier}
-            parts = [f"{key}_{value}" for key, value in asked.items() if value is not None]
             path = named(options.out, "bounds_worlds", f"{options.leak:g}", n, *parts, name)
-            once = partial(audit, name, n, options.leak, options.data, **asked)
+            once = partial(audit, name, n, options.leak, options.data, **stated)
             rows = list(lines(path, options.audits, once))
-            print(of_options(name, rows) if parts else in_words(name, options.leak, rows), flush=True)
+            line = of_options(name, rows) if parts else in_words(name, options.leak, rows)
+            print(line, flush=True)
+            recorded = known.get(_key(line))
+            if recorded is not None and recorded != line:
+                problems.append(f"{line}\n  in the README {recorded}")
+            corrections += [] if parts else [of_corrections(name, options.leak, rows)]
+    print(
+        "", f"| {' | '.join(OF_CORRECTIONS)} |\n{'|---' * len(OF_CORRECTIONS)}|", *filter(None, corrections), sep="\n"
+    )
+    for problem in problems:
+        print(f"differs: {problem}", file=sys.stderr)
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())
