@@ -13,7 +13,7 @@ from scipy import special
 
 from miaudit import Evidence, Findings, Plan, audit
 from miaudit.auditing.plan import Bounds
-from miaudit.causal import challenge
+from miaudit.causal import lack_of_fit
 from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.errors import InputError
 from miaudit.findings.metric import foremost
@@ -316,8 +316,8 @@ def test_the_page_names_the_covariates_that_a_better_propensity_would_need(tmp_p
 @pytest.mark.long
 def test_a_challenge_that_refutes_reaches_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bets that guard the bounds refute the same propensity: no verdict may rest on it, whatever else passed."""
-    monkeypatch.setattr(challenge, "LIMIT", 1e9)
-    monkeypatch.setattr(challenge, "_FAMILYWISE", 1e-300)
+    monkeypatch.setattr(lack_of_fit, "LIMIT", 1e9)
+    monkeypatch.setattr(lack_of_fit, "_FAMILYWISE", 1e-300)
     found = audited(placebo.draw("product", 4000, np.random.default_rng(5)))
     assert found.challenge is not None
     assert found.challenge.rejected

@@ -17,7 +17,7 @@ from causal_mia import shift_worlds
 from threadpoolctl import threadpool_limits
 
 from miaudit import Evidence, Plan
-from miaudit.causal import balance, challenge
+from miaudit.causal import balance, lack_of_fit
 from validity.claims import Claims, Replicate
 from validity.sequential import SequentialTest
 from worlds import coverage, placebo
@@ -43,8 +43,8 @@ def status(name: str, effect: float, tested: bool, rng: np.random.Generator) -> 
     with ExitStack() as stack:
         stack.enter_context(threadpool_limits(1))
         if not tested:
-            stack.enter_context(mock.patch.object(challenge, "LIMIT", 1e9))
-            stack.enter_context(mock.patch.object(challenge, "_FAMILYWISE", 1e-300))
+            stack.enter_context(mock.patch.object(lack_of_fit, "LIMIT", 1e9))
+            stack.enter_context(mock.patch.object(lack_of_fit, "_FAMILYWISE", 1e-300))
             stack.enter_context(mock.patch.object(balance, "_DIFFERENCE", (0.1, 1e9)))
         evidence = surf(rng) if name == SURF_WORLD else placebo.draw(name, N, rng, effect=effect)
         return coverage.audit(evidence, PLAN, rng).verdict.status
