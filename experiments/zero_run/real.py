@@ -3,8 +3,9 @@
 ``python experiments/zero_run/real.py --data ../shared/data`` takes SURF descriptors of Office-Caltech-10: a classifier
 is trained here on members; in the IID split members and non-members are drawn from amazon and caltech10 alike, in the
 shifted split members come from amazon and non-members from caltech10. What is found is compared with ``expected.json``;
-the exit code is 1 if a figure of the README differs. ``--iwildcam FOLDER`` does the same with a local copy of the WILDS
-files and embeddings of your own (``iwildcam.py`` says which); there is nothing to compare these with.
+the exit code is 1 if a figure differs. An audit refuses the shifted split, so that its figures are no bounds.
+``--iwildcam FOLDER`` does the same with a local copy of the WILDS files and embeddings of your own (``iwildcam.py`` says
+which); there is nothing to compare these with.
 """
 
 from __future__ import annotations
@@ -163,19 +164,19 @@ def _replicate(evidence: Evidence, values: np.ndarray, aware: zero_run.Condition
 
 
 def printed(row: dict[str, Any]) -> list[float]:
-    """Return the README's figures of a split: propensity rows, blind AUC, fair coins, and the bounds, if any."""
+    """Return the figures of a split: propensity rows, blind AUC, fair coins, and the bounds, if any."""
     seen = [row["rows_per_covariate"], row["blind_auc"], row["effective_canaries"]]
     return [*seen, *(row["bounds"][name] for name in BOUNDS)] if "bounds" in row else seen
 
 
 def differences(found: dict[str, Any], readme: dict[str, list[float]]) -> list[str]:
-    """Return which figures are not those of the README: two decimals, and whole rows and coins."""
+    """Return which figures are not those that are expected: two decimals, and whole rows and coins."""
     problems = []
     for name, row in found.items():
         values, expected = printed(row), readme[name]
         allowed = [0.51, 0.006, 0.51, *[0.006] * len(BOUNDS)][: len(values)]
         if len(values) != len(expected) or (np.abs(np.subtract(values, expected)) > allowed).any():
-            problems.append(f"{name}: {[round(value, 3) for value in values]}, in the README {expected}")
+            problems.append(f"{name}: {[round(value, 3) for value in values]}, expected {expected}")
     return problems
 
 

@@ -64,3 +64,23 @@ def test_a_training_completes_the_models_of_the_caller() -> None:
     assert line.coded == ()
     with pytest.raises(InputError):
         Training.of(EVIDENCE, Plan(), Nuisance(propensity=Propensity.given(np.full(7, 0.5))), Numbers(), streams)
+
+
+@pytest.mark.long
+def test_bounds_fall_back_to_a_screened_line_where_a_test_refutes_the_line() -> None:
+    both = X[:, 0] * X[:, 1]
+    product = EVIDENCE.replace(member=np.random.default_rng(1).random(800) < special.expit(2 * both))
+    models = {"line": Plan(bounds=Bounds(), bounds_model="line", **LINE), "default": Plan(bounds=Bounds(), **LINE)}
+    streams = AssessmentStreams.of(np.random.default_rng(2))
+    for name, plan in models.items():
+        for evidence in (EVIDENCE, product):
+            training = Training.of(evidence, plan, Nuisance(), Numbers(), streams)
+            outcome = Learned.of(training, AssessmentStreams.of(np.random.default_rng(2)))
+            assert outcome.falls_back(training) == (name == "default" and evidence is product)
+    enlarged = outcome.with_screened_line(training, streams.challenge)
+    assert enlarged.line_of_bounds is not None
+    assert enlarged.line_of_bounds.added == ("a product of column 0 and column 1",)
+    assert enlarged.refuted_line is outcome.fit
+    assert enlarged.fit_of_line is not None
+    assert not enlarged.fit_of_line.rejected
+    assert np.array_equal(enlarged.propensity.values, outcome.propensity.values)

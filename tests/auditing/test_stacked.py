@@ -67,7 +67,7 @@ def test_a_bent_shift_is_answered_by_the_stack_and_refused_by_the_line() -> None
 @pytest.mark.thorough
 @pytest.mark.long
 def test_bounds_rest_on_the_line_and_say_so_where_it_is_refuted(tmp_path: Path) -> None:
-    bent = audited(draw(bent=True))
+    bent = audited(draw(bent=True), replace(STACK, bounds_model="line"))
     assert not bent.bounds
     assert bent.no_bound[0].startswith("Bounds rest on a line in the covariates, learned beside the stack")
     bent.to_html(tmp_path / "page.html")

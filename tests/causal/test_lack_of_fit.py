@@ -237,3 +237,28 @@ def test_what_refutes_a_stack_is_said_of_one_covariate_and_of_two() -> None:
     assert sentence("age", "pay", limit=lack_of_fit.LIMIT).endswith("It misses age and pay together.")
     by_forest = sentence("age", z=9.0, missed=("age", "pay"), product_z=1.0)
     assert by_forest.endswith("(z 9.0, refuted above 2.33). It misses what age and pay say.")
+
+
+def test_a_margin_allows_the_largest_mean_of_all_log_odds_within_it() -> None:
+    """Every corner of the box of log-odds, one by one."""
+    rng = np.random.default_rng(0)
+    values, change, margin = rng.uniform(0.05, 0.95, size=8), rng.normal(size=8), 0.7
+    signs = np.array(np.meshgrid(*[[-1, 1]] * 8)).reshape(8, -1).T
+    means = (special.expit(special.logit(values) + margin * signs) - values) @ change
+    assert lack_of_fit._allowed(values, change, margin) == pytest.approx(means.max())
+    assert lack_of_fit._allowed(values, change, 0.0) == pytest.approx(0.0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("columns", [2, 12])  # a forest sees the product among two covariates, its score among twelve
+def test_log_odds_within_the_margin_are_not_refuted_and_others_are(columns: int) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(4000, columns))
+    truth = 0.5 * np.sign(x[:, 0] * x[:, 1])  # 0.5 from even odds everywhere
+    evidence = Evidence(score=x[:, 0], member=rng.random(4000) < special.expit(truth), covariates=x)
+    even = Propensity.given(np.full(4000, 0.5))
+    rejected = {
+        margin: lack_of_fit.measure(evidence, even, margin=margin, rng=np.random.default_rng(1)).rejected
+        for margin in (0.0, 0.1, 0.5)
+    }
+    assert rejected == {0.0: True, 0.1: True, 0.5: False}

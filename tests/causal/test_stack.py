@@ -284,9 +284,14 @@ def test_a_whole_audit_takes_both(answered: tuple[Evidence, propensity.Propensit
     assert found.overlap.fit.limit == 2.33  # judged as a stack is
     causal = next(m for m in found.metrics if (m.name, m.estimator) == ("auc", "aipw"))
     assert "ridge on a basis, boosting and trees" in causal.note
-    # The line that came with the stack is what bounds rest on, and it misses the product.
-    assert not found.bounds
-    assert any("Bounds rest on a line" in text for text in found.no_bound)
+    # The line that came with the stack misses the product, and a screened line takes its place.
+    assert found.bounds[0].value > 0
+    assert found.challenge is not None
+    assert "The line alone is refuted" in found.challenge.text
+    straight = replace(plan, bounds_model="line")
+    alone = ma.audit(evidence, plan=straight, nuisance=Nuisance(propensity=pi), rng=np.random.default_rng(0))
+    assert not alone.bounds
+    assert any("Bounds rest on a line" in text for text in alone.no_bound)
     line = ma.audit(evidence, plan=replace(plan, propensity_model="line"), rng=np.random.default_rng(0))
     assert line.verdict.status == "refused"  # the control: a line misses the product
 

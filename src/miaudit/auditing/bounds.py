@@ -81,13 +81,17 @@ def assess(
     of_bounds = None if correction is None else correction.for_bounds
     challenge_rng, bound_rng = rng.spawn(2)
     reasons = _not_testable(evidence, options, of_bounds, obstacle)
+    if not reasons and correction is not None and correction.screen is not None:
+        correction = correction.screened
+        of_bounds = correction.for_bounds
+        reasons = _not_testable(evidence, options, of_bounds, obstacle)
     if not reasons and _learned_from_unequal_units(evidence, of_bounds):
         evidence, of_bounds, sampled = _one_record_each(evidence, of_bounds, rng.spawn(1)[0])
         reasons = _not_testable(evidence, options, of_bounds, sampled)
     challenged = None
     if evidence.design == "zero-run" and not reasons and correction is not None and of_bounds is not None:
         challenged = _challenge(evidence, options, of_bounds, correction, challenge_rng)
-        reasons = _refuted(challenged, options, of_bounds)
+        reasons = _refuted(challenged, of_bounds)
     if reasons:
         return Bounded((), reasons, challenged)
     tests = options.tests(evidence, None if of_bounds is None else of_bounds.propensity, case.confidence)
@@ -116,12 +120,11 @@ def mu_within(case: Case, correction: Correction, margin: float, *, rng: np.rand
     return _strongest(case, evidence, (test,), "", bound_rng)[0].value
 
 
-def _refuted(challenged: Challenge | None, options: Bounds, correction: Correction) -> tuple[str, ...]:
-    """Return why the propensities void every bound; empty if they do not."""
+def _refuted(challenged: Challenge | None, correction: Correction) -> tuple[str, ...]:
+    """Return why the propensities void every bound; empty if they do not. Both tests are at the stated margin."""
     if challenged is not None and challenged.rejected:
         return (challenged.text,)
-    # A margin that was stated is what the challenge tested; without one, any misfit voids the bounds.
-    return (correction.misfit,) if correction.misfit and options.margin is None else ()
+    return (correction.misfit,) if correction.misfit and not correction.within_margin else ()
 
 
 def _strongest(
@@ -262,31 +265,24 @@ def _challenge(
     )
     named = dict(zip((type(model).__name__ for model in competitors.values()), competitors, strict=True))
     best = named[outcome.competitor]
-    text = _challenge_in_words(outcome, best, len(competitors))
+    text = _challenge_in_words(outcome, best, len(competitors), correction.way_out)
     if of_metrics.bounds_rest_on:
         text = f"{of_metrics.bounds_rest_on} {text}"
     return replace(outcome, competitor=best, competitors=tuple(competitors), text=text)
 
 
-def _challenge_in_words(outcome: Challenge, best: str, competitors: int) -> str:
+def _challenge_in_words(outcome: Challenge, best: str, competitors: int, way_out: str) -> str:
     share = f"{outcome.correct:,} of {outcome.guesses:,} bets on records that no model had seen"
     if outcome.rejected:
         return (
             f"The propensities are refuted: {best} won {share}, which has a probability of {outcome.p_value:.2g} if "
             f"the log-odds of membership were within {outcome.gamma:g} of the learned ones. The covariates tell "
-            f"members apart in a way that the propensities miss, so no bound holds. {_way_out(outcome.smallest_gamma)}"
+            f"members apart in a way that the propensities miss, so no bound holds. {way_out}".rstrip()
         )
     return (
         f"The propensities stood the challenge: the best of {competitors} competitors ({best}) won {share} "
         f"(p = {outcome.p_value:.2g} at a margin of {outcome.gamma:g} on the log-odds). That is no proof of them."
     )
-
-
-def _way_out(smallest: float | None) -> str:
-    better = "learn the propensities with a classifier that sees it (Nuisance)"
-    if smallest is None:
-        return f"Next: {better}."
-    return f"Next: {better}, or state a margin on the log-odds of {math.ceil(100 * smallest) / 100:g} or more."
 
 
 def _competitors(seed: int, n: int, *, quick: bool) -> dict[str, Any]:

@@ -27,7 +27,8 @@ from miaudit.metrics.classical import tpr_name
 
 ESTIMATORS = ("hajek", "aipw")
 MODELS = ("line", "stack")
-BOUNDS_MODELS = ("line", "screened")
+FALLBACK = "line-or-screened"
+BOUNDS_MODELS = (FALLBACK, "line", "screened")
 
 
 @dataclass(frozen=True)
@@ -215,9 +216,10 @@ class Plan:
     classifier : "boosting", "forest" or "naive-bayes", optional
         What membership is learned with in the place of ``propensity_model``, cross-fitted and calibrated as the line
         is; ``Nuisance(classifier=...)`` takes any other.
-    bounds_model : "line" or "screened"
+    bounds_model : "line-or-screened", "line" or "screened"
         The logistic model of membership that zero-run bounds rest on: a line in the covariates, or that line enlarged
-        by the splines and products that pass Bonferroni's 5% on its training rows (:mod:`miaudit.causal.screen`).
+        by the splines and products that pass Bonferroni's 5% on its training rows (:mod:`miaudit.causal.screen`). The
+        default takes the line, and the enlarged line where the test for lack of fit refutes the line.
     bounds : Bounds, or None for none
         Lower bounds on privacy parameters, and the claim to judge by them.
     reference : Reference, optional
@@ -343,13 +345,13 @@ class Plan:
     bounds_model: Annotated[
         str,
         Option(
-            "What bounds learn membership with (zero-run): line, or screened, a line and the splines and products that "
-            "its training rows call for.",
-            "line is the default",
+            "What bounds learn membership with (zero-run): line; screened, a line with splines and products that its "
+            "training rows call for; or line-or-screened, which is screened where a test refutes the line.",
+            "line-or-screened is the default",
             choices=BOUNDS_MODELS,
             applies=("scores", "bounds", "zero-run"),
         ),
-    ] = "line"
+    ] = FALLBACK
     bounds: Bounds | None = field(default_factory=Bounds)
 
     def __post_init__(self) -> None:

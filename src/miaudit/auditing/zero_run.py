@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -48,8 +49,11 @@ class Correction:
     ``still_learning`` is the sentence to refuse with while more records would still improve the propensity (errata A10,
     B20); ``misfit`` the one to refuse with where it misses what the covariates say; both are empty if not.
     ``encoding``, ``nuisance`` and ``seed`` are how it was learned: resamples learn it alike. ``line`` stands beside a
-    stack, or beside a line that may not be enlarged as bounds ask for: what bounds rest on. ``moved`` is a stack moved
-    along what refutes it: it is refused only where a score shows that this matters.
+    stack, or beside a line that may not be enlarged as bounds ask for: what bounds rest on, and ``bounds_rest_on`` says
+    so; it is empty without one. ``way_out`` says what gives a bound where it is refuted, and ``within_margin`` that the
+    margin which was stated for bounds covers the misfit. ``screen`` learns a line in the place of a refuted one, where
+    bounds still depend on it. ``moved`` is a stack moved along what refutes it: it is refused only where a score shows
+    that this matters.
     """
 
     propensity: Propensity
@@ -60,7 +64,16 @@ class Correction:
     nuisance: Nuisance
     seed: int
     line: Correction | None = None
+    bounds_rest_on: str = ""
+    way_out: str = ""
+    within_margin: bool = False
+    screen: Callable[[Correction], Correction] | None = None
     moved: tuple[Propensity, ...] = ()
+
+    @cached_property
+    def screened(self) -> Correction:
+        """The correction whose bounds rest on a screened line, where their line is refuted and the plan allows it."""
+        return self if self.screen is None else self.screen(replace(self, screen=None))
 
     @property
     def for_bounds(self) -> Correction:
@@ -70,11 +83,6 @@ class Correction:
         own = "" if self.propensity.stacked else self.misfit  # what the plain line misses, the screen may have added
         reasons = tuple(text for text in self.overlap.reasons if text != own or not own)
         return replace(self.line, overlap=replace(self.overlap, reasons=reasons))
-
-    @property
-    def bounds_rest_on(self) -> str:
-        """Say what bounds rest on, where it is not the propensity of the metrics; empty if it is."""
-        return "" if self.line is None else _resting_on(self.line.propensity)
 
     @property
     def answered(self) -> bool:
@@ -168,15 +176,15 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
         learned = Learned.of(training, streams)
     except InputError as error:
         return f"the propensity cannot be learned ({error})"
-    return _judged(training, learned, streams.words)
+    return _judged(training, learned, streams)
 
 
-def _judged(training: Training, learned: Learned, rng: np.random.Generator) -> Correction:
-    """Return the correction with its overlap, refused for every reason that there is; ``rng`` is of the words."""
+def _judged(training: Training, learned: Learned, streams: AssessmentStreams) -> Correction:
+    """Return the correction with its overlap, refused for every reason that there is."""
     evidence, plan, model = training.evidence, training.plan, learned.propensity
     measured = balance.measure(learned.seen, model, confidence=plan.confidence)
     overlap = balance.judge_overlap(measured, differences=not model.stacked)
-    of_words = _of_words(evidence, measured.blind_auc, plan.confidence, rng)
+    of_words = _of_words(evidence, measured.blind_auc, plan.confidence, streams.words)
     apart, left_out = _of_columns(evidence, measured.blind_auc, model, plan)
     sparse = gaps.sparse_levels(evidence, training.coded) if plan.propensity_model == "stack" else ""
     still, missed = _still_learning(learned.curve), misfit.in_words(learned.fit, learned.seen, model, plan)
@@ -195,20 +203,32 @@ def _judged(training: Training, learned: Learned, rng: np.random.Generator) -> C
     )
     how = training.encoding, training.nuisance, training.seed
     correction = Correction(model, overlap, still, missed, *how, moved=learned.moved)
-    return replace(correction, line=_line(correction, learned))
+    if learned.falls_back(training):
+        correction = replace(correction, screen=partial(_screened, training, learned, streams.challenge))
+    return _with_line(correction, learned, plan)
 
 
-def _line(correction: Correction, learned: Learned) -> Correction | None:
-    """Return what bounds rest on, where it is not the propensity of the metrics."""
+@threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
+def _screened(training: Training, learned: Learned, rng: np.random.Generator, correction: Correction) -> Correction:
+    """Let bounds rest on a screened line."""
+    return _with_line(correction, learned.with_screened_line(training, rng), training.plan)
+
+
+def _with_line(correction: Correction, learned: Learned, plan: Plan) -> Correction:
+    """Say what bounds rest on, where it is not the propensity of the metrics."""
     line = learned.propensity.line if learned.line_of_bounds is None else learned.line_of_bounds
+    fit = learned.fit_for_bounds
     if line is None:
-        return None
-    missed = ""
-    if learned.fit_of_line is not None and learned.fit_of_line.rejected:
-        missed = f"{_resting_on(line)} {learned.fit_of_line.sentence} Next: state a margin on the log-odds."
+        return replace(correction, within_margin=fit is not None and not fit.rejected)
+    rests_on, alone = _resting_on(line), learned.refuted_line
+    missed = f"{rests_on} {fit.sentence}" if fit is not None and fit.rejected else ""
     # A stack that was given comes with its line, which is no known propensity.
     own = replace(correction.nuisance, propensity=None)
-    return replace(correction, propensity=line, misfit=missed, nuisance=own, moved=())
+    way_out = misfit.way_to_a_bound(fit, learned.seen, line, plan)
+    missed = f"{missed} {way_out}".strip() if missed else ""
+    bounds = replace(correction, propensity=line, misfit=missed, way_out=way_out, nuisance=own, screen=None, moved=())
+    reason = "" if alone is None else f" The line alone is refuted: {alone.misfit}"
+    return replace(correction, line=bounds, bounds_rest_on=rests_on + reason)
 
 
 def _still_learning(curve: LearningCurve | None) -> str:

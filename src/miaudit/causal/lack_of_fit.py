@@ -172,6 +172,7 @@ def measure(
     propensity: Propensity,
     *,
     challenger: Challenger | None = None,
+    margin: float = 0.0,
     rng: np.random.Generator,
 ) -> LackOfFit:
     """Test whether a forest or a product of covariates predicts membership better than a propensity.
@@ -190,6 +191,8 @@ def measure(
         (the tangent space of a score test). They are noise of learning, which balance judges. A given one is tested
         unchanged, its scale included.
     challenger : trees that were already learned on the same records
+    margin : how far true log-odds may be from the propensity's, 0 or more, stated beforehand
+        Each sum of residuals is compared with the largest one that log-odds within the margin allow on average.
     rng : draws folds, where the propensity has none, and trees
 
     Raises
@@ -215,11 +218,11 @@ def measure(
     trees = challenger or Challenger.of(evidence, propensity, rng=rng)
     shuffle = rng.spawn(1)[0]
     values = propensity.matched(evidence).values
-    statistic = partial(_z, evidence, values, trees.fold, _tangents(propensity, values))
+    statistic = partial(_z, evidence, values, trees.fold, _tangents(propensity, values), margin=margin)
     z = statistic(trees.logit)
     limit = STACKED_LIMIT if propensity.stacked else LIMIT
     names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(trees.x.shape[1]))
-    product = _largest_product(evidence, propensity, names)
+    product = _largest_product(evidence, propensity, names, margin)
     missed = product.names if product.refutes else ()
     if z > limit:
         misfit = _missed(statistic, trees.forests, trees.x, z, shuffle)
@@ -263,12 +266,12 @@ class _Product:
         return _above(self.z, self.limit)
 
 
-def _largest_product(evidence: Evidence, propensity: Propensity, names: Sequence[str]) -> _Product:
+def _largest_product(evidence: Evidence, propensity: Propensity, names: Sequence[str], margin: float) -> _Product:
     """Measure products of the covariates: after weighting for a stack, of the residuals for any other propensity."""
     if propensity.stacked:
         largest = Imbalance.largest(evidence, propensity.odds, names)
         return _Product(largest.z, largest.limit, largest.names)
-    z, limit, pair = _products(evidence, propensity.values, np.asarray(evidence.covariates))
+    z, limit, pair = _products(evidence, propensity.values, np.asarray(evidence.covariates), margin)
     return _Product(z, limit, tuple(names[i] for i in pair))
 
 
@@ -285,11 +288,14 @@ def _tangents(propensity: Propensity, values: FloatArray) -> FloatArray:
     return np.asarray(linalg.orth(np.stack(free, axis=1) * spread[:, None]))
 
 
-def _z(evidence: Evidence, values: FloatArray, fold: IntArray, tangents: FloatArray, raw: FloatArray) -> float:
+def _z(
+    evidence: Evidence, values: FloatArray, fold: IntArray, tangents: FloatArray, raw: FloatArray, margin: float = 0.0
+) -> float:
     """Return the statistic of propensities (n,) for a challenger's uncalibrated log-odds (n,)."""
     own = np.log(values) - np.log1p(-values)
     spread = values * (1 - values)
     change = _change(raw, own, evidence.member, fold)
+    change = change - np.clip(change, -margin, margin)  # what lies beyond the margin is what may refute it
     scaled = np.sqrt(spread) * change
     change = (scaled - tangents @ (tangents.T @ scaled)) / np.sqrt(spread)
     parts = (evidence.member - values) * change
@@ -298,7 +304,14 @@ def _z(evidence: Evidence, values: FloatArray, fold: IntArray, tangents: FloatAr
     else:
         totals = np.bincount(evidence.unit_codes, weights=parts)
         variance = float(totals @ totals)
-    return float(parts.sum() / np.sqrt(variance)) if variance > _NOTHING * spread.sum() else 0.0
+    beyond = parts.sum() - _allowed(values, change, margin)
+    return float(beyond / np.sqrt(variance)) if variance > _NOTHING * spread.sum() else 0.0
+
+
+def _allowed(values: FloatArray, change: FloatArray, margin: float) -> float:
+    """Return the largest mean of the sum of residuals times changes (n,) if log-odds are within a margin."""
+    sign = np.sign(change)
+    return float(np.abs(change) @ (sign * (expit(np.log(values) - np.log1p(-values) + margin * sign) - values)))
 
 
 def _change(raw: FloatArray, own: FloatArray, member: BoolArray, fold: IntArray) -> FloatArray:
@@ -357,13 +370,13 @@ def _missed(
 
 
 def _products(
-    evidence: Evidence, values: FloatArray, x: FloatArray
+    evidence: Evidence, values: FloatArray, x: FloatArray, margin: float = 0.0
 ) -> tuple[float | None, float | None, tuple[int, ...]]:
     """Return the largest |z| of a product or square with the residuals, its limit, and the columns.
 
     With residuals r, binomial variances w and a product p less its weighted mean c, z is sum r (p - c) over the root of
     sum w (p - c)^2. Matrix products give all pairs, for as many columns at a time as fit in memory. Products that rest
-    on few records are not normal sums, and are left out.
+    on few records are not normal sums, and are left out. A margin shortens the sum of the largest alone.
     """
     varying = np.flatnonzero(np.ptp(x, axis=0) > 0)
     s = normal_scores(x[:, varying])
@@ -379,7 +392,17 @@ def _products(
     if not count:
         return None, None, ()
     limit = max(_LEAST_LIMIT, -float(special.ndtri(_FAMILYWISE / (2 * count))))
+    if margin:
+        best = max(0.0, best - _shortened(values, s[:, place[0]] * s[:, place[1]], margin))
     return best, limit, tuple(dict.fromkeys(int(varying[i]) for i in place))
+
+
+def _shortened(values: FloatArray, product: FloatArray, margin: float) -> float:
+    """Return by how much log-odds within a margin shorten |z| of a product (n,)."""
+    w = values * (1 - values)
+    centred = product - np.average(product, weights=w)
+    both = (_allowed(values, sign * centred, margin) for sign in (1.0, -1.0))
+    return max(both) / float(np.sqrt(w @ centred**2))
 
 
 def _of_block(evidence: Evidence, values: FloatArray, s: FloatArray, block: slice) -> tuple[FloatArray, BoolArray]:

@@ -65,7 +65,7 @@ def _challenge(challenge: Challenge) -> dict[str, str]:
     correct, guesses = challenge.correct, challenge.guesses
     smallest = challenge.smallest_gamma
     margin = (
-        "no margin would save it" if smallest is None else f"the smallest margin that stands is {upper_text(smallest)}"
+        "it refutes every margin" if smallest is None else f"it refutes no margin of {upper_text(smallest)} or more"
     )
     tried = ", ".join(challenge.competitors)
     return {
