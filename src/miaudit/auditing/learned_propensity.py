@@ -139,7 +139,9 @@ def _line_of_bounds(training: Training, learned: Propensity) -> Propensity | Non
     if plan.bounds_model == "line" or straight is None or not straight.logistic or straight.folds is None:
         return learned.line
     rng = np.random.default_rng(training.seed)
-    return propensity.fit(training.evidence, encoding=training.encoding, folds=straight.folds, screened=True, rng=rng)
+    evidence = training.evidence
+    line = propensity.fit(evidence, encoding=training.encoding, folds=straight.folds, screened=True, rng=rng)
+    return replace(line, added=tuple(evidence.spelled(term) for term in line.added))
 
 
 def _twins(evidence: Evidence, rng: np.random.Generator) -> tuple[duplicates.Twins, str] | None:

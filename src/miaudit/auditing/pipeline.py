@@ -248,6 +248,7 @@ def _findings(
         several_runs=bounded.runs,
         sealed_coins=coins,
         surest_members=judged.surest,
+        excluded=case.excluded,
     )
 
 

@@ -179,10 +179,11 @@ def _judged(training: Training, learned: Learned, rng: np.random.Generator) -> C
     overlap = balance.judge_overlap(measured, differences=not model.stacked)
     of_words = _of_words(evidence, measured.blind_auc, plan.confidence, rng)
     apart, left_out = _of_columns(evidence, measured.blind_auc, model, plan)
-    sparse = gaps.sparse_levels(evidence, training.coded) if plan.propensity_model == "stack" else ""
+    sparse = gaps.SparseLevels.of(evidence, training.coded) if plan.propensity_model == "stack" else None
     still, missed = _still_learning(learned.curve), misfit.in_words(learned.fit, learned.seen, model, plan)
     refuting = "" if learned.moved else missed  # of a stack, scores decide whether it matters
-    reasons = tuple(text for text in (*overlap.reasons, *apart, sparse, refuting, *of_words, still) if text)
+    of_overlap = _reasons(overlap, measured, sparse, evidence, model)
+    reasons = tuple(text for text in (*of_overlap, *apart, refuting, *of_words, still) if text)
     overlap = replace(
         overlap,
         status="refused" if reasons else overlap.status,
@@ -197,6 +198,23 @@ def _judged(training: Training, learned: Learned, rng: np.random.Generator) -> C
     how = training.encoding, training.nuisance, training.seed
     correction = Correction(model, overlap, still, missed, *how, moved=learned.moved)
     return replace(correction, line=_line(correction, learned))
+
+
+def _reasons(
+    overlap: Overlap,
+    measured: balance.Balance,
+    sparse: gaps.SparseLevels | None,
+    evidence: Evidence,
+    learned: Propensity,
+) -> tuple[str, ...]:
+    """Return the reasons of the overlap rule; levels with hardly any non-members come first, and are one reason."""
+    if sparse is None:
+        return overlap.reasons
+    apart = replace(measured, beyond=balance.beyond_others(evidence, learned, sparse.rows))
+    if balance.checks(apart)[balance.COMPARABLE][0] == "refused":
+        return (sparse.sentence, *overlap.reasons)
+    again = balance.checks(measured)[balance.COMPARABLE][1]  # it is about the same members
+    return (sparse.sentence, *(reason for reason in overlap.reasons if reason != again))
 
 
 def _line(correction: Correction, learned: Learned) -> Correction | None:

@@ -5,7 +5,9 @@ Each message also says which records to add or to leave out.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,51 +20,93 @@ _MOST_LEVELS = 5  # named in a message
 _FEW_LEVELS = 12  # a column with at most so many is compared level by level
 
 
-def sparse_levels(evidence: Evidence, declared: Sequence[int]) -> str:
-    """Return a refusal if too many members are in levels of a category with hardly any non-members.
+@dataclass(frozen=True, eq=False)
+class SparseLevels:
+    """Levels of categories with hardly any non-members.
 
-    Parameters
+    Attributes
     ----------
-    evidence : with covariates (n, d)
-    declared : positions of the declared categories
+    levels : each with its covariate, as the file has them; of each covariate the one with most members first
+    rows : array (n,) of bool, the records in these levels
+    members, nonmembers : how many these are
+    share : of all members, 0 to 1
+    """
 
-    Returns
-    -------
-    str
-        Reason and remedy if more than 10% of the members are in levels with fewer than 3 non-members; else "".
+    levels: tuple[tuple[str, str], ...]
+    rows: BoolArray
+    members: int
+    nonmembers: int
+    share: float
+
+    @classmethod
+    def of(cls, evidence: Evidence, declared: Sequence[int]) -> SparseLevels | None:
+        """Return the levels with fewer than 3 non-members, if more than 10% of the members have one of them; else None.
+
+        Parameters
+        ----------
+        evidence : with covariates (n, d)
+        declared : positions of the declared categories
+
+        Examples
+        --------
+        >>> site = np.repeat([1.0, 2.0], [80, 20])
+        >>> evidence = Evidence(score=site, member=np.arange(100) % 2 | (site == 2), covariates=site[:, None])
+        >>> SparseLevels.of(evidence, [0]).sentence.partition(" (")[0]
+        '33.3% of members are in levels with fewer than 3 non-members'
+        """
+        if not declared:
+            return None
+        x = np.asarray(evidence.covariates)
+        names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
+        rows = np.zeros(evidence.n, dtype=np.bool_)
+        named: list[tuple[str, str]] = []
+        for column in declared:
+            levels, place = np.unique(x[:, column], return_inverse=True)
+            outside, inside = (
+                np.bincount(place[kind], minlength=len(levels)) for kind in (~evidence.member, evidence.member)
+            )
+            few = np.flatnonzero((outside < _FEWEST_IN_LEVEL) & (inside > 0))
+            rows |= np.isin(place, few)
+            most = few[np.argsort(-inside[few], kind="stable")]
+            named += [(names[column], evidence.level_name(names[column], value)) for value in levels[most].tolist()]
+        members, nonmembers = (int(np.count_nonzero(rows & kind)) for kind in (evidence.member, ~evidence.member))
+        share = members / evidence.n_members
+        return cls(tuple(named), rows, members, nonmembers, share) if share > _BARE_MEMBERS else None
+
+    @property
+    def place(self) -> str:
+        """The levels in words, of each covariate at most five."""
+        of_column: dict[str, list[str]] = {}
+        for name, level in self.levels:
+            of_column.setdefault(name, []).append(level)
+        return "; ".join(
+            f"{name} = {', '.join(levels[:_MOST_LEVELS])}"
+            + (f" and {len(levels) - _MOST_LEVELS:,} more" if len(levels) > _MOST_LEVELS else "")
+            for name, levels in of_column.items()
+        )
+
+    @property
+    def sentence(self) -> str:
+        """Why the audit is refused, and what to do."""
+        return (
+            f"{self.share:.1%} of members are in levels with fewer than {_FEWEST_IN_LEVEL} non-members ({self.place}). "
+            "Nothing shows what their scores would have been without membership. Next: add non-members of these "
+            f"levels, or leave out their {self.members:,} members ({exclusions(self.levels)}). The audit then answers "
+            "for the other members only."
+        )
+
+
+def exclusions(levels: Sequence[tuple[str, str]]) -> str:
+    """Write the options that leave out levels, each with its covariate, at most five of them.
 
     Examples
     --------
-    >>> site = np.repeat([1.0, 2.0], [80, 20])
-    >>> evidence = Evidence(score=site, member=np.arange(100) % 2 | (site == 2), covariates=site[:, None])
-    >>> sparse_levels(evidence, [0]).partition(":")[0]
-    '33.3% of members are in levels with fewer than 3 non-members (covariate 0 = 2)'
+    >>> exclusions([("race", "r1"), ("job title", "clerk")])
+    "--exclude-levels race=r1 --exclude-levels 'job title=clerk'"
     """
-    if not declared:
-        return ""
-    x = np.asarray(evidence.covariates)
-    names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
-    bare, sentences = np.zeros(evidence.n, dtype=np.bool_), []
-    for column in declared:
-        levels, place = np.unique(x[:, column], return_inverse=True)
-        outside, inside = (
-            np.bincount(place[rows], minlength=len(levels)) for rows in (~evidence.member, evidence.member)
-        )
-        few = np.flatnonzero((outside < _FEWEST_IN_LEVEL) & (inside > 0))
-        bare |= np.isin(place, few)
-        most = few[np.argsort(-inside[few], kind="stable")]
-        more = f" and {len(most) - _MOST_LEVELS:,} more" if len(most) > _MOST_LEVELS else ""
-        sentences += (
-            [f"{names[column]} = {', '.join(f'{x:g}' for x in levels[most[:_MOST_LEVELS]])}{more}"] if len(most) else []
-        )
-    share = float(bare[evidence.member].mean())
-    if share <= _BARE_MEMBERS:
-        return ""
-    return (
-        f"{share:.1%} of members are in levels with fewer than {_FEWEST_IN_LEVEL} non-members "
-        f"({'; '.join(sentences)}): nothing tells what their scores would have been. Next: add non-members of these "
-        f"levels, or leave out their members, which answers for the others only."
-    )
+    options = [f"--exclude-levels {shlex.quote(f'{name}={level}')}" for name, level in levels[:_MOST_LEVELS]]
+    more = f", and {len(levels) - _MOST_LEVELS:,} more levels" if len(levels) > _MOST_LEVELS else ""
+    return " ".join(options) + more
 
 
 def where(evidence: Evidence, weight: FloatArray, columns: Sequence[int], level: float | None = None) -> str:
@@ -94,7 +138,7 @@ def where(evidence: Evidence, weight: FloatArray, columns: Sequence[int], level:
     cells: list[tuple[str, BoolArray]] = [("", np.ones(len(x), dtype=np.bool_))]
     for column in columns:
         one = level if column == columns[0] else None
-        parts = _parts(x[:, column], names[column], halves=len(columns) > 1, level=one)
+        parts = _parts(evidence, column, names[column], halves=len(columns) > 1, level=one)
         cells = [(f"{a} and {b}" if a else b, rows & part) for a, rows in cells for b, part in parts]
     outside = np.where(member, 0.0, weight) / weight[~member].sum()
     shares = [(float(rows[member].mean()), float(outside[rows].sum())) for _, rows in cells]
@@ -107,13 +151,17 @@ def where(evidence: Evidence, weight: FloatArray, columns: Sequence[int], level:
     )
 
 
-def _parts(values: FloatArray, name: str, *, halves: bool, level: float | None) -> list[tuple[str, BoolArray]]:
+def _parts(
+    evidence: Evidence, column: int, name: str, *, halves: bool, level: float | None
+) -> list[tuple[str, BoolArray]]:
     """Divide values at one level, else into levels if there are few, else at the median or at thirds."""
+    values = np.asarray(evidence.covariates)[:, column]
     if level is not None:
-        return [(f"{name} = {level:g}", values == level), (f"another {name}", values != level)]
+        text = evidence.level_name(name, level)
+        return [(f"{name} = {text}", values == level), (f"{name} other than {text}", values != level)]
     levels = np.unique(values)
     if len(levels) <= _FEW_LEVELS:
-        return [(f"{name} = {level:g}", values == level) for level in levels]
+        return [(f"{name} = {evidence.level_name(name, level)}", values == level) for level in levels.tolist()]
     if halves:
         middle = np.median(values)
         return [(f"high {name}", values > middle), (f"low {name}", values <= middle)]

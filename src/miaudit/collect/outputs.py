@@ -49,6 +49,7 @@ GAUSSIAN_LIRA = "gaussian_lira"
 _DESCRIBED = (
     "covariates",
     "covariate_names",
+    "levels",
     "text",
     "unit",
     "group",

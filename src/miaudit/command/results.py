@@ -280,6 +280,7 @@ def summary(findings: Findings) -> str:
         *([one_line(challenge.text)] if challenge is not None and challenge.rejected else []),
         *map(one_line, findings.verdict.even_so),
         *([one_line(claim.text)] if claim is not None and not leading else []),
+        *(f"Warning: {one_line(text)}" for text in findings.ahead),
         "",
         *(one_line(text) for text in (_once(words.said, findings), words.meaning) if text),
         "",
@@ -291,7 +292,8 @@ def summary(findings: Findings) -> str:
     if findings.covariates_alone is not None:
         lines.append(f"  AUC of the covariates alone: {findings.covariates_alone.reading}")
     if findings.overlap is not None:
-        lines += [f"  {one_line(reason)}" for reason in findings.overlap.reasons]
+        known = one_line(findings.verdict.text)  # the first reason, as a rule
+        lines += [f"  {line}" for line in map(one_line, findings.overlap.reasons) if line not in known]
     if findings.reference is not None:
         sentence, refused = findings.reference, () if findings.overlap is None else findings.overlap.reasons
         lines.append(f"  {' '.join(text for text in (sentence.text, sentence.conditions) if text not in refused)}")

@@ -41,6 +41,7 @@ __all__ = [
     "Counts",
     "Curve",
     "Difference",
+    "ExcludedLevels",
     "Findings",
     "GroupFindings",
     "Histogram",
@@ -82,9 +83,10 @@ _PLAN = Entries(
         "intervals": Annotated[Mapping[str, Any], Entries(_INTERVALS)],
         "n_bootstrap": Count,
         "row_level": Count,
+        "exclude_levels": list[str],
     },
     others=Any,
-    optional=("primary_metric", "threshold_for_concern"),
+    optional=("primary_metric", "threshold_for_concern", "exclude_levels"),
 )
 _DIGEST = Annotated[str, Pattern("^[0-9a-f]{64}$")]
 _EVIDENCE = Entries({"digest": _DIGEST, "source": str, "scores": Annotated[list[str], MinLen(1)]}, others=_SCALAR)
@@ -324,6 +326,29 @@ class Vulnerability:
 
 
 @dataclass(frozen=True)
+class ExcludedLevels:
+    """Levels of covariates whose records were left out, as the plan names them.
+
+    Attributes
+    ----------
+    levels : each with its covariate, such as "race = r1"
+    members, nonmembers : how many records were left out
+    """
+
+    levels: Annotated[tuple[str, ...], MinLen(1)]
+    members: Count
+    nonmembers: Count
+
+    @property
+    def sentence(self) -> str:
+        """What was left out, and what the answer holds for."""
+        return (
+            f"{self.members:,} members and {self.nonmembers:,} non-members were left out ({', '.join(self.levels)}). "
+            "The answer holds for the other members only, and says nothing about these."
+        )
+
+
+@dataclass(frozen=True)
 class Counts:
     """How much evidence there was; units where records share them, else every record is one.
 
@@ -389,6 +414,12 @@ class Findings(FindingsRecord):
     sealed_coins: SealedCoins | None = None
     about: About | None = None
     surest_members: tuple[SurestMembers, ...] = ()
+    excluded: ExcludedLevels | None = None
+
+    @property
+    def ahead(self) -> tuple[str, ...]:
+        """What a reader has to know before any number, in sentences."""
+        return () if self.excluded is None else (self.excluded.sentence,)
 
     @property
     def exit_code(self) -> int:
