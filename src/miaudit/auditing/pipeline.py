@@ -28,6 +28,7 @@ from miaudit.auditing.group_findings import of_groups
 from miaudit.auditing.judgement import Judged
 from miaudit.auditing.measurements import Measurements
 from miaudit.auditing.plan import Plan
+from miaudit.auditing.unused_columns import UnusedValues, shown
 from miaudit.auditing.zero_run import Correction
 from miaudit.causal import concentration
 from miaudit.causal.propensity import Nuisance, Propensity
@@ -65,6 +66,7 @@ def audit(
     vulnerability: Vulnerability | None = None,
     stability: concentration.Measured | None = None,
     coins: SealedCoins | None = None,
+    unused: UnusedValues | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Findings:
     """Measure how much an attack reveals about membership, and how reliable the numbers are.
@@ -89,6 +91,9 @@ def audit(
         Of the training, in units of the score, for one-run and zero-run evidence: what it guarantees is shown.
     coins : SealedCoins, optional
         Of one-run evidence whose coins two parties drew together: ``SealedCoins.of(coins, evidence)`` checks them.
+    unused : UnusedValues, optional
+        Of zero-run evidence: columns of its file that are no covariates (:mod:`miaudit.collect.unused_columns`). What
+        they show stands in ``findings.unused_columns``, and changes no number.
     progress : function of the bootstrap replicates drawn so far and their total, optional
 
     Returns
@@ -122,6 +127,7 @@ def audit(
         repeat={**recorded, **(repeat or {})},
         vulnerability=vulnerability,
         coins=coins,
+        unused=unused,
         progress=progress,
     )[0]
 
@@ -136,6 +142,7 @@ def examine(
     repeat: Mapping[str, Any] | None = None,
     vulnerability: Vulnerability | None = None,
     coins: SealedCoins | None = None,
+    unused: UnusedValues | None = None,
     progress: Callable[[int, int], None] | None = None,
     turn: str = verdict_rule.TURN,
 ) -> tuple[Findings, Propensity | None, IndexArray | None]:
@@ -170,18 +177,29 @@ def examine(
         turn=turn,
         rng=streams.verdict,
     )
-    examined = _Examined(
-        case,
-        gates,
-        bounded,
-        bounds.judge(claim, bounded, upper),
-        measured,
-        judgement.with_all_scores(judged, coins),
+    findings = _findings(
+        _Examined(
+            case,
+            gates,
+            bounded,
+            bounds.judge(claim, bounded, upper),
+            measured,
+            judgement.with_all_scores(judged, coins),
+        ),
+        evidence,
+        plan,
+        coins=coins,
+        notes=notes,
+        rng=streams.causal,
     )
-    findings = _findings(examined, evidence, plan, coins=coins, notes=notes, rng=streams.causal)
-    repeat = {**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__}
-    findings = replace(findings, repeat=repeat, vulnerability=vulnerability)
-    return findings, None if gates.correction is None else gates.correction.propensity, case.rows
+    findings = replace(findings, vulnerability=vulnerability, repeat=_repeated(repeat))
+    findings = replace(findings, unused_columns=shown(unused, case, gates.propensity))
+    return findings, gates.propensity, case.rows
+
+
+def _repeated(repeat: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return how to repeat the audit, with the versions that it was made with."""
+    return {**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__}
 
 
 @dataclass(frozen=True, eq=False)

@@ -194,6 +194,7 @@ def _judged(training: Training, learned: Learned, rng: np.random.Generator) -> C
         duplicates=None if learned.twins is None else learned.twins[0],
         learning=learned.curve,
         fit=learned.fit,
+        gaps=gaps.unequal(evidence),
     )
     how = training.encoding, training.nuisance, training.seed
     correction = Correction(model, overlap, still, missed, *how, moved=learned.moved)

@@ -146,6 +146,8 @@ def findings_of(
     removed, vulnerability = [], findings.vulnerability
     if findings.covariates_alone:
         removed.append("the AUC of the covariates alone")
+    if findings.unused_columns:
+        removed.append("what columns show that were not used")
     if findings.rows:
         removed.append("the most exposed records by row")
     if share == "hashes":
@@ -163,6 +165,7 @@ def findings_of(
         findings,
         evidence={**findings.evidence, "digest": digest_of(columns)},
         covariates_alone=None,
+        unused_columns=None,
         rows=(),
         groups=() if share == "hashes" else findings.groups,
         vulnerability=vulnerability,

@@ -21,6 +21,7 @@ from miaudit.arrays import BoolArray, FloatArray, NotNegative, Positive, Share
 from miaudit.causal import covariates, crossfit
 from miaudit.causal.duplicates import Twins
 from miaudit.causal.estimators import PropensityLike
+from miaudit.causal.gaps import UnequalGap
 from miaudit.causal.lack_of_fit import LackOfFit
 from miaudit.causal.propensity import LearningCurve, Propensity
 from miaudit.errors import InputError
@@ -162,6 +163,7 @@ class Overlap:
     duplicates : counts of records with a twin in the other class, and of members with a twin among the members
     learning : blind AUC learned from half of the sample and from all of it, and whether it is still rising
     fit : whether the propensity misses a shift in the covariates; None without covariates to test
+    gaps : covariates whose values are missing more often in one class than in the other
     """
 
     status: Status
@@ -182,6 +184,7 @@ class Overlap:
     duplicates: Twins | None = None
     learning: LearningCurve | None = None
     fit: LackOfFit | None = None
+    gaps: tuple[UnequalGap, ...] = ()
 
 
 def measure(evidence: Evidence, propensity: PropensityLike | ArrayLike, *, confidence: float = 0.95) -> Balance:

@@ -5,18 +5,23 @@ Each message also says which records to add or to leave out.
 
 from __future__ import annotations
 
+import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import special
 
-from miaudit.arrays import BoolArray, FloatArray
+from miaudit.arrays import BoolArray, FloatArray, IntArray, Share, Text
 from miaudit.evidence import Evidence
 
 _BARE_MEMBERS = 0.1  # largest share in levels with too few non-members; above it the audit is refused
 _FEWEST_IN_LEVEL = 3
 _MOST_LEVELS = 5  # named in a message
+_FAMILYWISE = 0.01  # chance of a warning where values are missing alike in both classes
+_APART = 0.2  # standard deviations by which shares of missing values differ before it is worth a warning
+_GAPS, _MISSING = " missing", "(missing)"  # as evidence names the column, or the level, of missing values
 _FEW_LEVELS = 12  # a column with at most so many is compared level by level
 
 
@@ -107,6 +112,110 @@ def exclusions(levels: Sequence[tuple[str, str]]) -> str:
     options = [f"--exclude-levels {shlex.quote(f'{name}={level}')}" for name, level in levels[:_MOST_LEVELS]]
     more = f", and {len(levels) - _MOST_LEVELS:,} more levels" if len(levels) > _MOST_LEVELS else ""
     return " ".join(options) + more
+
+
+@dataclass(frozen=True)
+class SharesApart:
+    """The share of members and of non-members of whom something holds, and how far the shares differ.
+
+    Attributes
+    ----------
+    members, nonmembers : the shares, 0 to 1
+    z : their difference in standard errors
+    """
+
+    members: float
+    nonmembers: float
+    z: float
+
+    @classmethod
+    def of(cls, holds: BoolArray, member: BoolArray, code: IntArray | None) -> SharesApart:
+        """Compare the shares; records of one unit (``code``) count together."""
+        inside, outside = float(holds[member].mean()), float(holds[~member].mean())
+        count = int(np.count_nonzero(member)), int(np.count_nonzero(~member))
+        pooled = float(holds.mean())
+        of_records = pooled * (1 - pooled) * (1 / count[0] + 1 / count[1])
+        influence = np.where(member, (holds - inside) / count[0], (holds - outside) / count[1])
+        units = influence if code is None else np.bincount(code, weights=influence)
+        error = math.sqrt(max(of_records, float(units @ units)))
+        return cls(inside, outside, (inside - outside) / error if error else 0.0)
+
+    def matters(self, limit: float) -> bool:
+        """Return whether the difference exceeds a limit on z, and 0.2 standard deviations."""
+        variance = (self.members * (1 - self.members) + self.nonmembers * (1 - self.nonmembers)) / 2
+        apart = abs(self.members - self.nonmembers)
+        return abs(self.z) > limit and apart > _APART * math.sqrt(variance)
+
+
+@dataclass(frozen=True)
+class UnequalGap:
+    """A covariate whose values are missing more often in one class than in the other.
+
+    Attributes
+    ----------
+    name : of the covariate
+    members, nonmembers : shares of missing values
+    """
+
+    name: Text
+    members: Share
+    nonmembers: Share
+
+
+def missing(members: float, nonmembers: float) -> str:
+    """Write two shares of missing values.
+
+    Examples
+    --------
+    >>> missing(0.3, 0.1)
+    '(missing for 30.0% of the members and 10.0% of the non-members)'
+    """
+    return f"(missing for {members:.1%} of the members and {nonmembers:.1%} of the non-members)"
+
+
+def in_words(gaps: Sequence[UnequalGap]) -> str:
+    """Say in which covariates missing values differ between the classes; empty if in none."""
+    if not gaps:
+        return ""
+    shown = ", ".join(f"{one.name} {missing(one.members, one.nonmembers)}" for one in gaps[:_MOST_LEVELS])
+    more = f" and {len(gaps) - _MOST_LEVELS:,} more" if len(gaps) > _MOST_LEVELS else ""
+    return (
+        f"Missing values differ between members and non-members: {shown}{more}. The correction treats a missing value "
+        "as one more covariate. Check that the records of the two classes come from the same source."
+    )
+
+
+def unequal(evidence: Evidence) -> tuple[UnequalGap, ...]:
+    """Return the covariates whose missing values differ between members and non-members, the largest difference first.
+
+    Examples
+    --------
+    >>> member, pay = np.arange(400) < 200, np.arange(400) % 10
+    >>> x = np.c_[pay, np.where(member, pay < 3, pay < 1)]
+    >>> evidence = Evidence(score=pay, member=member, covariates=x, covariate_names=["pay", "pay missing"])
+    >>> unequal(evidence)
+    (UnequalGap(name='pay', members=0.3, nonmembers=0.1),)
+    """
+    columns = dict(_missing(evidence))
+    limit = float(-special.ndtri(_FAMILYWISE / max(2 * len(columns), 1)))
+    shares = {name: SharesApart.of(holds, evidence.member, evidence.unit_codes) for name, holds in columns.items()}
+    differing = [(name, one) for name, one in shares.items() if one.matters(limit)]
+    differing.sort(key=lambda pair: -abs(pair[1].members - pair[1].nonmembers))
+    return tuple(UnequalGap(name, one.members, one.nonmembers) for name, one in differing)
+
+
+def _missing(evidence: Evidence) -> Iterator[tuple[str, BoolArray]]:
+    """Yield each covariate in which values are missing, and of which records (n,)."""
+    names, x = evidence.covariate_names, evidence.covariates
+    if x is None:
+        return
+    for column, name in enumerate(names):
+        known = name.removesuffix(_GAPS)
+        if known != name and known in names and np.isin(x[:, column], (0, 1)).all():
+            yield known, x[:, column] == 1
+        for value, text in evidence.levels.get(name, {}).items():
+            if text == _MISSING:
+                yield name, x[:, column] == value
 
 
 def where(evidence: Evidence, weight: FloatArray, columns: Sequence[int], level: float | None = None) -> str:

@@ -224,6 +224,7 @@ def computed(
             "repeat": repeat(words, **seeded, **({"model": model} if model else {})),
             "vulnerability": collected.vulnerability,
             "stability": collected.stability,
+            "unused": collected.unused,
             "progress": advance,
         }
         if bundle is None:
@@ -302,7 +303,8 @@ def summary(findings: Findings) -> str:
     lines += _privacy_lines(findings, said=" ".join(lines))
     lines += [] if findings.vulnerability is None else [one_line(findings.vulnerability.text)]
     lines += coins_lines(findings.sealed_coins)
-    notes = (*findings.corrections, *findings.notes, findings.unmeasured)
+    unused = "" if findings.unused_columns is None else findings.unused_columns.sentence
+    notes = (*findings.corrections, *findings.notes, unused, findings.unmeasured)
     lines += [f"Note: {one_line(note)}" for note in notes if note]
     others = [_row(findings, m) for m in findings.metrics if not definition.of(m.name).bounded]
     lines += ["In units of the score:", *table(others, columns())] if others else []

@@ -14,8 +14,10 @@ from miaudit.arrays import Count, FloatArray, Inside, Positive, Share, Text
 from miaudit.causal import concentration
 from miaudit.causal.balance import Difference, Overlap
 from miaudit.causal.challenge import Challenge
+from miaudit.causal.gaps import in_words
 from miaudit.causal.lack_of_fit import LackOfFit
 from miaudit.causal.propensity import LearningCurve
+from miaudit.causal.unused_columns import UnusedColumns
 from miaudit.dp.verdict import ClaimVerdict, LowerBound, RocLimit
 from miaudit.errors import InputError, nearest
 from miaudit.findings.about import About
@@ -59,6 +61,7 @@ __all__ = [
     "Separation",
     "SeveralRuns",
     "SurestMembers",
+    "UnusedColumns",
     "Vulnerability",
     "VulnerableGroup",
     "VulnerableRecord",
@@ -415,11 +418,15 @@ class Findings(FindingsRecord):
     about: About | None = None
     surest_members: tuple[SurestMembers, ...] = ()
     excluded: ExcludedLevels | None = None
+    unused_columns: UnusedColumns | None = None
 
     @property
     def ahead(self) -> tuple[str, ...]:
         """What a reader has to know before any number, in sentences."""
-        return () if self.excluded is None else (self.excluded.sentence,)
+        excluded = () if self.excluded is None else (self.excluded.sentence,)
+        gaps = "" if self.overlap is None else in_words(self.overlap.gaps)
+        unused = () if self.unused_columns is None else self.unused_columns.warnings
+        return tuple(text for text in (*excluded, *unused, gaps) if text)
 
     @property
     def exit_code(self) -> int:
