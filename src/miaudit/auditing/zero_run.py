@@ -408,15 +408,16 @@ def _columns(evidence: Evidence) -> int:
 
 
 def _twins_in_words(twins: tuple[duplicates.Twins, str] | None) -> tuple[str, ...]:
-    """Warn of twins across the classes where they are more common than among the members."""
-    if twins is None or twins[0].members_affected <= twins[0].members_alike:
+    """Warn of twins across the classes where there are more than chance explains."""
+    if twins is None or not twins[0].beyond_chance:
         return ()
     counts, note = twins
     count = counts.members_affected
     have = "members have" if count > 1 else "member has"
     return (
         f"{count:,} {have} a twin among the non-members ({counts.exact_pairs:,} equal pairs, "
-        f"{counts.near_pairs:,} nearly equal ones): are these really non-members? {note}",
+        f"{counts.near_pairs:,} nearly equal ones), which is more than chance explains. Are these really non-members? "
+        f"{note}",
     )
 
 
