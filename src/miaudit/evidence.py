@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.errors import InputError, nearest
-from miaudit.io import frames, numeric, sides, tables
+from miaudit.io import frames, level_names, numeric, sides, tables
 from miaudit.io.evidence_columns import ColumnNames, EvidenceColumns
 from miaudit.io.labels import checked_labels, checked_texts, frozen, membership, same_index, same_length
 
@@ -24,7 +24,7 @@ DESIGNS: tuple[Design, ...] = ("multi-run", "one-run", "zero-run")
 Signal = Literal["score", "loss"]
 _DIGEST_BLOCK = 100_000
 _LABELS = ("unit", "group", "run")
-_FIELDS = ("score", "member", "covariates", "covariate_names", "text", "design", "unit", "group", "run", "source")
+_FIELDS = ("score", "member", "covariates", "covariate_names", "levels", "text", "design", *_LABELS, "source")
 
 
 class Columns(ColumnNames, total=False):
@@ -46,6 +46,8 @@ class Evidence:
     covariates : array (n, d) or (n,), optional
         What is known of each record apart from the model (needed for the zero-run design).
     covariate_names : sequence of d str, optional
+    levels : mapping of names of covariates to mappings of numbers to str, optional
+        What the file calls the levels of a category, which is a covariate of codes.
     text : array (n,) of str, optional
         What each record says: a covariate too, for records that are texts.
     design : {"multi-run", "one-run", "zero-run"} or None
@@ -83,6 +85,7 @@ class Evidence:
     member: BoolArray
     covariates: FloatArray | None
     covariate_names: tuple[str, ...]
+    levels: level_names.Levels
     text: NDArray[Any] | None
     design: Design | None
     unit: NDArray[Any] | None
@@ -97,6 +100,7 @@ class Evidence:
         member: ArrayLike,
         covariates: ArrayLike | None = None,
         covariate_names: Sequence[str] | None = None,
+        levels: level_names.Levels | None = None,
         text: ArrayLike | None = None,
         design: str | None = None,
         unit: ArrayLike | None = None,
@@ -119,6 +123,7 @@ class Evidence:
             "member": members,
             "covariates": x,
             "covariate_names": names,
+            "levels": MappingProxyType(level_names.checked(levels, names)),
             "text": checked_texts(text, n),
             "design": check_design(design),
             "unit": checked_labels(unit, "unit", n),
@@ -162,6 +167,14 @@ class Evidence:
     def n_nonmembers(self) -> int:
         """Number of non-member records."""
         return self.n - self.n_members
+
+    def level_name(self, covariate: str, value: float) -> str:
+        """Return what the file calls a level of a covariate: its name, or else the number itself."""
+        return self.levels.get(covariate, {}).get(value, f"{value:g}")
+
+    def spelled(self, term: str) -> str:
+        """Return a term such as "race = 1" with what the file calls the level."""
+        return level_names.spelled(term, self.levels)
 
     @cached_property
     def unit_codes(self) -> IntArray | None:
@@ -237,7 +250,8 @@ class Evidence:
         return _rebuild, (self._fields(),)
 
     def _fields(self) -> dict[str, Any]:
-        return {field: dict(self.scores) if field == "score" else getattr(self, field) for field in _FIELDS}
+        plain = {"score": dict(self.scores), "levels": dict(self.levels)}
+        return {field: plain[field] if field in plain else getattr(self, field) for field in _FIELDS}
 
     def __repr__(self) -> str:
         counts = f"{self.n_members} members, {self.n_nonmembers} non-members"
@@ -397,6 +411,7 @@ class Evidence:
             if one_number_each or self.covariate_names:
                 for i, name in enumerate(self.covariate_names or map(str, range(self.covariates.shape[1]))):
                     columns[f"covariate.{name}"] = self.covariates[:, i]
+                columns |= level_names.columns(self.levels, self.covariate_names, self.covariates)
             else:
                 columns["covariates"] = self.covariates
         if self.text is not None:
@@ -451,6 +466,7 @@ def _of_columns(
         member=member,
         covariates=x,
         covariate_names=x_names,
+        levels=level_names.from_columns(data) | level_names.of_categories(data, columns.covariates, columns.categories),
         text=_optional(data, columns.text),
         design=_declared_design(data.get("design"), explicit=columns.named) if design is None else design,
         unit=_optional(data, columns.unit),

@@ -21,11 +21,32 @@ def sited(bare: int, rng: np.random.Generator) -> Evidence:
 
 def test_too_many_members_in_levels_without_non_members_are_refused_and_the_levels_named() -> None:
     rng = np.random.default_rng(0)
-    assert gaps.sparse_levels(sited(2, rng), [0]) == ""  # a tenth, which is what is tolerated
-    said = gaps.sparse_levels(sited(3, rng), [0])
-    assert said.startswith("15.0% of members are in levels with fewer than 3 non-members (site = 0, 1, 2):")
-    assert "leave out their members" in said
-    assert gaps.sparse_levels(sited(3, rng), []) == ""  # not declared: a number, and no level
+    assert gaps.SparseLevels.of(sited(2, rng), [0]) is None  # a tenth, which is what is tolerated
+    evidence = sited(3, rng)
+    sparse = gaps.SparseLevels.of(evidence, [0])
+    assert sparse is not None
+    assert sparse.sentence.startswith("15.0% of members are in levels with fewer than 3 non-members (site = 0, 1, 2).")
+    assert "leave out their 150 members (--exclude-levels site=0 --exclude-levels site=1" in sparse.sentence
+    assert (sparse.members, sparse.nonmembers) == (150, 6)
+    assert np.array_equal(sparse.rows, np.asarray(evidence.covariates)[:, 0] < 3)
+    assert gaps.SparseLevels.of(evidence, []) is None  # not declared: a number, and no level
+
+
+def test_levels_are_called_what_the_file_calls_them() -> None:
+    evidence = sited(3, np.random.default_rng(0)).replace(levels={"site": {0.0: "Bern", 1.0: "St. Gallen"}})
+    sparse = gaps.SparseLevels.of(evidence, [0])
+    assert sparse is not None
+    assert sparse.place == "site = Bern, St. Gallen, 2"
+    assert "--exclude-levels 'site=St. Gallen'" in sparse.sentence
+    assert "site other than Bern" in gaps.where(evidence, np.ones(2000), [0], level=0.0)
+
+
+def test_at_most_five_levels_are_named() -> None:
+    sparse = gaps.SparseLevels.of(sited(8, np.random.default_rng(0)), [0])
+    assert sparse is not None
+    assert sparse.place == "site = 0, 1, 2, 3, 4 and 3 more"
+    assert sparse.sentence.count("--exclude-levels") == 5
+    assert "and 3 more levels" in sparse.sentence
 
 
 def test_where_members_stand_out_is_the_cell_that_was_made_to() -> None:
@@ -54,4 +75,4 @@ def test_levels_are_told_one_by_one() -> None:
 
 def test_texts_alone_have_no_levels() -> None:
     texts = Evidence(score=np.zeros(4), member=[1, 1, 0, 0], text=["a", "b", "a", "c"])
-    assert gaps.sparse_levels(texts, ()) == ""
+    assert gaps.SparseLevels.of(texts, ()) is None

@@ -219,7 +219,7 @@ EMPTY = (
             ["age", "when"],
             r"when \(1\.000\)\. Leave it out if it was made",
         ),
-        ({"site": np.where(INSIDE & (np.arange(N) % 5 == 0), "z", "a")}, ["age", "site"], r"site = 1"),
+        ({"site": np.where(INSIDE & (np.arange(N) % 5 == 0), "z", "a")}, ["age", "site"], r"site = z"),
         ({"k": np.ones(N)}, ["k"], "expected a column that varies, received 1 constant; add covariates that vary"),
         ({f"x{i}": np.random.default_rng(i).normal(size=N) for i in range(330)}, [], "received 331 features; condense"),
     ],
@@ -252,3 +252,23 @@ def test_a_covariate_that_is_nowhere_is_refused_and_one_with_gaps_says_where_the
             assert code == 1 and said in err and len(err.splitlines()) == 1, err
     assert code in (0, 3, 4), err
     assert "k missing" in (place / "o" / "report.html").read_text(encoding="utf-8") and json.loads(out)
+
+
+def test_a_column_of_propensities_is_enough(run: Run, place: Path) -> None:
+    """The correction of propensities alone agrees with that of the covariates that they are made from."""
+    alone = ["audit", "audit.csv", *["--score", "score", "--member", "member", "--design", "zero-run", "--json"]]
+    options = ["--primary-metric", "auc", "--no-bounds"]
+    given = answered(run(*alone, "--propensity", "pi", *options))
+    learned = answered(run(*TABLE, "--propensity", "pi", "--no-bounds"))
+    values = [next(one for one in found["metrics"] if one["name"] == "auc") for found in (given, learned)]
+    assert values[0]["estimator"] == values[1]["estimator"] == "aipw"
+    assert values[0]["value"] == pytest.approx(values[1]["value"], abs=0.01)
+    assert any(
+        "whether the weights make members and non-members alike" in text for text in given["overlap"]["warnings"]
+    )
+    frame = pl.read_csv(place / "audit.csv")
+    frame.with_columns(pi=pl.lit(0.5)).write_csv(place / "even.csv")
+    even = answered(run("audit", "even.csv", *alone[2:], "--propensity", "pi", *options))
+    assert even["metrics"][0]["estimator"] == "hajek"
+    raw = next(one for one in even["metrics"] if one["estimator"] == "raw" and one["name"] == "auc")
+    assert even["metrics"][0]["name"] != "auc" or even["metrics"][0]["value"] == pytest.approx(raw["value"], rel=1e-9)

@@ -110,7 +110,7 @@ def mu_within(case: Case, correction: Correction, margin: float, *, rng: np.rand
     """
     assert case.plan.bounds is not None  # noqa: S101
     again = copy.deepcopy(rng)
-    evidence, of_bounds = case.audited, correction.for_bounds
+    evidence, of_bounds = case.audited, correction.screened.for_bounds
     _, bound_rng = again.spawn(2)
     if _learned_from_unequal_units(evidence, of_bounds):
         evidence, refitted, _ = _one_record_each(evidence, of_bounds, again.spawn(1)[0])

@@ -9,11 +9,13 @@ from functools import cached_property
 import numpy as np
 
 from miaudit.arrays import FloatArray, IndexArray
+from miaudit.auditing.excluded_levels import excluded
 from miaudit.auditing.headline import Bonferroni, Declared, Exploratory, Split
 from miaudit.auditing.plan import Plan
 from miaudit.auditing.reference import UNUSED, parted
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
+from miaudit.findings.audit import ExcludedLevels
 from miaudit.findings.judge import Scored, p_value
 from miaudit.findings.policy import PARAMETERS
 from miaudit.findings.sealed_coins import SealedCoins
@@ -38,6 +40,7 @@ class Case:
     notes: tuple[str, ...] = ()
     exploratory: bool = False
     rows: IndexArray | None = None  # of the evidence, where only a part of it is audited
+    excluded: ExcludedLevels | None = None
     references: Mapping[str, FloatArray] = field(default_factory=dict)
 
     @cached_property
@@ -64,9 +67,14 @@ def choose(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Case:
     Raises
     ------
     InputError
-        If the plan names a score that the evidence does not have, or a split leaves a class empty; for reference scores
-        that :func:`miaudit.auditing.reference.parted` refuses.
+        If the plan names a score or a level that the evidence does not have, or a split leaves a class empty; for
+        reference scores that :func:`miaudit.auditing.reference.parted` refuses.
     """
+    if plan.exclude_levels:
+        left, what = excluded(evidence, plan.exclude_levels)
+        rows = np.flatnonzero(left)
+        case = choose(evidence.take(rows), replace(plan, exclude_levels=()), rng=rng)
+        return replace(case, plan=plan, rows=rows if case.rows is None else rows[case.rows], excluded=what)
     if plan.reference is None:
         return _chosen(evidence, plan, rng)
     audited, references = parted(evidence, plan.reference)

@@ -59,8 +59,13 @@ class CorrectedScore:
     def of(
         cls, evidence: Evidence, propensity: Propensity, plan: Plan, nuisance: Nuisance, *, rng: np.random.Generator
     ) -> CorrectedScore:
-        """Fit the regressions of a score; where there are too few non-members (in a group) the weights stand alone."""
+        """Fit the regressions of a score.
+
+        Where there are too few non-members (in a group), or nothing to regress on, the weights alone are used.
+        """
+        described = evidence.covariates is not None or evidence.text is not None
         enough, outcome = evidence.n_nonmembers >= FEWEST_NONMEMBERS, nuisance.outcome
+        enough = enough and (described or bool(np.ptp(propensity.odds)))
         estimator = plan.estimator if enough else WEIGHTS
         if enough and isinstance(outcome, Regression):
             outcome = outcome.fit(evidence, propensity, rng)

@@ -18,7 +18,7 @@ from miaudit.auditing.seed import AuditStreams
 from miaudit.auditing.zero_run import Correction
 from miaudit.causal.challenge import Challenge
 from miaudit.causal.classifiers import CLASSIFIERS
-from miaudit.causal.propensity import Nuisance
+from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.errors import InputError
 from miaudit.findings.audit import ReferenceFindings
 
@@ -71,6 +71,11 @@ class Gates:
     def used(self) -> Correction | None:
         """The correction of the numbers; None where nothing is corrected, or the evidence allows no answer."""
         return self.correction if self.correction is not None and self.correction.answered else None
+
+    @property
+    def propensity(self) -> Propensity | None:
+        """The propensity that was learned or given; None where nothing is corrected."""
+        return None if self.correction is None else self.correction.propensity
 
     @property
     def of_verdict(self) -> Correction | None:

@@ -181,7 +181,9 @@ def _straight(training: Training, learned: Propensity) -> Propensity | None:
 def _screened(training: Training, line: Propensity) -> Propensity:
     """Return that line, enlarged by what its training rows call for."""
     rng, folds = np.random.default_rng(training.seed), folds_of(line)
-    return propensity.fit(training.evidence, encoding=training.encoding, folds=folds, screened=True, rng=rng)
+    evidence = training.evidence
+    enlarged = propensity.fit(evidence, encoding=training.encoding, folds=folds, screened=True, rng=rng)
+    return replace(enlarged, added=tuple(evidence.spelled(term) for term in enlarged.added))
 
 
 def _twins(evidence: Evidence, rng: np.random.Generator) -> tuple[duplicates.Twins, str] | None:

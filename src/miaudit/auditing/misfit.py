@@ -101,7 +101,10 @@ def _missed(fit: LackOfFit, seen: Evidence) -> tuple[tuple[str, ...], float | No
     names = sorted(_names(seen), key=len, reverse=True)
     missed = tuple(next((own for own in names if term.startswith(own)), term) for term in fit.missed)
     value = fit.missed[0].removeprefix(f"{missed[0]} = ") if missed else ""
-    return missed, float(value) if missed and value != fit.missed[0] else None
+    if not missed or value == fit.missed[0]:
+        return missed, None
+    of_names = {text: code for code, text in seen.levels.get(missed[0], {}).items()}
+    return missed, of_names[value] if value in of_names else float(value)
 
 
 def _codes(evidence: Evidence) -> frozenset[str]:

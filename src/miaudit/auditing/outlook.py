@@ -21,16 +21,18 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from miaudit.arrays import BoolArray, FloatArray
+from miaudit.arrays import BoolArray
 from miaudit.auditing import zero_run
+from miaudit.auditing.excluded_levels import excluded
 from miaudit.auditing.plan import Plan
 from miaudit.auditing.zero_run import Correction
-from miaudit.causal import balance, effects
+from miaudit.causal import balance, effects, separation
 from miaudit.causal.balance import Overlap
+from miaudit.causal.covariates import Categories
+from miaudit.causal.gaps import SparseLevels, exclusions
 from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-from miaudit.metrics.classical import Sample
 from miaudit.metrics.units import Units
 
 __all__ = ["Level", "Outlook", "Remedy", "Wish", "of"]
@@ -170,6 +172,8 @@ def of(
     """
     chosen = plan or Plan()
     _check(power=(power, 0, 1), half_width=(half_width, 0, 0.5), auc=(auc, 0.5, 1))
+    if chosen.exclude_levels:
+        return _of_rest(evidence, chosen, nuisance, {"power": power, "half_width": half_width, "auc": auc}, rng)
     unscored = evidence.replace(score=np.zeros(evidence.n), design="zero-run")
     outlook, assessed, later = _foreseen(unscored, chosen, nuisance or Nuisance(), power, rng)
     if outlook.half_width is not None and isinstance(assessed, Correction):
@@ -180,6 +184,17 @@ def of(
     if nuisance is None and isinstance(assessed, Correction):
         return replace(outlook, remedies=tuple(_remedies(unscored, chosen, assessed, outlook, later)))
     return outlook
+
+
+def _of_rest(
+    evidence: Evidence, plan: Plan, nuisance: Nuisance | None, wishes: dict[str, Any], rng: np.random.Generator
+) -> Outlook:
+    """Foresee an audit without the levels that the plan leaves out; rows are counted in all of the evidence."""
+    rows = np.flatnonzero(excluded(evidence, plan.exclude_levels)[0])
+    models = None if nuisance is None else nuisance.of_rows(rows)
+    outlook = of(evidence.take(rows), replace(plan, exclude_levels=()), nuisance=models, **wishes, rng=rng)
+    remedies = (replace(one, rows=tuple(int(rows[i]) for i in one.rows)) for one in outlook.remedies)
+    return replace(outlook, remedies=tuple(remedies))
 
 
 def _foreseen(
@@ -293,6 +308,7 @@ def _remedies(
 ) -> Iterator[Remedy]:
     """Yield what would help by itself, the most useful first: rows to leave out or to add, columns in the way."""
     rows_rng, columns_rng = rng.spawn(2)
+    yield from _without_levels(evidence, plan, found.power, rng)
     yield from _without_rows(evidence, plan, correction, found.power, rows_rng)
     overlap = correction.overlap
     short = max(
@@ -305,6 +321,22 @@ def _remedies(
             "others are like those there are; fewer, if they are like the members."
         )
     yield from _without_columns(evidence, plan, correction, found.power, columns_rng)
+
+
+def _without_levels(evidence: Evidence, plan: Plan, power: float, rng: np.random.Generator) -> Iterator[Remedy]:
+    """Try the audit without the levels that have hardly any non-members, and name the option that leaves them out."""
+    encoding = zero_run.encoding_of(evidence, plan, Nuisance())
+    sparse = SparseLevels.of(evidence, encoding.columns if isinstance(encoding, Categories) else ())
+    if sparse is None or sparse.members == evidence.n_members or sparse.nonmembers == evidence.n_nonmembers:
+        return
+    again = _foreseen(evidence.take(~sparse.rows), plan, Nuisance(), power, rng.spawn(1)[0])[0]
+    out = f"Leave out {sparse.place} ({exclusions(sparse.levels)}): {sparse.members:,} members"
+    rows = tuple(np.flatnonzero(sparse.rows).tolist())
+    yield Remedy(
+        f"{out} and {sparse.nonmembers:,} non-members. Then {_in_words(again)}, for the members that are left.",
+        again.answered,
+        rows,
+    )
 
 
 def _without_rows(
@@ -372,7 +404,8 @@ def _without_columns(
         return
     names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
     missed = () if fit is None else fit.missed
-    alone = [_alone(x[:, i], evidence) for i in range(x.shape[1])]
+    by_name = separation.ranked(evidence, plan.categories)
+    alone = [by_name[name] for name in names]
     order = sorted(range(len(names)), key=lambda i: (names[i] not in missed, -alone[i]))
     for i in order[:_SUSPECTS]:
         rest = evidence.replace(covariates=np.delete(x, i, axis=1), covariate_names=_others(names, i, evidence))
@@ -390,12 +423,6 @@ def _without_columns(
 
 def _others(names: tuple[str, ...], i: int, evidence: Evidence) -> tuple[str, ...]:
     return (*names[:i], *names[i + 1 :]) if evidence.covariate_names else ()
-
-
-def _alone(column: FloatArray, evidence: Evidence) -> float:
-    """AUC of one column in the better direction, 0.5 to 1."""
-    estimate = Sample.of(evidence.replace(score=column)).auc(0.95)
-    return 0.5 + abs((estimate.value or 0.0) - 0.5)
 
 
 def _in_words(again: Outlook) -> str:
@@ -421,7 +448,8 @@ def _marks(evidence: Evidence, gone: BoolArray, plan: Plan) -> tuple[str, ...]:
             v = levels[int(np.argmax(lift))]
             share, rest = (float((part[:, i] == v).mean()) for part in (theirs, others))
             spread = math.sqrt(max(share * (1 - share), rest * (1 - rest), 1e-4))
-            marks.append((max(lift) / spread, f"{name} = {v:g} ({share:.0%} of them, {rest:.0%} of the non-members)"))
+            level = f"{name} = {evidence.level_name(name, float(v))}"
+            marks.append((max(lift) / spread, f"{level} ({share:.0%} of them, {rest:.0%} of the non-members)"))
         else:
             means = f"{theirs[:, i].mean():.4g}, of the non-members {others[:, i].mean():.4g}"
             marks.append((float(apart[i]), f"{name} (on average {means})"))

@@ -29,6 +29,7 @@ from miaudit.auditing.group_findings import of_groups
 from miaudit.auditing.judgement import Judged
 from miaudit.auditing.measurements import Measurements
 from miaudit.auditing.plan import Plan
+from miaudit.auditing.unused_columns import UnusedValues, shown
 from miaudit.auditing.zero_run import Correction
 from miaudit.causal import concentration
 from miaudit.causal.propensity import Nuisance, Propensity
@@ -67,6 +68,7 @@ def audit(
     vulnerability: Vulnerability | None = None,
     stability: concentration.Measured | None = None,
     coins: SealedCoins | None = None,
+    unused: UnusedValues | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Findings:
     """Measure how much an attack reveals about membership, and how reliable the numbers are.
@@ -91,6 +93,9 @@ def audit(
         Of the training, in units of the score, for one-run and zero-run evidence: what it guarantees is shown.
     coins : SealedCoins, optional
         Of one-run evidence whose coins two parties drew together: ``SealedCoins.of(coins, evidence)`` checks them.
+    unused : UnusedValues, optional
+        Of zero-run evidence: columns of its file that are no covariates (:mod:`miaudit.collect.unused_columns`). What
+        they show stands in ``findings.unused_columns``, and changes no number.
     progress : function of the bootstrap replicates drawn so far and their total, optional
 
     Returns
@@ -124,6 +129,7 @@ def audit(
         repeat={**recorded, **(repeat or {})},
         vulnerability=vulnerability,
         coins=coins,
+        unused=unused,
         progress=progress,
     )[0]
 
@@ -138,6 +144,7 @@ def examine(
     repeat: Mapping[str, Any] | None = None,
     vulnerability: Vulnerability | None = None,
     coins: SealedCoins | None = None,
+    unused: UnusedValues | None = None,
     progress: Callable[[int, int], None] | None = None,
     turn: str = verdict_rule.TURN,
 ) -> tuple[Findings, Propensity | None, IndexArray | None]:
@@ -159,32 +166,17 @@ def examine(
     case = choose(evidence, paid(plan, evidence, coins), rng=streams.choice)
     case = zero_run.sampled(case, nuisance, streams.choice) if evidence.design == "zero-run" else case
     gates = Gates.of(case, nuisance, streams).weighed(case, streams.causal)
-    claim, upper = bounds.claimed(plan.bounds)
-    bounded = _bounded(case, claim, gates, streams.bounds)
-    gates = gates.challenged(bounded.challenge)
-    measured = Measurements.of(case, gates.used, gates.corrected, streams, progress)
-    judged = judgement.judged(
-        case,
-        measured,
-        gates,
-        bounding=lambda other: _bounded(other, None, gates, streams.bounds).lower,
-        fair_coins=coins is not None,
-        turn=turn,
-        rng=streams.verdict,
-    )
-    examined = _Examined(
-        case,
-        gates,
-        bounded,
-        bounds.judge(claim, bounded, upper),
-        measured,
-        judgement.with_all_scores(judged, coins),
-    )
+    examined = _Examined.of(case, gates, streams, coins=coins, turn=turn, progress=progress)
     findings = _findings(examined, evidence, plan, coins=coins, notes=notes, rng=streams.causal)
+    findings = replace(findings, vulnerability=vulnerability, repeat=_repeated(repeat))
+    findings = replace(findings, unused_columns=shown(unused, case, gates.propensity))
     findings = replace(findings, sensitivity=_sensitivity(examined, streams))
-    repeat = {**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__}
-    findings = replace(findings, repeat=repeat, vulnerability=vulnerability)
-    return findings, None if gates.correction is None else gates.correction.propensity, case.rows
+    return findings, gates.propensity, case.rows
+
+
+def _repeated(repeat: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return how to repeat the audit, with the versions that it was made with."""
+    return {**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__}
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,6 +189,34 @@ class _Examined:
     claim: ClaimVerdict | None
     measured: Measurements
     judged: Judged
+
+    @classmethod
+    def of(
+        cls,
+        case: Case,
+        gates: Gates,
+        streams: seeds.AuditStreams,
+        *,
+        coins: SealedCoins | None,
+        turn: str,
+        progress: Callable[[int, int], None] | None,
+    ) -> _Examined:
+        """Bound, measure and judge a case whose gates are known."""
+        claim, upper = bounds.claimed(case.plan.bounds)
+        bounded = _bounded(case, claim, gates, streams.bounds)
+        gates = gates.challenged(bounded.challenge)
+        measured = Measurements.of(case, gates.used, gates.corrected, streams, progress)
+        judged = judgement.judged(
+            case,
+            measured,
+            gates,
+            bounding=lambda other: _bounded(other, None, gates, streams.bounds).lower,
+            fair_coins=coins is not None,
+            turn=turn,
+            rng=streams.verdict,
+        )
+        judged_claim = bounds.judge(claim, bounded, upper)
+        return cls(case, gates, bounded, judged_claim, measured, judgement.with_all_scores(judged, coins))
 
 
 def _findings(
@@ -251,6 +271,7 @@ def _findings(
         several_runs=bounded.runs,
         sealed_coins=coins,
         surest_members=judged.surest,
+        excluded=case.excluded,
     )
 
 

@@ -202,6 +202,9 @@ class Plan:
         Replicates of the stratified bootstrap, shown beside the default intervals.
     categories : tuple of str
         Covariates of zero-run evidence that are codes of categories, by name: one-hot inside the folds.
+    exclude_levels : tuple of str
+        Levels of covariates whose records are left out, each as "COVARIATE=LEVEL", for example "race=r1". The answer
+        then holds for the other records.
     components : int, optional
         Condense the covariates of zero-run evidence into so many principal components, inside the folds; texts into so
         many components of their own.
@@ -305,6 +308,14 @@ class Plan:
             "Covariates that are categories: codes or text (zero-run).", applies=("scores", "zero-run", "covariates")
         ),
     ] = ()
+    exclude_levels: Annotated[
+        tuple[str, ...],
+        Option(
+            "Leave out the records with a level of a covariate, COVARIATE=LEVEL, repeatable: race=r1. The answer holds "
+            "for the other records.",
+            applies=("scores", "zero-run", "covariates"),
+        ),
+    ] = ()
     components: Annotated[
         int | None,
         Option(
@@ -382,6 +393,7 @@ class Plan:
             not isinstance(self.categories, str), "categories", "a tuple of names", self.categories, "write (a, b)"
         )
         object.__setattr__(self, "categories", tuple(str(name) for name in self.categories))
+        self._check_levels()
         if self.categories and self.components is not None:
             raise InputError("components", "none, beside categories", str(self.components), "choose one of the two")
         if self.bounds is not None and not isinstance(self.bounds, Bounds):
@@ -429,6 +441,12 @@ class Plan:
             allowed = " or ".join(kind.__name__ for kind in getattr(kinds, "__args__", (kinds,)))
             raise InputError(name, f"{allowed} of miaudit.auditing.plan", repr(value), "pass one of these records")
 
+    def _check_levels(self) -> None:
+        levels: Any = self.exclude_levels
+        texts = not isinstance(levels, str) and all(isinstance(text, str) and "=" in text for text in levels)
+        _require(texts, "exclude_levels", "texts like COVARIATE=LEVEL", levels, "the level r1 of race is race=r1")
+        object.__setattr__(self, "exclude_levels", tuple(dict.fromkeys(levels)))
+
     def _check_primary(self) -> None:
         primary, threshold = self.primary_metric, self.threshold_for_concern
         metric = None if primary is None else definition.of(primary)
@@ -467,9 +485,9 @@ class Plan:
         """Return the options as plain values, for the findings; the limits are those of the policy."""
         held = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
         sure = {} if self.policy.sure is None else {"surest_members": self.policy.sure}
-        stated = {name: held.pop(name) for name in ("primary_metric", "threshold_for_concern")}
+        stated = {name: held.pop(name) for name in ("primary_metric", "threshold_for_concern", "exclude_levels")}
         held["limits"] = {**self.policy.thresholds, **sure}
-        return {**held, **{name: value for name, value in stated.items() if value is not None}}
+        return {**held, **{name: value for name, value in stated.items() if value is not None and value != []}}
 
 
 def _plain(value: Any) -> Any:

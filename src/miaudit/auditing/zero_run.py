@@ -186,10 +186,11 @@ def _judged(training: Training, learned: Learned, streams: AssessmentStreams) ->
     overlap = balance.judge_overlap(measured, differences=not model.stacked)
     of_words = _of_words(evidence, measured.blind_auc, plan.confidence, streams.words)
     apart, left_out = _of_columns(evidence, measured.blind_auc, model, plan)
-    sparse = gaps.sparse_levels(evidence, training.coded) if plan.propensity_model == "stack" else ""
+    sparse = gaps.SparseLevels.of(evidence, training.coded) if plan.propensity_model == "stack" else None
     still, missed = _still_learning(learned.curve), misfit.in_words(learned.fit, learned.seen, model, plan)
     refuting = "" if learned.moved else missed  # of a stack, scores decide whether it matters
-    reasons = tuple(text for text in (*overlap.reasons, *apart, sparse, refuting, *of_words, still) if text)
+    of_overlap = _reasons(overlap, measured, sparse, evidence, model)
+    reasons = tuple(text for text in (*of_overlap, *apart, refuting, *of_words, still) if text)
     overlap = replace(
         overlap,
         status="refused" if reasons else overlap.status,
@@ -200,12 +201,30 @@ def _judged(training: Training, learned: Learned, streams: AssessmentStreams) ->
         duplicates=None if learned.twins is None else learned.twins[0],
         learning=learned.curve,
         fit=learned.fit,
+        gaps=gaps.unequal(evidence),
     )
     how = training.encoding, training.nuisance, training.seed
     correction = Correction(model, overlap, still, missed, *how, moved=learned.moved)
     if learned.falls_back(training):
         correction = replace(correction, screen=partial(_screened, training, learned, streams.challenge))
     return _with_line(correction, learned, plan)
+
+
+def _reasons(
+    overlap: Overlap,
+    measured: balance.Balance,
+    sparse: gaps.SparseLevels | None,
+    evidence: Evidence,
+    learned: Propensity,
+) -> tuple[str, ...]:
+    """Return the reasons of the overlap rule; levels with hardly any non-members come first, and are one reason."""
+    if sparse is None:
+        return overlap.reasons
+    apart = replace(measured, beyond=balance.beyond_others(evidence, learned, sparse.rows))
+    if balance.checks(apart)[balance.COMPARABLE][0] == "refused":
+        return (sparse.sentence, *overlap.reasons)
+    again = balance.checks(measured)[balance.COMPARABLE][1]  # it is about the same members
+    return (sparse.sentence, *(reason for reason in overlap.reasons if reason != again))
 
 
 @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
@@ -403,15 +422,16 @@ def _columns(evidence: Evidence) -> int:
 
 
 def _twins_in_words(twins: tuple[duplicates.Twins, str] | None) -> tuple[str, ...]:
-    """Warn of twins across the classes where they are more common than among the members."""
-    if twins is None or twins[0].members_affected <= twins[0].members_alike:
+    """Warn of twins across the classes where there are more than chance explains."""
+    if twins is None or not twins[0].beyond_chance:
         return ()
     counts, note = twins
     count = counts.members_affected
     have = "members have" if count > 1 else "member has"
     return (
         f"{count:,} {have} a twin among the non-members ({counts.exact_pairs:,} equal pairs, "
-        f"{counts.near_pairs:,} nearly equal ones): are these really non-members? {note}",
+        f"{counts.near_pairs:,} nearly equal ones), which is more than chance explains. Are these really non-members? "
+        f"{note}",
     )
 
 

@@ -166,7 +166,7 @@ def _columns(path: Path, share: Share) -> Columns:
     names = set(columns)
     fits = names == {"hash"} if share == "hashes" else "member" in names and "hash" not in names
     if share == "scores":
-        fits = fits and not any(name == "text" or name.startswith("covariate") for name in names)
+        fits = fits and not any(name == "text" or name.startswith(("covariate", "level.")) for name in names)
     matrix = "covariates" in names and any(name.startswith("covariate.") for name in names)
     if not fits or matrix or "score.score" in names:  # one thing under two names: which of them was audited?
         raise InputError("records", "columns of evidence", ", ".join(names)[:80], "ask for the bundle again")
@@ -182,6 +182,8 @@ def _columns(path: Path, share: Share) -> Columns:
 def _type_of(name: str) -> tuple[str, int] | None:
     if name.startswith(("score.", "covariate.")):
         return ("f8", 1)
+    if name.startswith("level."):
+        return ("U", 1)
     return _TYPES.get(name)
 
 

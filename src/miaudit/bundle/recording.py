@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from miaudit.arrays import IndexArray, IntArray
 from miaudit.auditing import pipeline, remarks
 from miaudit.auditing.plan import Plan
+from miaudit.auditing.unused_columns import UnusedValues
 from miaudit.bundle import archive, plain_json, sealing, sharing, written_plan
 from miaudit.bundle.contents import GIVEN, Bundle, environment
 from miaudit.bundle.sealing import SEALED, Sealed, SealKeys
@@ -53,6 +54,7 @@ def record(
     vulnerability: Vulnerability | None = None,
     stability: concentration.Measured | None = None,
     coins: Coins | None = None,
+    unused: UnusedValues | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Examined, Bundle, SealKeys]:
     """Audit evidence as :func:`miaudit.audit` does, and keep what repeats the audit.
@@ -70,7 +72,8 @@ def record(
         ``SealKeys.order`` says where each stood, and the operating system seeds the audit in place of ``rng``.
     coins : Coins, optional
         Sealed coins that membership came from; they are checked, and revealed by the bundle: their secret signs.
-    evidence, plan, nuisance, rng, notes, repeat, vulnerability, stability, progress : as in :func:`miaudit.audit`
+    evidence, plan, nuisance, rng, notes, repeat, vulnerability, stability, unused, progress : as in
+        :func:`miaudit.audit`
 
     Returns
     -------
@@ -101,7 +104,7 @@ def record(
     prepared = _Prepared.of(evidence, plan, nuisance, rng, level=level, seal=seal)
     of_open_records = prepared.statement_of_open_records() if seal else None  # before any sealed label is used
     examined = prepared.audit(
-        notes=notes, repeat=repeat, vulnerability=vulnerability, coins=coins_shown, progress=progress
+        notes=notes, repeat=repeat, vulnerability=vulnerability, coins=coins_shown, unused=unused, progress=progress
     )
     statement = prepared.statement(examined, notes)
     if of_open_records is not None:
@@ -199,6 +202,7 @@ class _Prepared:
         repeat: Mapping[str, Any] | None,
         vulnerability: Vulnerability | None,
         coins: SealedCoins | None,
+        unused: UnusedValues | None,
         progress: Callable[[int, int], None] | None,
     ) -> Examined:
         """Audit all records."""
@@ -211,6 +215,7 @@ class _Prepared:
             repeat=repeat,
             vulnerability=vulnerability,
             coins=coins,
+            unused=None if unused is None else unused.of_rows(self.keys.order),
             progress=progress,
         )
         return Examined(findings, propensity, rows)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Findings
+from miaudit.io import level_names
 from miaudit.metrics.roc import Histogram
 
 Share = Literal["all", "scores", "hashes"]
@@ -88,7 +89,7 @@ def columns_of(evidence: Evidence, share: Share, key: bytes | None) -> tuple[Col
     if share == "all":
         return columns, ()
     if share == "scores":
-        withheld = {name for name in columns if name == "text" or name.startswith("covariate")}
+        withheld = {name for name in columns if name == "text" or name.startswith(("covariate", "level."))}
         shared = {name: values for name, values in columns.items() if name not in withheld}
         units = ("names of units (pseudonyms under a key instead)",) if evidence.unit is not None else ()
         parts = {"text": "texts"}
@@ -118,6 +119,7 @@ def evidence_of(columns: Mapping[str, NDArray[Any]]) -> Evidence:
         member=columns["member"],
         covariates=np.column_stack(list(parts.values())) if parts else columns.get("covariates"),
         covariate_names=tuple(parts),
+        levels=level_names.from_columns(columns),
         text=columns.get("text"),
         unit=columns.get("unit"),
         group=columns.get("group"),
@@ -144,6 +146,8 @@ def findings_of(
     removed, vulnerability = [], findings.vulnerability
     if findings.covariates_alone:
         removed.append("the AUC of the covariates alone")
+    if findings.unused_columns:
+        removed.append("what columns show that were not used")
     if findings.rows:
         removed.append("the most exposed records by row")
     if share == "hashes":
@@ -161,6 +165,7 @@ def findings_of(
         findings,
         evidence={**findings.evidence, "digest": digest_of(columns)},
         covariates_alone=None,
+        unused_columns=None,
         rows=(),
         groups=() if share == "hashes" else findings.groups,
         vulnerability=vulnerability,

@@ -34,8 +34,8 @@ __all__ = ["Difference", "verify"]
 
 TOLERANCE = 1e-9
 _MOST_NAMED = 200
-# The environment; what rests on shadow models, which no bundle holds; and what somebody states.
-_OTHERS = ("repeat", "vulnerability", "about")
+# The environment; what rests on shadow models or on unused columns, which no bundle holds; and what somebody states.
+_OTHERS = ("repeat", "vulnerability", "about", "unused_columns")
 _SKIPPED = tuple(f"findings.{name}" for name in _OTHERS)
 _ESTIMATED = "value"
 _NOTHING = "Every number: the bundle holds keyed hashes of the records, neither scores nor membership."
@@ -185,6 +185,8 @@ def _audit_repeated(bundle: Bundle, progress: Callable[[int, int], None] | None)
             differences = list(_in_part(bundle, evidence))
     if bundle.findings.vulnerability:
         left = (*left, "Per-record vulnerability: it rests on shadow models, which the bundle does not hold.")
+    if bundle.findings.unused_columns:
+        left = (*left, "What unused columns of the file show: the bundle holds the columns of the audit only.")
     return _Repeated(differences, left, complete)
 
 

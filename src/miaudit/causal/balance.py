@@ -21,6 +21,7 @@ from miaudit.arrays import BoolArray, FloatArray, NotNegative, Positive, Share
 from miaudit.causal import covariates, crossfit
 from miaudit.causal.duplicates import Twins
 from miaudit.causal.estimators import PropensityLike
+from miaudit.causal.gaps import UnequalGap
 from miaudit.causal.lack_of_fit import LackOfFit
 from miaudit.causal.propensity import LearningCurve, Propensity
 from miaudit.errors import InputError
@@ -42,6 +43,7 @@ _DIFFERENCE = (0.10, 0.20)
 _SQUARED = ", squared"  # suffix of the name of a covariate
 _FAMILYWISE = 0.005
 _LEAST_SCALE = 0.1  # smallest scale, as a share of the pooled standard deviation
+COMPARABLE = 3  # place of the share without a comparable non-member among the checks
 _RANK = 10  # of the non-member log-odds above which a member has no comparable non-member
 _BINS = 10
 _FEWEST_IN_BIN = 20
@@ -161,6 +163,7 @@ class Overlap:
     duplicates : counts of records with a twin in the other class, and of members with a twin among the members
     learning : blind AUC learned from half of the sample and from all of it, and whether it is still rising
     fit : whether the propensity misses a shift in the covariates; None without covariates to test
+    gaps : covariates whose values are missing more often in one class than in the other
     """
 
     status: Status
@@ -181,6 +184,7 @@ class Overlap:
     duplicates: Twins | None = None
     learning: LearningCurve | None = None
     fit: LackOfFit | None = None
+    gaps: tuple[UnequalGap, ...] = ()
 
 
 def measure(evidence: Evidence, propensity: PropensityLike | ArrayLike, *, confidence: float = 0.95) -> Balance:
@@ -228,8 +232,6 @@ def measure(evidence: Evidence, propensity: PropensityLike | ArrayLike, *, confi
     differences, constant = _differences(evidence, weight)
     z = -special.ndtri(_FAMILYWISE / max(len(differences), 1))
     blind = Evidence(score=log_odds, member=member, unit=evidence.unit)
-    rank = min(_RANK, evidence.n_nonmembers)
-    reach = np.partition(log_odds[~member], -rank)[-rank]
     return Balance(
         blind_auc=Sample.of(blind).auc(confidence),
         members=evidence.n_members,
@@ -237,7 +239,7 @@ def measure(evidence: Evidence, propensity: PropensityLike | ArrayLike, *, confi
         effective_members=inside,
         effective_size=effective,
         largest_share=float(totals.max() / totals.sum()),
-        beyond=float(np.mean(log_odds[member] > reach)),
+        beyond=float(np.mean(_beyond(log_odds, member)[member])),
         differences=differences,
         constant=constant,
         limit=max(_DIFFERENCE[1], float(z) * math.sqrt(1 / inside + 1 / effective)),
@@ -245,6 +247,12 @@ def measure(evidence: Evidence, propensity: PropensityLike | ArrayLike, *, confi
         log_odds=histogram(log_odds, member),
         of="records" if code is None else "units",
     )
+
+
+def beyond_others(evidence: Evidence, propensity: PropensityLike, others: BoolArray) -> float:
+    """Return the share of all members that have no comparable non-member, without counting some records (n,)."""
+    beyond = _beyond(_log_odds(evidence, propensity), evidence.member)
+    return float(np.mean((beyond & ~others)[evidence.member]))
 
 
 def judge_overlap(balance: Balance, *, differences: bool = True) -> Overlap:
@@ -394,6 +402,12 @@ def _log_odds(evidence: Evidence, propensity: PropensityLike) -> FloatArray:
             "clip them, and record the share that was clipped",
         )
     return np.log(odds)
+
+
+def _beyond(log_odds: FloatArray, member: BoolArray) -> BoolArray:
+    """Return which records (n,) lie above the 10th largest log-odds of the non-members."""
+    rank = min(_RANK, int(np.count_nonzero(~member)))
+    return np.asarray(log_odds > np.partition(log_odds[~member], -rank)[-rank])
 
 
 def _kish(weight: FloatArray) -> float:

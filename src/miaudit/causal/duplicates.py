@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from miaudit.arrays import BoolArray, Count, FloatArray, IntArray
+from miaudit.causal import equal_by_chance
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 
@@ -48,6 +49,8 @@ class Twins:
     near_pairs : further such pairs that are nearly equal
     members_affected, nonmembers_affected : records with an equal or nearly equal twin in the other class
     members_alike : members with such a twin among the **other members**: how common twins are in this kind of data
+    beyond_chance : whether chance does not explain the twins across the classes
+        (:func:`miaudit.causal.equal_by_chance.beyond_chance`)
     """
 
     exact_pairs: Count
@@ -55,6 +58,7 @@ class Twins:
     members_affected: Count
     nonmembers_affected: Count
     members_alike: Count
+    beyond_chance: bool = False
 
 
 def of_covariates(evidence: Evidence, *, rng: np.random.Generator) -> tuple[Twins, str]:
@@ -100,7 +104,7 @@ def of_covariates(evidence: Evidence, *, rng: np.random.Generator) -> tuple[Twin
     x = evidence.covariates + 0.0  # -0.0 and 0.0 are the same value
     m, o, first = _tally([row.tobytes() for row in np.ascontiguousarray(x)], evidence.member)
     z, projected = _reduced(x[first], x, rng)
-    return _near_rows(z, m, o, projected, rng)
+    return _near_rows(z, m, o, projected, rng, expected=equal_by_chance.expected_pairs(x, evidence.member))
 
 
 def of_texts(
@@ -160,12 +164,18 @@ def of_texts(
 
 
 def _summary(
-    m: IntArray, o: IntArray, near_pairs: int, near_of: Sequence[BoolArray | bool], near: str
+    m: IntArray,
+    o: IntArray,
+    near_pairs: int,
+    near_of: Sequence[BoolArray | bool],
+    near: str,
+    *,
+    expected: float = 0.0,
 ) -> tuple[Twins, str]:
     """Combine exact and near duplicates into counts, from members and non-members with each distinct content (k,).
 
     ``near_of``: which contents of members have a near one among non-members, of non-members among members, and of
-    members among members.
+    members among members. ``expected``: equal pairs across the classes by chance.
     """
     across = int(m[(o > 0) | near_of[0]].sum())
     alike = int(m[(m > 1) | near_of[2]].sum())
@@ -175,7 +185,8 @@ def _summary(
             f" Twins are as common among members themselves ({alike:,} members have one): the data are coarse or "
             "clustered, so equal values alone do not mean the same record."
         )
-    return Twins(int(m @ o), near_pairs, across, int(o[(m > 0) | near_of[1]].sum()), alike), note
+    beyond = equal_by_chance.beyond_chance(m, o, expected, across=across, alike=alike)
+    return Twins(int(m @ o), near_pairs, across, int(o[(m > 0) | near_of[1]].sum()), alike, beyond), note
 
 
 def _tally(contents: Sequence[bytes], member: BoolArray) -> tuple[IntArray, IntArray, IntArray]:
@@ -200,15 +211,20 @@ def _reduced(distinct: FloatArray, every: FloatArray, rng: np.random.Generator) 
     return z @ rng.normal(size=(z.shape[1], _DIMENSIONS)) / math.sqrt(_DIMENSIONS), True
 
 
-def _near_rows(z: FloatArray, m: IntArray, o: IntArray, projected: bool, rng: np.random.Generator) -> tuple[Twins, str]:
+def _near_rows(
+    z: FloatArray, m: IntArray, o: IntArray, projected: bool, rng: np.random.Generator, *, expected: float
+) -> tuple[Twins, str]:
     nothing = (False, False, False)
     if z.shape[1] == 0:
-        return _summary(m, o, 0, nothing, "The covariates are constant: every record equals every other.")
+        return _summary(
+            m, o, 0, nothing, "The covariates are constant: every record equals every other.", expected=expected
+        )
     inside, outside = (np.flatnonzero(count) for count in (m, o))
     members, nonmembers = trees = [_tree(z[rows]) for rows in (inside, outside)]
     nearness = _Nearness.of(trees, len(inside), z.shape[1], rng)
     if nearness is None:
-        return _summary(m, o, 0, nothing, "Too few distinct records to say what near means: equal ones were counted.")
+        few = "Too few distinct records to say what near means: equal ones were counted."
+        return _summary(m, o, 0, nothing, few, expected=expected)
     radius = nearness.radius
     near_of = (
         _reaches(nonmembers, outside, radius, z, inside),
@@ -217,7 +233,8 @@ def _near_rows(z: FloatArray, m: IntArray, o: IntArray, projected: bool, rng: np
     )
     weights = m[inside].astype(np.float64), o[outside].astype(np.float64)
     pairs = members.count_neighbors(nonmembers, radius, weights=weights)  # equal ones included
-    return _summary(m, o, round(float(pairs)) - int(m @ o), near_of, nearness.text(projected=projected))
+    near = round(float(pairs)) - int(m @ o)
+    return _summary(m, o, near, near_of, nearness.text(projected=projected), expected=expected)
 
 
 @dataclass(frozen=True)

@@ -227,7 +227,8 @@ def measure(
     if z > limit:
         misfit = _missed(statistic, trees.forests, trees.x, z, shuffle)
         missed = tuple(names[i] for i in trees.columns[misfit])
-    return LackOfFit(z, limit, product.z, product.limit, product.names, missed, z > limit or product.refutes)
+    named, missed = (tuple(evidence.spelled(term) for term in terms) for terms in (product.names, missed))
+    return LackOfFit(z, limit, product.z, product.limit, named, missed, z > limit or product.refutes)
 
 
 def moved(evidence: Evidence, propensity: Propensity, fit: LackOfFit, challenger: Challenger) -> tuple[Propensity, ...]:

@@ -248,11 +248,7 @@ class Regression:
         if folds is None:  # a group may have few records of a class, and has folds all the same
             folds = encodings.assign(evidence.member, code, crossfit.FOLDS, place)
         fold = encodings.folds_of(folds, evidence.member, code, place)
-        plain = (
-            evidence
-            if evidence.text is None
-            else evidence.replace(text=None, covariates=propensity.features, covariate_names=())
-        )
+        plain = _plain(evidence, propensity)
         encoding = Categories(self.categories) if self.categories else Numbers()
         table = encodings.table_of(plain, encoding)
         selected = encodings.sampled(evidence.member, code, stack.MOST_LEARNED, seed)
@@ -261,6 +257,20 @@ class Regression:
         )
         some = f", learned from {len(selected):,} of {evidence.n:,} records" if len(selected) < evidence.n else ""
         return stack.Regressed(shared, evidence.score, stack.Regressed.how + some)
+
+
+def _plain(evidence: Evidence, propensity: PropensityLike) -> Evidence:
+    """Return the evidence with numbers for covariates: the features of texts, or the log-odds where there is no more.
+
+    Given its propensity, membership has nothing to do with the covariates (Rosenbaum and Rubin 1983), so that a
+    regression on the log-odds is enough for what membership does not change.
+    """
+    if evidence.text is None and evidence.covariates is not None:
+        return evidence
+    features = getattr(propensity, "features", None)
+    if features is None and evidence.text is None:
+        features = np.log(propensity.odds)[:, None]
+    return evidence.replace(text=None, covariates=features, covariate_names=())
 
 
 def law_of(outcome: Any, evidence: Evidence, propensity: PropensityLike, rng: np.random.Generator | None) -> AnyLaw:

@@ -16,6 +16,7 @@ from miaudit.attacks.likelihood import GaussianLira
 from miaudit.auditing import propensities
 from miaudit.auditing.extraction import in_both
 from miaudit.auditing.headline import Headline
+from miaudit.auditing.unused_columns import UnusedValues
 from miaudit.collect import known_before
 from miaudit.collect.stability import Stability
 from miaudit.errors import InputError, nearest
@@ -49,6 +50,7 @@ GAUSSIAN_LIRA = "gaussian_lira"
 _DESCRIBED = (
     "covariates",
     "covariate_names",
+    "levels",
     "text",
     "unit",
     "group",
@@ -66,7 +68,7 @@ class Collected:
     where shadow models showed it; ``propensity`` is what was given beside the scores, array (n,) in (0, 1); ``sample``
     holds the separate records that it is learned from; ``stability`` is that of the training, where it was measured;
     ``coins`` are sealed coins that memberships came from; ``about`` are those of the notes that go with the evidence
-    wherever it is audited.
+    wherever it is audited; ``unused`` holds columns of the file that are no part of the evidence.
     """
 
     evidence: Evidence
@@ -78,6 +80,7 @@ class Collected:
     stability: Stability | None = None
     coins: Coins | None = None
     about: tuple[str, ...] = ()
+    unused: UnusedValues | None = None
 
     def beside(self, given: Mapping[str, NDArray[Any]]) -> Collected:
         """Return the collection with propensities, by the name of their column, or without where there are none."""

@@ -32,7 +32,7 @@ _PANELS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         ZERO_RUN,
         "evaluation",
-        ("categories", "components", "estimator", "propensity_model", "classifier", "bounds_model"),
+        ("categories", "exclude_levels", "components", "estimator", "propensity_model", "classifier", "bounds_model"),
     ),
     (ZERO_RUN, "evaluation", ("propensity", *(f"{side}_propensities_path" for side in _SIDES))),
     (ZERO_RUN, "evaluation", ("propensity_sample_path",)),
@@ -75,6 +75,7 @@ _KINDS = {
     for file in (configuration.AuditConfig, configuration.TableConfig)
     for path, kind, option in options_in(file)
 }
+_PAIRS = {"limit": "<name=value>", "exclude_levels": "<column=level>"}
 AnyFile = TypeVar("AnyFile", bound=configuration.Options)
 
 
@@ -96,7 +97,7 @@ def taken(name: str) -> tuple[Any, Any]:
         plain = str
     least = 1 if name == "components" else None
     kind_shown = "<names>" if plain == list[str] else "<int>" if least else None
-    kind_shown = "<name=value>" if name == "limit" else kind_shown
+    kind_shown = _PAIRS.get(name, kind_shown)
     shown = typer.Option(flag(name), help=option.help, rich_help_panel=panel, min=least, metavar=kind_shown)
     return Annotated[plain if default is not None else plain | None, shown], default
 
@@ -119,6 +120,8 @@ def _said(name: str, value: Any) -> Any:
         return not value
     if name == "mechanism":
         return configuration.read_mechanism(value)
+    if name == "exclude_levels":
+        return list(value)  # a level may have a comma
     if isinstance(value, list | tuple):
         return [part.strip() for text in value for part in text.split(",") if part.strip()]
     return str(value) if isinstance(value, Path) else value

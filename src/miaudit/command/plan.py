@@ -31,7 +31,7 @@ _DESIGNS = {"one-run": "one run", "multi-run": "one model for each record"}
 
 _OF_TABLE = ("member", "covariates", "text", "unit")
 _OF_SIDES = tuple(f"{side}_{kind}" for kind in ("covariates", "texts", "units") for side in ("member", "nonmember"))
-_LEARNED = ("categories", "components", "estimator", "propensity_model")
+_LEARNED = ("categories", "exclude_levels", "components", "estimator", "propensity_model")
 _OF_ZERO_RUN = (*_OF_TABLE, *_OF_SIDES, *_LEARNED)
 _OF_NUMBERS = ("guesses", "delta", "claim_epsilon", "claim_delta", "claim_mu")
 

@@ -224,6 +224,7 @@ def computed(
             "repeat": repeat(words, **seeded, **({"model": model} if model else {})),
             "vulnerability": collected.vulnerability,
             "stability": collected.stability,
+            "unused": collected.unused,
             "progress": advance,
         }
         if bundle is None:
@@ -280,6 +281,7 @@ def summary(findings: Findings) -> str:
         *([one_line(challenge.text)] if challenge is not None and challenge.rejected else []),
         *map(one_line, findings.verdict.even_so),
         *([one_line(claim.text)] if claim is not None and not leading else []),
+        *(f"Warning: {one_line(text)}" for text in findings.ahead),
         "",
         *(one_line(text) for text in (_once(words.said, findings), words.meaning) if text),
         "",
@@ -291,7 +293,8 @@ def summary(findings: Findings) -> str:
     if findings.covariates_alone is not None:
         lines.append(f"  AUC of the covariates alone: {findings.covariates_alone.reading}")
     if findings.overlap is not None:
-        lines += [f"  {one_line(reason)}" for reason in findings.overlap.reasons]
+        known = one_line(findings.verdict.text)  # the first reason, as a rule
+        lines += [f"  {line}" for line in map(one_line, findings.overlap.reasons) if line not in known]
     if findings.reference is not None:
         sentence, refused = findings.reference, () if findings.overlap is None else findings.overlap.reasons
         lines.append(f"  {' '.join(text for text in (sentence.text, sentence.conditions) if text not in refused)}")
@@ -302,7 +305,8 @@ def summary(findings: Findings) -> str:
     lines += _privacy_lines(findings, said=" ".join(lines))
     lines += [] if findings.vulnerability is None else [one_line(findings.vulnerability.text)]
     lines += coins_lines(findings.sealed_coins)
-    notes = (*findings.corrections, *findings.notes, findings.unmeasured)
+    unused = "" if findings.unused_columns is None else findings.unused_columns.sentence
+    notes = (*findings.corrections, *findings.notes, unused, findings.unmeasured)
     lines += [f"Note: {one_line(note)}" for note in notes if note]
     others = [_row(findings, m) for m in findings.metrics if not definition.of(m.name).bounded]
     lines += ["In units of the score:", *table(others, columns())] if others else []

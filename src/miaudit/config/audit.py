@@ -15,7 +15,7 @@ from miaudit.attacks.likelihood import GaussianLira
 from miaudit.auditing.headline import Headline
 from miaudit.auditing.plan import Bounds, Plan
 from miaudit.auditing.reference import SHADOW_MODELS, Reference
-from miaudit.collect import kept_notes, known_before, outputs, propensity_sample, run_campaign
+from miaudit.collect import kept_notes, known_before, outputs, propensity_sample, run_campaign, unused_columns
 from miaudit.collect.campaign import Campaign
 from miaudit.collect.outputs import Attack, Collected, SignalKind, from_table, with_headline
 from miaudit.config.about import ABOUT, about_of
@@ -55,6 +55,7 @@ from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table
 Mapped = dict[str, Any]
 # Keys that not every audit reads.
 _SAMPLE_ARGUMENTS = ("member", "covariates", "text", "unit", "categories")
+_EVIDENCE_ARGUMENTS = ("score", "group", "run", *_SAMPLE_ARGUMENTS)
 _TABLE_ARGUMENTS = ("score", "signal", "labels", "group", "run", "propensity", *_SAMPLE_ARGUMENTS)
 
 
@@ -232,12 +233,21 @@ class AuditConfig(Options):
             notes = kept_notes.read(base / self.evaluation["table_path"])
             if table.evidence.design == "zero-run":
                 notes = (*notes, *known_before.doubts(base / self.evaluation["table_path"], columns.get("covariates")))
+                table = replace(table, unused=self._unused(base / self.evaluation["table_path"], table, columns))
             table = replace(table, notes=(*notes, *table.notes))
             return replace(with_headline(table, self.headline()), coins=coins)
         signal, *sides = self.pair()
         inside, outside = ({name: base / path for name, path in side.items()} for side in sides)
         pair = outputs.from_pairs(inside, outside, signal=signal, **options)
         return replace(with_headline(pair, self.headline()), coins=coins)
+
+    def _unused(self, path: Path, table: Collected, columns: Mapped) -> unused_columns.UnusedValues | None:
+        """Read the columns of the file that the audit does not use."""
+        reference = self.references()
+        others = [columns[name] for name in ("labels", "propensity") if name in columns]
+        others += [] if reference is None else reference.names
+        evidence = {name: columns[name] for name in _EVIDENCE_ARGUMENTS if name in columns}
+        return unused_columns.read(path, table.evidence.n, others, **evidence)
 
     def references(self) -> Reference | None:
         """Return which scores are of reference models; of a pair of files one is named reference by default."""

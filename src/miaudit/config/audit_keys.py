@@ -126,7 +126,8 @@ ATTACK = Keys(
 )
 EVALUATED = Keys(
     {
-        **keys_of(Plan, "categories", "components", "estimator", "propensity_model", "classifier", "bounds_model"),
+        **keys_of(Plan, "categories", "exclude_levels", "components", "estimator"),
+        **keys_of(Plan, "propensity_model", "classifier", "bounds_model"),
         "propensity_sample_path": Annotated[
             str | None,
             Option(

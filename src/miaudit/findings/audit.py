@@ -14,8 +14,10 @@ from miaudit.arrays import Count, FloatArray, Inside, Positive, Share, Text
 from miaudit.causal import concentration
 from miaudit.causal.balance import Difference, Overlap
 from miaudit.causal.challenge import Challenge
+from miaudit.causal.gaps import in_words
 from miaudit.causal.lack_of_fit import LackOfFit
 from miaudit.causal.propensity import LearningCurve
+from miaudit.causal.unused_columns import UnusedColumns
 from miaudit.dp.verdict import ClaimVerdict, LowerBound, RocLimit
 from miaudit.errors import InputError, nearest
 from miaudit.findings.about import About
@@ -42,6 +44,7 @@ __all__ = [
     "Counts",
     "Curve",
     "Difference",
+    "ExcludedLevels",
     "Findings",
     "GroupFindings",
     "Histogram",
@@ -60,6 +63,7 @@ __all__ = [
     "Separation",
     "SeveralRuns",
     "SurestMembers",
+    "UnusedColumns",
     "Vulnerability",
     "VulnerableGroup",
     "VulnerableRecord",
@@ -83,9 +87,10 @@ _PLAN = Entries(
         "intervals": Annotated[Mapping[str, Any], Entries(_INTERVALS)],
         "n_bootstrap": Count,
         "row_level": Count,
+        "exclude_levels": list[str],
     },
     others=Any,
-    optional=("primary_metric", "threshold_for_concern"),
+    optional=("primary_metric", "threshold_for_concern", "exclude_levels"),
 )
 _DIGEST = Annotated[str, Pattern("^[0-9a-f]{64}$")]
 _EVIDENCE = Entries({"digest": _DIGEST, "source": str, "scores": Annotated[list[str], MinLen(1)]}, others=_SCALAR)
@@ -320,6 +325,29 @@ class Vulnerability:
 
 
 @dataclass(frozen=True)
+class ExcludedLevels:
+    """Levels of covariates whose records were left out, as the plan names them.
+
+    Attributes
+    ----------
+    levels : each with its covariate, such as "race = r1"
+    members, nonmembers : how many records were left out
+    """
+
+    levels: Annotated[tuple[str, ...], MinLen(1)]
+    members: Count
+    nonmembers: Count
+
+    @property
+    def sentence(self) -> str:
+        """What was left out, and what the answer holds for."""
+        return (
+            f"{self.members:,} members and {self.nonmembers:,} non-members were left out ({', '.join(self.levels)}). "
+            "The answer holds for the other members only, and says nothing about these."
+        )
+
+
+@dataclass(frozen=True)
 class Counts:
     """How much evidence there was; units where records share them, else every record is one.
 
@@ -386,6 +414,16 @@ class Findings(FindingsRecord):
     about: About | None = None
     surest_members: tuple[SurestMembers, ...] = ()
     sensitivity: Sensitivity | None = None
+    excluded: ExcludedLevels | None = None
+    unused_columns: UnusedColumns | None = None
+
+    @property
+    def ahead(self) -> tuple[str, ...]:
+        """What a reader has to know before any number, in sentences."""
+        excluded = () if self.excluded is None else (self.excluded.sentence,)
+        gaps = "" if self.overlap is None else in_words(self.overlap.gaps)
+        unused = () if self.unused_columns is None else self.unused_columns.warnings
+        return tuple(text for text in (*excluded, *unused, gaps) if text)
 
     @property
     def exit_code(self) -> int:

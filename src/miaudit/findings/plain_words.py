@@ -148,7 +148,8 @@ def _refused(overlap: Any) -> str:
         return (
             "two ways to correct for how members and non-members differ disagree, and the verdict rests on one alone."
         )
-    if overlap is not None and len(overlap.reasons) == 1 and overlap.fit is not None and overlap.fit.rejected:
+    fit = None if overlap is None else overlap.fit
+    if fit is not None and fit.rejected and all(reason.startswith(fit.sentence) for reason in overlap.reasons):
         return (
             "members and non-members can be compared, but the model of how they differ is not good enough to separate "
             "memorisation from that difference."

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from miaudit.errors import InputError
-from miaudit.io import roles
+from miaudit.io import level_names, roles
 from miaudit.io.secret_names import looks_secret
 
 __all__ = ["ColumnNames", "EvidenceColumns"]
@@ -36,6 +36,7 @@ class EvidenceColumns:
     member : the column of membership
     text, unit, group, run : names of columns, or None
     categories : covariates that may hold text
+    levels : columns that name the levels of saved covariates
     origin : the columns "design" and "source", which hold one value each, where the file has them
     named : whether the caller named the scores; then a column "design" may be anything
     """
@@ -48,6 +49,7 @@ class EvidenceColumns:
     group: str | None
     run: str | None
     categories: tuple[str, ...]
+    levels: tuple[str, ...]
     origin: tuple[str, ...]
     named: bool
 
@@ -91,15 +93,17 @@ class EvidenceColumns:
                 name or (usual if usual in known else None)
                 for name, usual in ((text, "text"), (unit, "unit"), (group, "group"), (run, "run"))
             )
+        chosen = _listed(covariates)
         return cls(
             scores=_listed(score),
             member=member or "member",
-            covariates=_listed(covariates),
+            covariates=chosen,
             text=text,
             unit=unit,
             group=group,
             run=run,
             categories=_listed(categories),
+            levels=tuple(name for name in known if level_names.is_saved(name, chosen)),
             origin=tuple(name for name in ("design", "source") if name in known),
             named=named,
         )
@@ -107,7 +111,7 @@ class EvidenceColumns:
     @property
     def labels(self) -> list[str]:
         """Columns that are read as text."""
-        return [name for name in (self.text, self.unit, self.group, self.run) if name]
+        return [*(name for name in (self.text, self.unit, self.group, self.run) if name), *self.levels]
 
     @property
     def wanted(self) -> list[str]:

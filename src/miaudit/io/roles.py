@@ -25,7 +25,7 @@ from miaudit.io.tables import to_numpy
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Roles", "Seen", "Signal", "find", "look", "saved", "signal_of", "units_of"]
+__all__ = ["Roles", "Seen", "Signal", "find", "look", "of_training", "saved", "signal_of", "units_of"]
 
 Kind = Literal["score", "loss", "logits", "probabilities", ""]
 TABLES, ARRAYS = (".csv", ".parquet"), (".npz", ".npy")
@@ -252,6 +252,23 @@ class _Rest(NamedTuple):
     def without(self, names: set[str]) -> list[Seen]:
         """Return the columns that have other names."""
         return [one for one in self.columns if one.name not in names]
+
+
+def of_training(path: str | Path) -> frozenset[str]:
+    """Return the columns of a table that by their names are membership, or what a model or an attack says of a record.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    if Path(path).suffix.lower() not in (*TABLES, *ARRAYS):
+        return frozenset()
+    seen, _, complete = look(path)
+    members, refused = _members(seen, complete)
+    signals = _signals(seen, members, complete)
+    opposites = (one.name for one in seen if one.name in refused and two_values(one.values))
+    return frozenset({*members, *opposites, *(name for signal in signals for name in signal.columns)})
 
 
 def saved(field: Literal["score", "covariate"], names: Sequence[str]) -> list[str]:

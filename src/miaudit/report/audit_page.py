@@ -15,7 +15,7 @@ from miaudit.findings.verdict import DECLARE, LEVEL_NAMES, NOT_DECLARED
 from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, between, chance, label
 from miaudit.metrics.rounding import percent, rate_with_limits
-from miaudit.report import audit_charts, drawing, page_frame, privacy_page
+from miaudit.report import audit_charts, drawing, page_frame, privacy_page, unused_columns
 from miaudit.report.audit_charts import nonmembers
 from miaudit.report.limit_rows import limit_rows
 from miaudit.report.overlap_charts import points
@@ -83,6 +83,7 @@ def page(findings: Findings, *, files: bool = False) -> str:
         memorisation=_memorisation(findings),
         sensitivity="" if findings.sensitivity is None else findings.sensitivity.text,
         overlap=_overlap(findings),
+        unused=unused_columns.section(findings.unused_columns),
         reference=_reference(findings),
         control=_control(findings),
         metrics=[_metric_row(findings, metric) for metric in findings.metrics],
