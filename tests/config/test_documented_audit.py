@@ -200,6 +200,19 @@ def test_categories(place: Path, categories: list[str]) -> None:
     assert "columns with coded categories" in found["overlap"]["propensity"]
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("levels", [["kind=north"], ["kind=none"], []])
+def test_exclude_levels(place: Path, levels: list[str]) -> None:
+    evaluation = {**ZERO, "covariates": ["x", "kind"], "categories": ["kind"], "exclude_levels": levels}
+    if levels == ["kind=none"]:
+        with pytest.raises(MiauditError, match="a level of kind"):
+            audited(place, evaluation)
+        return
+    found = audited(place, evaluation)
+    assert found["plan"].get("exclude_levels", []) == levels
+    assert (found["excluded"] is not None) == bool(levels)
+
+
 @pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize(

@@ -73,6 +73,7 @@ def overlap(status, covariates=COVARIATES):
             "members_affected": 3,
             "nonmembers_affected": 3,
             "members_alike": 5,
+            "beyond_chance": False,
         },
         "learning": {"half": 0.684, "full": 0.689, "rising": False},
         "fit": {
@@ -84,6 +85,7 @@ def overlap(status, covariates=COVARIATES):
             "missed": [],
             "rejected": False,
         },
+        "gaps": [],
     }
 
 
