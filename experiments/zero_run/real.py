@@ -4,8 +4,8 @@
 is trained here on members; in the IID split members and non-members are drawn from amazon and caltech10 alike, in the
 shifted split members come from amazon and non-members from caltech10. What is found is compared with ``expected.json``;
 the exit code is 1 if a figure differs. An audit refuses the shifted split, so that its figures are no bounds.
-``--iwildcam FOLDER`` does the same with a local copy of the WILDS files and embeddings of your own, of which
-``iwildcam.py`` says more; there is nothing to compare these with.
+``--iwildcam FOLDER`` does the same with a local copy of the WILDS files and embeddings of your own (``iwildcam.py``
+says which); there is nothing to compare these with.
 """
 
 from __future__ import annotations

@@ -7,12 +7,14 @@ from miaudit.errors.on_demand import on_demand
 if TYPE_CHECKING:
     from miaudit.causal import (
         balance,
+        benchmarks,
         challenge,
         concentration,
         covariates,
         duplicates,
         effects,
         lack_of_fit,
+        mislabelling,
         outcome,
         propensity,
         replicates,
@@ -21,12 +23,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "balance",
+    "benchmarks",
     "challenge",
     "concentration",
     "covariates",
     "duplicates",
     "effects",
     "lack_of_fit",
+    "mislabelling",
     "outcome",
     "propensity",
     "replicates",

@@ -368,8 +368,8 @@ def testability(
     reasons = [] if bounds_given else list(too_few_rows(propensity, ev))
     if not (bounds_given or replicates_given or is_given(propensity) or propensity.logistic):
         reasons.append(
-            "how far the learned log-odds may be off is not known for this classifier: pass bootstrap replicates, or "
-            "state a margin on the log-odds"
+            "how far the learned log-odds may be off is not known for this classifier: learn them with the default "
+            "model, or pass bootstrap replicates"
         )
     if curve is not None and curve.rising:
         reasons.append(
