@@ -108,6 +108,19 @@ def test_missing_values_that_differ_are_named(inside: float, outside: float, dif
         assert "pay (missing for 2" in found.warnings[0] or "pay (missing for 3" in found.warnings[0]
 
 
+def test_an_auc_is_at_most_one_whatever_the_rounding() -> None:
+    """Of weights whose shares add up to a little more than 1."""
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        member = np.arange(101) < 37
+        found = UnusedValues({"a": np.where(member, 1.0, 0.0) + rng.random(101) / 9}, {}).judged(
+            of(member), rng.lognormal(sigma=2, size=101)
+        )
+        assert found.columns[0].weighted_auc is not None
+        assert 0.5 <= found.columns[0].auc <= 1
+        assert found.columns[0].weighted_auc <= 1
+
+
 def test_few_records_do_not_warn() -> None:
     member = np.arange(8) < 4
     found = UnusedValues({"a": np.arange(8.0)}, {"b": member.astype(int)}).judged(of(member), None)

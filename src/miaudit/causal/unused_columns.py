@@ -239,7 +239,7 @@ class _Weighted:
         )
         p, q = inside / inside.sum(), outside / outside.sum()
         below, above = np.cumsum(q) - q / 2, 1 - np.cumsum(p) + p / 2
-        auc = float(p @ below)
+        auc = min(max(float(p @ below), 0.0), 1.0)  # sums are rounded
         share = np.where(member, weight / inside.sum(), weight / outside.sum())
         influence = share * (np.where(member, below[place], above[place]) - auc)
         by_chance = float(1 - (((p + q) / 2) ** 3).sum()) / 12  # the variance of mid-ranks, of one law
