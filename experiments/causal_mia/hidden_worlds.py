@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from scipy import special
+from sklearn.ensemble import HistGradientBoostingRegressor
 from threadpoolctl import threadpool_limits
 
 import miaudit
@@ -26,7 +27,7 @@ from miaudit import Evidence, Plan
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from causal_mia import shift_worlds
+from causal_mia import real_data, shift_worlds
 from causal_mia.audits import RESULTS, lines, named
 from causal_mia.shift_worlds import Drawn
 
@@ -101,6 +102,34 @@ HIDDEN: dict[str, tuple[int, Callable[[int, np.random.Generator], Drawn]]] = {
 
 
 @cache
+def bike_scored(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Hours of bicycle hire, scored by a model of 2,500 others: minus the loss."""
+    x, y = real_data.bike(folder)
+    order = np.random.default_rng(3).permutation(len(x))
+    target = HistGradientBoostingRegressor(max_iter=80, random_state=0).fit(x[order[:2500]], y[order[:2500]])
+    rest = np.sort(order[2500:])
+    return np.c_[x[rest], y[rest]], -np.abs(y[rest] - target.predict(x[rest]))
+
+
+def bike(n: int, rng: np.random.Generator, folder: Path) -> Drawn:
+    """Members are hours of the rush on working days three times as often."""
+    x, score = bike_scored(folder)
+    order = rng.permutation(len(x))
+    inside, outside = order[: len(x) // 2], order[len(x) // 2 :]
+    hour, working = x[inside, 2], x[inside, 5] == 1
+    rush = working & (((hour >= 7) & (hour <= 9)) | ((hour >= 16) & (hour <= 19)))
+    weight = np.where(rush, 3.0, 1.0)
+    rows = np.r_[rng.choice(inside, n // 2, replace=False, p=weight / weight.sum()), outside[: n // 2]]
+    return x[rows], np.arange(len(rows)) < n // 2, score[rows], ()
+
+
+REAL: dict[str, tuple[int, Callable[[int, np.random.Generator, Path], Drawn]]] = {
+    "bike, rush hours": (2000, bike),
+    "ACS 2018 / 2021, 10,000": (10_000, lambda n, rng, folder: shift_worlds.acs(n, rng, folder, 2021)),
+}
+
+
+@cache
 def truth(name: str) -> Mapping[str, float]:
     """What an endless number of records with both potential scores would show, among members."""
     if name != "hide50":
@@ -121,6 +150,8 @@ def audit(name: str, n: int, seed: int, folder: Path) -> dict[str, Any]:
     rng = np.random.default_rng([11, seed, *name.encode()])
     if name in HIDDEN:
         x, member, score, codes = HIDDEN[name][1](n, rng)
+    elif name in REAL:
+        x, member, score, codes = REAL[name][1](n, rng, folder)
     elif name in shift_worlds.MADE:
         x, member, score, codes = shift_worlds.MADE[name](n, rng)
     else:
@@ -155,7 +186,7 @@ def in_words(name: str, rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     warnings.filterwarnings("ignore", module="sklearn")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    worlds = [*HIDDEN, *(name for name in (*shift_worlds.MADE, *shift_worlds.REAL) if name != "hidden leak")]
+    worlds = [*HIDDEN, *REAL, *(name for name in (*shift_worlds.MADE, *shift_worlds.REAL) if name != "hidden leak")]
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--audits", type=int, default=10)
     parser.add_argument("--records", type=int, default=2000, help="of worlds that have no size of their own")
@@ -166,7 +197,7 @@ def main() -> None:
     print(f"| world | audits | refused | {' | '.join(labels)} | flagged | clear |\n{'|---' * 9}|")
     with threadpool_limits(1):
         for name in options.worlds:
-            n = HIDDEN[name][0] if name in HIDDEN else options.records
+            n = {**HIDDEN, **REAL}[name][0] if name in HIDDEN or name in REAL else options.records
             path = named(options.out, "hidden_worlds", n, name)
             rows = list(lines(path, options.audits, lambda seed, name=name, n=n: audit(name, n, seed, options.data)))
             print(in_words(name, rows), flush=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import importlib.util
 import json
 from functools import cache
 from pathlib import Path
@@ -48,6 +50,23 @@ def acs(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, l
     full = np.column_stack([np.where(missing, np.nanmedian(x[first], axis=0), x), missing[:, holes], y])
     names += [f"{name} missing" for name, hole in zip(names, holes, strict=True) if hole]
     return x, y, years, full.astype(float), [*names, "label"]
+
+
+@cache
+def bike(folder: Path) -> Labelled:
+    """Hours of bicycle hire in Washington, with season, time, weather and wind; the log of how many were hired.
+
+    The file ``Bikeshare.csv`` of the package ISLP, in the folder ``bikeshare`` of the data or in the package itself.
+    """
+    path, package = folder / "bikeshare" / "Bikeshare.csv", importlib.util.find_spec("ISLP")
+    if not path.is_file() and package is not None and package.origin is not None:
+        path = Path(package.origin).parent / "data" / "Bikeshare.csv"
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    numbers = ("season", "day", "hr", "holiday", "weekday", "workingday", "temp", "atemp", "hum", "windspeed")
+    weather = np.unique([row["weathersit"] for row in rows], return_inverse=True)[1]
+    x = np.array([[float(row[name]) for name in numbers] for row in rows])
+    return np.column_stack([x, weather]), np.log1p([float(row["bikers"]) for row in rows])
 
 
 @cache

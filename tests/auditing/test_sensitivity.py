@@ -10,6 +10,7 @@ import pytest
 import miaudit as ma
 from miaudit.auditing.plan import Bounds, Plan
 from miaudit.auditing.sensitivity import _largest
+from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.findings.audit import Findings
 
 
@@ -110,6 +111,43 @@ def test_the_bound_on_mu_has_its_factor() -> None:
     )
     assert inside.bounds[0].value > 0
     assert not outside.bounds or outside.bounds[0].value == 0
+
+
+@pytest.mark.thorough
+def test_a_limit_on_mu_decides_alone() -> None:
+    found = ma.audit(documents(2.0, n=1500), plan=Plan(bounds=Bounds(), limits={"mu": 0.1}), rng=0)
+    assert found.verdict.status == "flagged"
+    assert found.sensitivity is not None
+    (one,) = found.sensitivity.limits
+    assert (one.limit, one.threshold) == ("mu", 0.1)
+    assert one.size > 2
+
+
+@pytest.mark.long
+def test_a_covariate_and_the_mark_of_its_gaps_are_left_out_together() -> None:
+    evidence = documents(1.2, n=1500)
+    assert evidence.covariates is not None
+    age, year = evidence.covariates.T
+    gap = np.random.default_rng(4).random(1500) < np.where(evidence.member, 0.3, 0.1)
+    columns = np.column_stack([np.where(gap, np.median(age), age), gap, year])
+    marked = evidence.replace(covariates=columns, covariate_names=("age", "age missing", "year"))
+    found = ma.audit(marked, plan=PLAN, rng=0).sensitivity
+    assert found is not None
+    odds = {one.covariate: one.odds for one in found.covariates}
+    assert set(odds) == {"age", "year"}
+    assert odds["age"] > 1.8  # the gaps alone: 3, for a fifth of the records
+
+
+@pytest.mark.long
+def test_without_covariates_there_is_no_yardstick() -> None:
+    evidence = documents(1.2, n=1500)
+    assert evidence.covariates is not None
+    age, year = evidence.covariates.T
+    known = Propensity.given(1 / (1 + np.exp(-0.02 * (age - 55) + 0.25 * (year - 2020))))
+    bare = evidence.replace(covariates=None, covariate_names=())
+    found = ma.audit(bare, plan=PLAN, nuisance=Nuisance(propensity=known), rng=0)
+    assert found.sensitivity is not None
+    assert found.sensitivity.covariates == ()
 
 
 def test_where_nothing_was_corrected_nothing_is_said() -> None:

@@ -271,7 +271,7 @@ def test_aipw_for_the_auc_and_the_effect_and_never_for_a_low_fpr() -> None:
 def test_a_refuted_propensity_gives_no_verdict(name: str, bounds: Bounds | None) -> None:
     evidence = placebo.draw(name, 2000, np.random.default_rng(5))
     evidence = evidence.replace(group=np.arange(2000) % 2)
-    found = audited(evidence, replace(PLAN, bounds=bounds))
+    found = audited(evidence, replace(PLAN, bounds=bounds, bounds_model="line"))
     assert (found.verdict.status, found.verdict.exit_code, found.exit_code) == ("refused", 4, 4)
     assert (found.metrics, found.groups, found.memorisation, found.bounds) == ((), (), None, ())
     assert found.overlap is not None
@@ -281,6 +281,17 @@ def test_a_refuted_propensity_gives_no_verdict(name: str, bounds: Bounds | None)
     assert needed <= set(found.overlap.fit.missed)
     assert all(covariate in found.verdict.text for covariate in needed)
     assert ("--categories" in found.verdict.text) == (name == "sites as codes")
+
+
+@pytest.mark.thorough
+@pytest.mark.long
+def test_bounds_rest_on_a_screened_line_where_the_line_of_the_metrics_is_refuted() -> None:
+    """The verdict stays refused; bounds need no more than a line that passes both tests, and here nothing leaks."""
+    evidence = placebo.draw("opposite correlations", 2000, np.random.default_rng(5))
+    found = audited(evidence, replace(PLAN, bounds=Bounds()))
+    assert found.verdict.status == "refused"
+    assert found.bounds and all(bound.value == 0 for bound in found.bounds)
+    assert found.challenge is not None and "The line alone is refuted" in found.challenge.text
 
 
 @pytest.mark.long

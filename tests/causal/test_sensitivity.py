@@ -52,7 +52,7 @@ class Discrete:
 
     @property
     def sharp(self) -> Confounded:
-        return Confounded(self.comparison, lambda level: self.conditional(level, self.share))
+        return Confounded(self.comparison, self.conditional)
 
     def extreme(self, cost: np.ndarray, sense: int) -> float:
         """The extreme of sum w r cost over r in [1/L, L] whose mean given x is 1."""
@@ -87,8 +87,8 @@ def test_any_quantiles_give_bounds_that_hold_and_only_the_right_ones_are_sharp(s
     for _ in range(5):
         offset = draws.uniform(-0.3, 0.3, size=law.x.max() + 1)[law.x]  # a function of x, as it has to be
 
-        def shifted(level: float, offset: np.ndarray = offset) -> np.ndarray:
-            return law.conditional(level, law.share) + offset
+        def shifted(level: float, values: np.ndarray, offset: np.ndarray = offset) -> np.ndarray:
+            return law.conditional(level, values) + offset
 
         other = Confounded(law.comparison, shifted)
         gap = law.extreme(law.share, 1) - other.value("auc", factor)[0]
@@ -98,7 +98,7 @@ def test_any_quantiles_give_bounds_that_hold_and_only_the_right_ones_are_sharp(s
             assert other.fpr(factor)[v] >= law.extreme((law.y >= t).astype(float), -1) - 1e-9
     assert wider > 1e-4
     # The control: quantiles that see the score itself are no function of x, and their bound does not hold.
-    spying = Confounded(law.comparison, lambda level: law.share + 0.05)
+    spying = Confounded(law.comparison, lambda level, values: values + 0.05)
     assert spying.value("auc", factor)[0] != pytest.approx(law.extreme(law.share, 1), abs=1e-4)
 
 
@@ -177,6 +177,16 @@ def test_a_planted_trait_is_inside_its_own_factor_and_outside_a_smaller_one() ->
     for alpha in (0.01, 0.1, 0.3):
         assert sensitivity.tpr_bounds(evidence, p, fpr=alpha, odds_factor=1.03 * factor)[0] < alpha
         assert sensitivity.tpr_bounds(evidence, p, fpr=alpha, odds_factor=0.87 * factor)[0] > alpha
+
+
+def test_no_trait_explains_scores_that_do_not_overlap() -> None:
+    """Without a non-member above any member, each threshold between them has an FPR of 0 at any factor."""
+    evidence, p = confounded.Confounded().draw(300, 300, rng(6))
+    apart = evidence.replace(score=evidence.member + 0.01 * evidence.score / np.abs(evidence.score).max())
+    for factor in (2.0, 50.0):
+        assert sensitivity.tpr_bounds(apart, p, fpr=0.1, odds_factor=factor) == (1.0, 1.0)
+        assert sensitivity.bounds(apart, p, odds_factor=factor) == pytest.approx((1.0, 1.0))
+        assert sensitivity.bounds(apart, p, odds_factor=factor, metric="advantage") == pytest.approx((1.0, 1.0))
 
 
 def test_bad_input() -> None:

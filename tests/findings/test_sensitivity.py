@@ -33,17 +33,26 @@ def test_a_bound_on_mu_comes_last_unless_it_exceeds_a_limit() -> None:
     assert "explain mu above 0.5" in decides.text
 
 
+def test_what_moves_the_metric_matters_more_than_what_moves_the_odds() -> None:
+    rare = CovariateStrength("rare", 5.0, 0.0004)
+    found = Sensitivity.of((limit(3.2),), (rare, YEAR, AGE))
+    assert [one.covariate for one in found.covariates] == ["year", "rare", "age"]
+    assert "matter more than year does" in found.text
+    unknown = tuple(CovariateStrength(name, odds, None) for name, odds in (("a", 1.2), ("b", 4.0)))
+    assert Sensitivity.of((limit(3.2),), unknown).covariates[0].covariate == "b"
+
+
 def test_the_strongest_covariate_is_the_yardstick() -> None:
     strong = Sensitivity.of((limit(3.2),), (AGE, YEAR))
     assert [one.covariate for one in strong.covariates] == ["year", "age"]
     assert strong.text == (
         "An unmeasured trait could explain TPR at 1% FPR above 5% only if it multiplied or divided the odds of "
         "membership by 3.20 or more, and decided the score as well. It would have to matter more than year does. The "
-        "strongest covariate, year, multiplies or divides them by 2.69. Without year, TPR at 1% FPR would be 8.3 "
-        "points higher."
+        "covariate that matters most, year, multiplies or divides them by 2.69. Without year, TPR at 1% FPR would be "
+        "8.3 points higher."
     )
     weak = Sensitivity.of((limit(1.3),), (AGE, YEAR))
-    assert "by 2.69: a trait that matters as much could do it." in weak.text
+    assert "by 2.69: a trait as strong as that could do it." in weak.text
     assert "would have to matter more" not in weak.text
 
 

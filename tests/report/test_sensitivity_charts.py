@@ -33,5 +33,5 @@ def test_the_title_says_what_is_seen(factor: float | None, side: str, title: str
 
 def test_ten_covariates_are_shown_and_none_is_no_chart() -> None:
     spec = charts(sensitivity(2.0, covariates=14))["sensitivity"].to_dict()
-    assert "The 10 strongest covariates; 4 more are weaker." in " ".join(spec["title"]["subtitle"])
+    assert "The 10 covariates that matter most; 4 more matter less." in " ".join(spec["title"]["subtitle"])
     assert charts(sensitivity(2.0, covariates=0)) == {}

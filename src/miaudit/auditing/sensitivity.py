@@ -22,7 +22,7 @@ from miaudit.auditing.case import Case
 from miaudit.auditing.corrected_score import WEIGHTS, CorrectedScore
 from miaudit.auditing.measurements import Measurements
 from miaudit.auditing.zero_run import Correction
-from miaudit.causal import benchmarks, effects, stack
+from miaudit.causal import benchmarks, effects, gaps, stack
 from miaudit.causal.basis import normal_scores
 from miaudit.causal.estimators import Comparison
 from miaudit.causal.outcome import Law
@@ -91,6 +91,8 @@ def _decided(
     if exceeded:
         for one in exceeded:
             yield one.score, one.limit, "low", one.threshold, 1 - 2 * (one.level or 0.0)
+    elif verdict.exceeded:
+        return  # a limit on a privacy parameter, or the list of the surest members
     elif verdict.status == "clear":
         for one in verdict.limits:
             if one.level is not None:
@@ -205,8 +207,12 @@ def _strengths(
     names, features = _features(case, score)
     if not names:
         return
-    before = _value(deciding.limit, evidence, logit)
-    for one in benchmarks.without_each(logit, *features):
+    before, owner = _value(deciding.limit, evidence, logit), gaps.owners(names)
+    columns, relative, sources = features
+    owned = [
+        frozenset(owner[i] for i in source) for source in sources
+    ]  # a column goes with the one that marks its gaps
+    for one in benchmarks.without_each(logit, columns, relative, owned):
         after = _value(deciding.limit, evidence, one.logit)
         moved = None if before is None or after is None else after - before
         yield CovariateStrength(names[one.column], one.factor, moved)
@@ -214,6 +220,8 @@ def _strengths(
 
 def _features(case: Case, score: CorrectedScore) -> tuple[tuple[str, ...], tuple[Any, ...]]:
     """Return names of the covariates, none where they have none, and functions of them with penalties and sources."""
+    if case.audited.covariates is None:
+        return (), ()
     if isinstance(score.outcome, stack.Regressed):
         folds = score.outcome.folds
         k, design = next(iter(folds.designs.items()))

@@ -204,6 +204,18 @@ def unequal(evidence: Evidence) -> tuple[UnequalGap, ...]:
     return tuple(UnequalGap(name, one.members, one.nonmembers) for name, one in differing)
 
 
+def owners(names: Sequence[str]) -> tuple[int, ...]:
+    """Return for each covariate its own position, or for a column that marks gaps that of the column which has them.
+
+    Examples
+    --------
+    >>> owners(["age", "pay", "pay missing", "parts missing"])
+    (0, 1, 1, 3)
+    """
+    known = {name: i for i, name in enumerate(names)}
+    return tuple(known.get(name.removesuffix(_GAPS), i) for i, name in enumerate(names))
+
+
 def _missing(evidence: Evidence) -> Iterator[tuple[str, BoolArray]]:
     """Yield each covariate in which values are missing, and of which records (n,)."""
     names, x = evidence.covariate_names, evidence.covariates

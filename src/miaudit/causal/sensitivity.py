@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from miaudit.arrays import FloatArray
+from miaudit.arrays import FloatArray, IntArray
 from miaudit.causal import effects
 from miaudit.causal.estimators import Comparison, PropensityLike
 from miaudit.causal.outcome import AnyLaw, share_above
@@ -29,7 +29,7 @@ from miaudit.evidence import Evidence
 __all__ = ["Confounded", "bounds", "tpr_bounds"]
 
 Metric = Literal["auc", "advantage", "ate"]
-Quantile = Callable[[float], FloatArray]
+Quantile = Callable[[float, FloatArray], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +41,8 @@ class Confounded:
     Attributes
     ----------
     comparison : of members and weighted non-members
-    quantile : function of a level in (0, 1): for each non-member (m,) that quantile of its share of members above,
-        given its covariates
+    quantile : function of a level in (0, 1) and of values (m,), one for each non-member, that rise as scores fall from
+        0 to 1: for each non-member (m,) that quantile of the values given its covariates
     mean : E[Y(0) | x] of each non-member (m,), for the average effect; None where it is not known
     """
 
@@ -70,14 +70,14 @@ class Confounded:
         """
         comparison = Comparison.of(evidence, Propensity.of(propensity))
         outside, weight = ~comparison.member, comparison.weight[~comparison.member]
-        share, least = comparison.share_of_members_above[outside], 1 / (4 * comparison.n1)
+        least = 1 / (4 * comparison.n1)
         if law is None:
-            return cls(comparison, lambda part: np.full(len(share), _quantile(share, weight, part)))
+            return cls(comparison, lambda part, values: np.full(len(values), _quantile(values, weight, part)))
         expected = law.expected(share_above(evidence.score[evidence.member]))[outside]
         level = special.logit(np.clip(expected, least, 1 - least))
-        residual = special.logit(np.clip(share, least, 1 - least)) - level
 
-        def quantile(part: float) -> FloatArray:
+        def quantile(part: float, values: FloatArray) -> FloatArray:
+            residual = special.logit(np.clip(values, least, 1 - least)) - level
             return np.asarray(special.expit(level + _quantile(residual, weight, part)))
 
         return cls(comparison, quantile, law.mean[outside] if mean else None)
@@ -94,7 +94,8 @@ class Confounded:
         comparison, outside = self.comparison, ~self.comparison.member
         inside, level = comparison.member, 1 / (1 + factor)
         if metric == "auc":
-            part, quantile = comparison.share_of_members_above[outside], self.quantile(level)
+            part = comparison.share_of_members_above[outside]
+            quantile = self.quantile(level, part)
             vertex, fpr = comparison.roc.blocks_of(comparison.score[inside]), comparison.roc.fpr
             of_members, constant = 1 - (fpr[vertex] + fpr[vertex - 1]) / 2, 0.0
         else:
@@ -116,8 +117,7 @@ class Confounded:
         """
         roc, outside = self.comparison.roc, ~self.comparison.member
         weight = self.comparison.weight[outside]
-        above = roc.blocks_of(self.comparison.score[outside])
-        many = np.maximum(np.searchsorted(roc.tpr, self.quantile(1 / (1 + factor))), 1)
+        above, many = roc.blocks_of(self.comparison.score[outside]), self._many_above(factor)
         first = many <= above
         size = len(roc.threshold) + 1
         at_score = np.bincount(above, weight * np.where(first, 1 / factor, factor), minlength=size)
@@ -139,13 +139,22 @@ class Confounded:
         part = min(max((fpr - before) / (after - before), 0.0), 1.0) if after > before else 0.0
         return float(observed[last - 1] + part * (observed[last] - observed[last - 1]))
 
+    def _many_above(self, factor: float) -> IntArray:
+        """Return the vertex of the curve (m,) from which on more than 1/(1 + L) of records like each are above."""
+        roc = self.comparison.roc
+        step = 1 / roc.n_members  # so little for all non-members together that it only orders those between two members
+        along = (roc.tpr + step * roc.fpr) / (1 + step)
+        vertex = roc.blocks_of(self.comparison.score[~self.comparison.member])
+        quantile = self.quantile(1 / (1 + factor), (along[vertex] + along[vertex - 1]) / 2)
+        return np.maximum(np.searchsorted(along, quantile - 1e-12), 1)
+
     def _advantage(self, factor: float) -> tuple[float, float]:
         roc = self.comparison.roc
         gaps = roc.tpr - self.fpr(factor)
         best = int(np.argmax(gaps))
         outside = ~self.comparison.member
         above = (roc.blocks_of(self.comparison.score[outside]) <= best).astype(np.float64)
-        many = np.searchsorted(roc.tpr, self.quantile(1 / (1 + factor))) <= best
+        many = self._many_above(factor) <= best
         counted = np.where(many, above / factor + 1 - 1 / factor, factor * above)
         rate = float(roc.tpr[best])
         of_members = math.sqrt(rate * (1 - rate) / self.comparison.effective_members)

@@ -69,7 +69,7 @@ class Sensitivity:
     Attributes
     ----------
     limits : what the verdict rests on, the one that decides first
-    covariates : the strongest first
+    covariates : the one that moves the metric most first; where they move it alike, the one with the largest odds
     text : the same as a sentence or more
     """
 
@@ -86,7 +86,7 @@ class Sensitivity:
     def of(cls, limits: tuple[LimitSensitivity, ...], covariates: tuple[CovariateStrength, ...]) -> Sensitivity:
         """Put what decides and what is strongest first, and say it."""
         ordered = tuple(sorted(limits, key=_rank))
-        strongest = tuple(sorted(covariates, key=lambda one: -one.odds))
+        strongest = tuple(sorted(covariates, key=_strength, reverse=True))
         texts = [_in_words(ordered[0], strongest), *(_of_mu(one) for one in ordered[1:] if one.limit == "mu")]
         return cls(ordered, strongest, " ".join(texts))
 
@@ -97,6 +97,10 @@ def _rank(one: LimitSensitivity) -> tuple[bool, float]:
     A bound on mu that exceeds no limit comes last.
     """
     return one.limit == "mu" and not one.threshold, -one.size if one.side == "low" else one.size
+
+
+def _strength(one: CovariateStrength) -> tuple[float, float]:
+    return (0.0 if one.moved is None else round(abs(one.moved), 3)), one.odds
 
 
 def _in_words(deciding: LimitSensitivity, covariates: tuple[CovariateStrength, ...]) -> str:
@@ -113,11 +117,11 @@ def _in_words(deciding: LimitSensitivity, covariates: tuple[CovariateStrength, .
     if not covariates:
         return start
     first = covariates[0]
-    strong = f"The strongest covariate, {first.covariate}, multiplies or divides them by {_written(first.odds)}"
+    strong = f"The covariate that matters most, {first.covariate}, multiplies or divides them by {_written(first.odds)}"
     if deciding.size > first.odds:
         compared = f"It would have to matter more than {first.covariate} does. {strong}."
     else:
-        compared = f"{strong}: a trait that matters as much could do it."
+        compared = f"{strong}: a trait as strong as that could do it."
     return " ".join(text for text in (start, compared, _moved_in_words(label, first)) if text)
 
 

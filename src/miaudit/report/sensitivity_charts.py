@@ -77,12 +77,12 @@ def _in_words(deciding: LimitSensitivity, sensitivity: Sensitivity) -> tuple[str
     if deciding.size > strongest.odds:
         title = f"To {does}, an unmeasured trait would have to matter more than {name} does"
     else:
-        title = f"An unmeasured trait that matters as much as {name} could {does}"
+        title = f"An unmeasured trait as strong as {name} could {does}"
     dashes = "" if deciding.factor is None else f" Red dashes: what the trait would need, {deciding.factor:.3g}."
     sentence = (
         f"Bars: the factor by which leaving a covariate out changes the odds of nine records in ten at most.{dashes}"
     )
     moved = f"Beside the bars: how much higher or lower {label_of(deciding.limit)} would be without it."
     rest = len(sensitivity.covariates) - _MOST
-    more = [f"The {_MOST} strongest covariates; {rest} more are weaker."] if rest > 0 else []
+    more = [f"The {_MOST} covariates that matter most; {rest} more matter less."] if rest > 0 else []
     return title, [sentence, *([moved] if strongest.moved is not None else []), *more]
