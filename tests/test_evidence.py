@@ -60,7 +60,7 @@ def evidences(draw: st.DrawFn) -> Evidence:
 @given(evidence=evidences())
 def test_every_format_gives_back_what_was_saved(suffix: str, evidence: Evidence, tmp_path: Path) -> None:
     path = tmp_path / f"evidence.{suffix}"
-    if suffix == "csv" and any('"' in name for name in evidence.scores):
+    if suffix == "csv" and any('"' in name or name.endswith(" ") for name in evidence.scores):
         with pytest.raises(InputError, match="quotation"):
             evidence.save(path)
         return
@@ -80,6 +80,18 @@ def test_every_format_gives_back_what_was_saved(suffix: str, evidence: Evidence,
         assert (old is None) == (new is None)
         if old is not None:
             assert list(map(str, new)) == list(map(str, old))
+
+
+@pytest.mark.parametrize("name", ["a ", " ", 'a"b'])
+def test_csv_refuses_a_name_that_its_reader_would_change(name: str, tmp_path: Path) -> None:
+    evidence = Evidence(score={name: [1.0, 0.0]}, member=[True, False])
+    with pytest.raises(InputError, match="names without quotation marks or blanks around them"):
+        evidence.save(tmp_path / "evidence.csv")
+    evidence.save(tmp_path / "evidence.parquet")
+    assert Evidence.load(tmp_path / "evidence.parquet").digest == evidence.digest
+    within = evidence.replace(score={" a b": [1.0, 0.0]})
+    within.save(tmp_path / "within.csv")
+    assert Evidence.load(tmp_path / "within.csv").digest == within.digest
 
 
 @pytest.mark.long

@@ -321,9 +321,11 @@ def write_columns(path: str | Path, columns: Mapping[str, NDArray[Any]]) -> None
         return write_atomically(path, write)
     import polars as pl
 
-    quoted = [name for name in columns if '"' in name] if suffix == ".csv" else []
-    if quoted:  # polars does not read back what it wrote of them
-        raise InputError("name", "names without quotation marks, for .csv", repr(quoted[0]), "save to .npz or .parquet")
+    # polars does not read back what it wrote of the first; the reader takes blanks off
+    odd = [name for name in columns if '"' in name or name != name.strip()] if suffix == ".csv" else []
+    if odd:
+        expected = "names without quotation marks or blanks around them, for .csv"
+        raise InputError("name", expected, repr(odd[0]), "save to .npz or .parquet")
     try:
         frame = pl.DataFrame({name: _series(name, values) for name, values in columns.items()})
     except UnicodeEncodeError:
