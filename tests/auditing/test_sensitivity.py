@@ -165,5 +165,5 @@ def test_where_nothing_was_corrected_nothing_is_said() -> None:
 @pytest.mark.parametrize("end", [1.0, 1.3, 7.0, 99.0])
 def test_the_largest_factor_that_holds(end: float) -> None:
     assert _largest(lambda factor: factor <= end) == pytest.approx(end, rel=0.005)
-    assert _largest(lambda factor: False) is None
+    assert _largest(lambda factor: False) == 0
     assert _largest(lambda factor: True) == np.inf

@@ -40,6 +40,24 @@ _MARGIN = 0.1  # docs/methods.md, section 2: at 0 the challenge voids 12% of sou
 
 
 @dataclass(frozen=True)
+class Basis:
+    """What bounds are computed of.
+
+    Attributes
+    ----------
+    evidence : the audited records, or one of each unit
+    correction : of zero-run evidence, whose log-odds have known errors
+    sampled : sentence on the records that were left out; empty if none were
+    rng : draws coins, ties and subsamples; copied where bounds are computed, so that each time draws the same
+    """
+
+    evidence: Evidence
+    correction: Correction | None
+    sampled: str
+    rng: np.random.Generator
+
+
+@dataclass(frozen=True)
 class Bounded:
     """Lower bounds of an audit, or why there are none.
 
@@ -49,12 +67,14 @@ class Bounded:
     reasons : sentences that say why there is no bound
     challenge : of the propensities of zero-run evidence
     runs : of several runs of the same training, how bounds grew
+    basis : of one run, or of none, where there are bounds
     """
 
     lower: tuple[LowerBound, ...] = ()
     reasons: tuple[str, ...] = ()
     challenge: Challenge | None = None
     runs: SeveralRuns | None = None
+    basis: Basis | None = None
 
 
 def assess(
@@ -96,28 +116,16 @@ def assess(
         return Bounded((), reasons, challenged)
     tests = options.tests(evidence, None if of_bounds is None else of_bounds.propensity, case.confidence)
     of_design = _ways(evidence, options, claim, of_bounds, case.confidence)
-    strongest = _strongest(case, evidence, tuple(of_design if tests is None else tests), sampled, bound_rng)
-    return Bounded(strongest, (), challenged)
+    basis = Basis(evidence, of_bounds, sampled, bound_rng)
+    return Bounded(_strongest(case, basis, tuple(of_design if tests is None else tests)), (), challenged, basis=basis)
 
 
-def mu_within(case: Case, correction: Correction, margin: float, *, rng: np.random.Generator) -> float:
-    """Return the lower bound on mu if the log-odds of membership are within a margin; unlike ``assess`` untested.
-
-    Parameters
-    ----------
-    margin : on the log-odds, not negative
-    rng : as ``assess`` had it; it stays as it is
-    """
+def mu_within(case: Case, basis: Basis, margin: float) -> float:
+    """Return the lower bound on mu if the log-odds of membership are within a margin, which is not negative."""
     assert case.plan.bounds is not None  # noqa: S101
-    again = copy.deepcopy(rng)
-    evidence, of_bounds = case.audited, correction.screened.for_bounds
-    _, bound_rng = again.spawn(2)
-    if _learned_from_unequal_units(evidence, of_bounds):
-        evidence, refitted, _ = _one_record_each(evidence, of_bounds, again.spawn(1)[0])
-        of_bounds = of_bounds if refitted is None else refitted
     options = replace(case.plan.bounds, margin=margin)
-    test = next(_ways(evidence, options, None, of_bounds, case.confidence))
-    return _strongest(case, evidence, (test,), "", bound_rng)[0].value
+    test = next(_ways(basis.evidence, options, None, basis.correction, case.confidence))
+    return _strongest(case, basis, (test,))[0].value
 
 
 def _refuted(challenged: Challenge | None, correction: Correction) -> tuple[str, ...]:
@@ -127,15 +135,13 @@ def _refuted(challenged: Challenge | None, correction: Correction) -> tuple[str,
     return (correction.misfit,) if correction.misfit and not correction.within_margin else ()
 
 
-def _strongest(
-    case: Case, evidence: Evidence, tests: Sequence[Test], sampled: str, rng: np.random.Generator
-) -> tuple[LowerBound, ...]:
+def _strongest(case: Case, basis: Basis, tests: Sequence[Test]) -> tuple[LowerBound, ...]:
     """Return of each test the best bound of all scores that count."""
-    strongest = []
-    for test, child in zip(tests, rng.spawn(len(tests)), strict=True):
+    strongest, price = [], "; ".join(case.corrections)
+    for test, child in zip(tests, copy.deepcopy(basis.rng).spawn(len(tests)), strict=True):
         of_scores = zip(case.judged, child.spawn(len(case.judged)), strict=True)
-        bounds = [test(evidence.only(name), one) for name, one in of_scores]
-        strongest.append(best_of(bounds, sampled, "; ".join(case.corrections), exploratory=case.exploratory))
+        bounds = [test(basis.evidence.only(name), one) for name, one in of_scores]
+        strongest.append(best_of(bounds, basis.sampled, price, exploratory=case.exploratory))
     return tuple(strongest)
 
 

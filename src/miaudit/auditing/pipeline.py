@@ -355,7 +355,6 @@ def _sensitivity(examined: _Examined, streams: seeds.AuditStreams) -> Sensitivit
         examined.bounded,
         examined.claim,
         rng=copy.deepcopy(streams.verdict),
-        bounds_rng=streams.bounds,
     )
 
 

@@ -51,7 +51,6 @@ def of(
     claim: ClaimVerdict | None,
     *,
     rng: np.random.Generator,
-    bounds_rng: np.random.Generator,
 ) -> Sensitivity | None:
     """Look for the factor of each limit that decided, and of the bound on mu; None where nothing rests on a limit.
 
@@ -64,16 +63,15 @@ def of(
     best : name of the score that the findings are about
     bounded, claim : the bounds, and the verdict on a claim
     rng : draws the folds of estimates that are made again
-    bounds_rng : as the bounds had it
     """
     effect = "ate" in case.plan.policy.metrics
     confounded = {name: _Confounded(score, effect, rng) for name, score in measured.corrected.items()}
     limits = []
     for name, metric, side, threshold, confidence in _decided(case, measured, verdict, best):
         factor = confounded[name].factor(metric, side, threshold, confidence)
-        if factor is not None:
-            limits.append(LimitSensitivity(metric, name, side, threshold, None if factor > MOST else factor))
-    limits += _of_mu(case, correction, verdict, bounded, claim, bounds_rng)
+        if factor:
+            limits.append(LimitSensitivity(metric, name, side, threshold, _up_to_most(factor)))
+    limits += _of_mu(case, verdict, bounded, claim)
     if not limits:
         return None
     first = Sensitivity.first(limits)
@@ -103,32 +101,30 @@ def _decided(
             yield best, "auc", "low", 0.5, case.confidence
 
 
-def _of_mu(
-    case: Case,
-    correction: Correction,
-    verdict: Verdict,
-    bounded: Bounded,
-    claim: ClaimVerdict | None,
-    rng: np.random.Generator,
-) -> Iterator[LimitSensitivity]:
+def _of_mu(case: Case, verdict: Verdict, bounded: Bounded, claim: ClaimVerdict | None) -> Iterator[LimitSensitivity]:
     """Yield the factor at which the bound on mu no longer exceeds a limit or refutes a claim, or 0 where none is."""
     bound = next((one for one in bounded.lower if one.parameter == "mu" and not one.exploratory), None)
-    if bound is None or bound.value <= 0:
+    basis = bounded.basis
+    if basis is None or bound is None or bound.value <= 0:
         return
     thresholds = [one.threshold for one in verdict.exceeded if one.limit == "mu"]
     if claim is not None and claim.parameter == "mu" and bound.value > claim.value:
         thresholds.append(claim.value)
     threshold = min(thresholds, default=0.0)
-    factor = _largest(lambda one: bounds.mu_within(case, correction, math.log(one), rng=rng) > threshold)
-    if factor is not None:
+    factor = _largest(lambda one: bounds.mu_within(case, basis, math.log(one)) > threshold)
+    if factor:
         name = verdict.limits[0].score if verdict.limits else case.judged[0]
-        yield LimitSensitivity("mu", name, "low", threshold, None if factor > MOST else factor)
+        yield LimitSensitivity("mu", name, "low", threshold, _up_to_most(factor))
 
 
-def _largest(holds: Callable[[float], bool]) -> float | None:
-    """Return the largest factor that was found to hold, or more than ``MOST``; None where 1 does not."""
+def _up_to_most(factor: float) -> float | None:
+    return None if factor > MOST else factor
+
+
+def _largest(holds: Callable[[float], bool]) -> float:
+    """Return the largest factor that was found to hold, or more than ``MOST``; 0 where 1 does not."""
     if not holds(1.0):
-        return None
+        return 0.0
     low, high = 1.0, _STEP
     while holds(high):
         if high > MOST:
@@ -155,15 +151,15 @@ class _Confounded:
         law = outcome if isinstance(outcome, stack.Regressed | Law) else None
         return tuple(Confounded.of(self.score.evidence, one, law=law, mean=self.effect) for one in self.score.weights)
 
-    def factor(self, metric: str, side: Side, threshold: float, confidence: float) -> float | None:
-        """Return the largest factor at which a confidence limit is still on its side of the threshold."""
+    def factor(self, metric: str, side: Side, threshold: float, confidence: float) -> float:
+        """Return the largest factor at which a confidence limit is still on its side of the threshold; 0 if none."""
         known = definition.of(metric)
         if known.fpr is not None:
             limit = self._of_tpr(known.fpr, confidence)
         elif metric in ("auc", "advantage", "balanced_accuracy", "ate"):
             limit = self._of_mean(metric, confidence)
         else:
-            return None  # a metric of another package, which has no law here
+            return 0.0  # a metric of another package, which has no law here
         if side == "low":
             return _largest(lambda one: limit(one)[0] > threshold)
         return _largest(lambda one: limit(1 / one)[1] < threshold)
@@ -220,7 +216,8 @@ def _strengths(
 
 def _features(case: Case, score: CorrectedScore) -> tuple[tuple[str, ...], tuple[Any, ...]]:
     """Return names of the covariates, none where they have none, and functions of them with penalties and sources."""
-    if case.audited.covariates is None:
+    covariates, names = case.audited.covariates, case.audited.covariate_names
+    if covariates is None:
         return (), ()
     if isinstance(score.outcome, stack.Regressed):
         folds = score.outcome.folds
@@ -228,8 +225,7 @@ def _features(case: Case, score: CorrectedScore) -> tuple[tuple[str, ...], tuple
         whole = len(folds.training_rows) == len(folds.x)
         features = folds.features[k] if whole else design(folds.x)
         return folds.names, (features, design.ridge, design.sources)
-    covariates, names = case.audited.covariates, case.audited.covariate_names
-    if covariates is None or not names or case.audited.text is not None or covariates.shape[1] > _MOST_COVARIATES:
+    if not names or case.audited.text is not None or covariates.shape[1] > _MOST_COVARIATES:
         return (), ()
     size = covariates.shape[1]
     return tuple(names), (normal_scores(covariates), np.ones(size), [frozenset([i]) for i in range(size)])
@@ -237,11 +233,11 @@ def _features(case: Case, score: CorrectedScore) -> tuple[tuple[str, ...], tuple
 
 def _value(metric: str, evidence: Any, logit: np.ndarray[Any, Any]) -> float | None:
     """The metric by weights alone, without limits; None of one that has no such value."""
-    odds = np.exp(logit)
-    roc = Comparison.of(evidence, SimpleNamespace(values=odds / (1 + odds), odds=odds, features=None)).roc
     known = None if metric == "mu" else definition.of(metric)
     if known is None or not known.bounded:
         return None
+    odds = np.exp(logit)
+    roc = Comparison.of(evidence, SimpleNamespace(values=odds / (1 + odds), odds=odds, features=None)).roc
     if known.fpr is not None:
         return float(roc.tpr_at(known.fpr))
     return {"auc": roc.auc, "advantage": roc.advantage, "balanced_accuracy": (1 + roc.advantage) / 2}.get(metric)
