@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 from sklearn.naive_bayes import GaussianNB
 
 from causal.test_propensity import rng_of
@@ -13,13 +15,16 @@ from miaudit.causal import propensity
 from miaudit.causal.challenge import against, challenge
 from miaudit.causal.propensity import Propensity
 from miaudit.metrics.trials import (
+    _approximated,
     approximate_tail,
     drawn_alike,
     equal_sizes,
     independent_share,
+    largest_tail,
     one_of_each,
     sizes,
     tail,
+    tail_exceeds,
 )
 
 
@@ -131,6 +136,44 @@ def test_the_screen_for_a_tail_is_near_it_and_a_probability() -> None:
     assert abs(float(approximate_tail(p, 110)) - exact) < 0.5 * abs(plain - exact)  # control: without the skewness
     rare = np.full((1, 30), 0.001)
     assert all(0 <= float(approximate_tail(rare, least)[0]) <= 1 for least in range(31))
+
+
+def laws(rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """Probabilities (n,) of laws of many shapes, with variances from 30 to 700."""
+    for n in (150, 400, 900, 3000):
+        yield np.full(n, rng.uniform(0.05, 0.95))
+        yield rng.beta(0.2, 0.2, n)
+        yield rng.uniform(0, rng.uniform(0.2, 1), n)
+        yield np.where(rng.random(n) < 0.5, 0.5, rng.integers(0, 2, n).astype(float))
+        yield 1 / (1 + np.exp(-rng.normal(rng.normal(), 2, n)))
+
+
+def test_the_error_of_an_approximate_tail_is_within_the_bound_of_neammanee() -> None:
+    rng, bounded = np.random.default_rng(3), 0
+    for p in laws(rng):
+        mean, deviation = p.sum(), np.sqrt((p * (1 - p)).sum())
+        for least in np.unique(np.rint(mean + deviation * np.linspace(-4, 4, 17)).astype(int).clip(1, len(p))):
+            (near,), (error,) = _approximated(p[None], int(least))
+            assert abs(near - tail(p, int(least))) <= error
+            bounded += error < 1
+    assert bounded > 100  # control: where the bound says something
+
+
+def test_rows_whose_tail_exceeds_a_level_and_the_largest_tails_are_those_of_exact_tails() -> None:
+    rng, built = np.random.default_rng(4), []
+    for base in laws(rng):
+        p = 1 / (1 + np.exp(-(special.logit(base.clip(1e-9, 1 - 1e-9)) + rng.normal(0, 0.1, (60, 1)))))
+        for where in (0.05, 0.5, 0.9):
+            least = int(np.quantile(p.sum(axis=1), where)) + 5
+            exact = tail(p, least)
+            for level in (0.0, 0.0025, 0.05, 1.0, float(exact[7]) * (1 + 1e-9)):
+                assert (tail_exceeds(p, least, level) == (exact > level)).all()
+            for place in (0, 3, 59):
+                found, wanted = largest_tail(p, least, place), np.sort(exact)[-1 - place]
+                assert found == pytest.approx(wanted, abs=1e-15) or (wanted > 0.496 and 0 <= found - wanted < 0.0033)
+            near, error = _approximated(p, least)
+            built.append(np.mean(np.abs(near - 0.05) <= error))
+    assert min(built) < 0.05  # control: few laws are built
 
 
 def test_sizes_of_units() -> None:

@@ -9,8 +9,9 @@ import pytest
 from scipy.stats import binom, poisson_binom
 
 from miaudit.dp import one_run
-from miaudit.dp.zero_run.independent_guesses import approximate_tail, epsilon_bound, quantile_bound, tail
+from miaudit.dp.zero_run.independent_guesses import approximate_tail, epsilon_bound, quantile_bound
 from miaudit.errors import InputError
+from miaudit.metrics.trials import tail
 
 
 @pytest.mark.long

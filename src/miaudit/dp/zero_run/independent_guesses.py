@@ -30,7 +30,7 @@ from miaudit.dp.verdict import LowerBound
 from miaudit.errors import InputError
 from miaudit.errors.checks import is_number
 from miaudit.evidence import Evidence
-from miaudit.metrics.trials import approximate_tail, independent_share, tail
+from miaudit.metrics.trials import approximate_tail, independent_share, largest_tail, tail_exceeds
 
 LEAST_ROWS_PER_COVARIATE = 40
 _STANDARD_ERRORS = 2.0  # of learned log-odds, where nothing else is asked for
@@ -462,7 +462,7 @@ def quantile_bound(toward: FloatArray, correct: int, level: float, below: int) -
     while high - low > _TOLERANCE:
         unrejected = kept_low.copy()
         open_ = np.flatnonzero(kept_high & ~kept_low)
-        unrejected[open_] = tail(expit(toward[open_] + at), correct) > level
+        unrejected[open_] = tail_exceeds(expit(toward[open_] + at), correct, level)
         if np.count_nonzero(unrejected) > below:
             if at == 0.0:
                 return 0.0
@@ -559,13 +559,13 @@ class UntamperedTest:
         level, cost = (1 - confidence, 0.0) if self.replicates is None else ((1 - confidence) / 2, (1 - confidence) / 2)
         toward = self.toward[None, chosen] if self.replicates is None else self.replicates(chosen)
         below = math.floor(cost * len(toward))
-        silent = np.sort(tail(expit(toward), right))  # exact p-values of epsilon = 0
+        silent = largest_tail(expit(toward), right, below)  # exact p-value of epsilon = 0
         return LowerBound(
             parameter="epsilon",
             value=quantile_bound(toward, right, level, below),
             confidence=confidence,
             method="zero run, Poisson-binomial test of pure epsilon (Theorem D.1)",
-            p_value=min(1.0, max(_EXACT, float(silent[-1 - below])) + cost),
+            p_value=min(1.0, max(_EXACT, silent) + cost),
             correct=right,
             guesses=guesses,
             canaries=len(rows),
