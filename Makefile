@@ -1,7 +1,7 @@
 # make audit      an environment with the core install, and the main job
 # make test-fast  the inner loop: tests of tests/ that take less than a quarter of a second each; a few take more
 # make test       an environment of its own; style, types, import contracts, tests, warnings as errors
-# make test-thorough  tests of more than two CPU seconds: whole campaigns, frozen stores
+# make test-thorough  tests of more than two CPU seconds: whole campaigns, frozen stores; PART=1/2 runs the first half
 # make test-installed  real environments: the core install alone on each Python, the newest versions, the oldest polars
 # make test-validity  one twelfth of the claims about error rates, chosen by the number of commits; SHARD=3/12 SEED=... repeats a run
 # make test-slow  every claim about an error rate, long simulations, clusters of Ray (hours on two cores)
@@ -38,7 +38,7 @@ test: $(DEV)/.installed lint docs
 	$(PYTEST) -m "not slow and not thorough"
 
 test-thorough: $(DEV)/.installed
-	$(PYTEST) tests -m "thorough and not slow"
+	PYTHONPATH=tests $(PYTEST) tests -m "thorough and not slow" -p parts $(if $(PART),--part $(PART))
 
 test-installed: $(DEV)/.installed
 	$(DEV)/bin/python tools/installed.py
