@@ -90,14 +90,15 @@ def tilted(
     effective = before.sum() ** 2 / (before @ before)
     rates = [fpr for fpr in sorted(fprs, reverse=True) if classical.resolvable(fpr, effective, _CONFIDENCE)]
     above = law.expected(share_above(evidence.score[member]))
-    weight, exponent = before, np.zeros(len(before))
-    for _ in range(2):  # once more with the thresholds of the new weights, from the old ones
-        thresholds = [_threshold(evidence.score[~member], weight, fpr) for fpr in rates]
-        functions = np.column_stack([above, *(law.exceedance(t) for t in dict.fromkeys(thresholds))])
-        tilt = _exponent(functions, member, before)
-        if tilt is None:
-            return None
-        exponent, weight = tilt, before * np.exp(tilt - tilt.max())
+    # The thresholds are those of weights that carry one function: to look for them again with all moves a TPR by less
+    # than a fiftieth of its interval (docs/methods.md, section 11).
+    exponent = _exponent(above[:, None], member, before)
+    weight = before if exponent is None else before * np.exp(exponent - exponent.max())
+    thresholds = [_threshold(evidence.score[~member], weight, fpr) for fpr in rates]
+    functions = np.column_stack([above, *(law.exceedance(t) for t in dict.fromkeys(thresholds))])
+    exponent = _exponent(functions, member, before)
+    if exponent is None:
+        return None
     return _with(propensity, member, exponent), _with(propensity, member, 2 * exponent)
 
 

@@ -255,10 +255,14 @@ def _boosted(folds: Folds, k: int, held: FloatArray) -> None:
 
 
 def _few_bins(folds: Folds) -> dict[str, Any]:
-    """Return options of regressions: few bins, but many where these give each value of a column its own bin."""
+    """Return options of regressions: few bins, but many where these give each value of a column its own bin.
+
+    Half the trees at twice the rate predict scores as well (docs/methods.md, section 9).
+    """
     levels = [len(np.unique(column)) for column in folds.x[folds.training_rows].T]
     many = any(_FEW_BINS < count <= _MOST_BINS for count in levels)
-    return {**_BOOSTED, "max_bins": _MOST_BINS if many else _FEW_BINS, "random_state": folds.seed}
+    bins = _MOST_BINS if many else _FEW_BINS
+    return {**_BOOSTED, "max_iter": 50, "learning_rate": 0.2, "max_bins": bins, "random_state": folds.seed}
 
 
 # -- the score among the non-members ----------------------------------------------------------------------------------
