@@ -326,6 +326,28 @@ def test_the_scales_of_two_values_and_of_members_that_hardly_vary_by_plain_sums(
         assert before[name] == pytest.approx((inside.mean() - outside.mean()) / scale)
 
 
+def test_each_level_of_a_category_is_compared_as_its_own_column_would_be() -> None:
+    """The mean of codes and its square say nothing of a category; as numbers they are compared (the control)."""
+    rng = np.random.default_rng(8)
+    member = rng.random(900) < 0.4
+    race, age = rng.choice([0.0, 3.0, 7.0], 900, p=[0.2, 0.3, 0.5]), rng.normal(size=900) + 0.3 * member
+    odds = np.exp(0.3 * age + 0.2 * (race == 3))
+    known = SimpleNamespace(values=odds / (1 + odds), odds=odds)
+    levels = {"race": {0.0: "r0", 3.0: "r1", 7.0: "r2"}, "sex": {0.0: "f", 1.0: "m"}}
+    names, sex = ["race", "age", "sex", "site"], rng.integers(0, 2, 900).astype(float)
+    columns = np.c_[race, age, sex, np.ones(900)]
+    evidence = Evidence(score=age, member=member, covariates=columns, covariate_names=names, levels=levels)
+    found = {one.name: one for one in measure(evidence, known, categories=[0, 2, 3]).differences}
+    assert set(found) == {"race = r0", "race = r1", "race = r2", "age", "age, squared", "sex = m"}
+    assert measure(evidence, known, categories=[0, 2, 3]).constant == ("site",)
+    plain = np.c_[age, *(race == code for code in (0, 3, 7)), sex].astype(float)
+    labels = ["age", "race = r0", "race = r1", "race = r2", "sex = m"]
+    own = Evidence(score=age, member=member, covariates=plain, covariate_names=labels)
+    for one in measure(own, known).differences:
+        assert found[one.name].before == pytest.approx(one.before) and found[one.name].after == pytest.approx(one.after)
+    assert "race, squared" in {one.name for one in measure(evidence, known).differences}
+
+
 def test_only_constant_covariates() -> None:
     balance = measure(evidence_of(np.ones(40), np.arange(40) < 20), given_odds(np.zeros(40)))
     assert balance.worst is None

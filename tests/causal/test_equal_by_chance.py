@@ -43,6 +43,34 @@ def test_mixed_pairs_are_no_more_than_the_inequality_allows_whatever_the_shift(s
     assert e11 <= 2 * np.sqrt(e20 * e02) * (1 + 1e-12)
 
 
+@pytest.mark.parametrize(("n", "digits", "cells", "least"), [(600, 3, 250, 95), (1500, 4, 40, 40)])
+def test_data_of_which_hardly_any_are_equal_are_hardly_ever_accused(
+    n: int, digits: int, cells: int, least: int
+) -> None:
+    """A tenth or a third of a pair is expected to be equal: one that chance gives is no copy, and a few copies are."""
+    accused = before = found = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        member = np.arange(n) < n // 2
+        x = np.c_[rng.normal(0.2 * member).round(digits), rng.integers(0, cells, n)].astype(float)
+        one = twins(x, member)
+        accused += one.beyond_chance
+        before += one.members_affected > one.members_alike
+        x[-4:] = x[:4]
+        found += twins(x, member).beyond_chance
+    assert accused <= 3
+    assert before >= 20  # the control: a rule without chance accuses these
+    assert found >= least
+
+
+def test_one_copy_of_a_record_of_smooth_columns_is_beyond_chance() -> None:
+    rng = np.random.default_rng(5)
+    x, member = rng.normal(size=(400, 3)), np.arange(400) < 200
+    assert not twins(x, member).beyond_chance
+    x[399] = x[0]
+    assert twins(x, member).beyond_chance
+
+
 @pytest.mark.parametrize("sizes", [(300, 3000), (1500, 1500), (3000, 300)])
 def test_coarse_data_are_hardly_ever_accused(sizes: tuple[int, int]) -> None:
     """Two hundred audits of few and coarse covariates, with a shift: under 2% may be accused."""

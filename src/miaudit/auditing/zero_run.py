@@ -182,7 +182,7 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
 def _judged(training: Training, learned: Learned, streams: AssessmentStreams) -> Correction:
     """Return the correction with its overlap, refused for every reason that there is."""
     evidence, plan, model = training.evidence, training.plan, learned.propensity
-    measured = balance.measure(learned.seen, model, confidence=plan.confidence)
+    measured = balance.measure(learned.seen, model, confidence=plan.confidence, categories=training.coded)
     overlap = balance.judge_overlap(measured, differences=not model.stacked)
     of_words = _of_words(evidence, measured.blind_auc, plan.confidence, streams.words)
     apart, left_out = _of_columns(evidence, measured.blind_auc, model, plan)

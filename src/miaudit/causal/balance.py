@@ -9,6 +9,7 @@ propensity of texts sees only a few components of their words. :func:`words_alon
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from miaudit.arrays import BoolArray, FloatArray, NotNegative, Positive, Share
+from miaudit.arrays import BoolArray, FloatArray, IntArray, NotNegative, Positive, Share
 from miaudit.causal import covariates, crossfit
 from miaudit.causal.duplicates import Twins
 from miaudit.causal.estimators import PropensityLike
@@ -43,6 +44,8 @@ _DIFFERENCE = (0.10, 0.20)
 _SQUARED = ", squared"  # suffix of the name of a covariate
 _FAMILYWISE = 0.005
 _LEAST_SCALE = 0.1  # smallest scale, as a share of the pooled standard deviation
+_LEAST_SPREAD = 1e-9  # below this share of its range a covariate does not vary within a class
+_SEPARATED_SCALE = 1e-3  # of its range: the scale of a covariate that is constant in each class
 COMPARABLE = 3  # place of the share without a comparable non-member among the checks
 _RANK = 10  # of the non-member log-odds above which a member has no comparable non-member
 _BINS = 10
@@ -59,7 +62,7 @@ class Difference:
 
     Attributes
     ----------
-    name : name of the covariate, or "NAME, squared"
+    name : name of the covariate, "NAME, squared", or "NAME = LEVEL" of a category
     before, after : in unweighted standard deviations of the members; 0 is balance
         The scale of a covariate with two values is the pooled one, sqrt((var of members + var of non-members) / 2),
         because a category may hardly occur among members. No scale is less than a tenth of the pooled one. The mean
@@ -187,7 +190,13 @@ class Overlap:
     gaps: tuple[UnequalGap, ...] = ()
 
 
-def measure(evidence: Evidence, propensity: PropensityLike | ArrayLike, *, confidence: float = 0.95) -> Balance:
+def measure(
+    evidence: Evidence,
+    propensity: PropensityLike | ArrayLike,
+    *,
+    confidence: float = 0.95,
+    categories: Sequence[int] = (),
+) -> Balance:
     """Measure overlap and balance of evidence under a propensity, without scores.
 
     Parameters
@@ -198,6 +207,7 @@ def measure(evidence: Evidence, propensity: PropensityLike | ArrayLike, *, confi
     propensity : array (n,) in (0, 1), or an object with ``values`` and ``odds``, arrays (n,)
         Cross-fitted, or fitted on separate records. A propensity fitted on the same records hides a lack of overlap.
     confidence : of the interval of the blind AUC, in (0, 1)
+    categories : positions of covariates that are codes: each of their levels is compared
 
     Returns
     -------
@@ -229,7 +239,7 @@ def measure(evidence: Evidence, propensity: PropensityLike | ArrayLike, *, confi
     totals: FloatArray = weight if code is None else np.bincount(code[~member], weights=weight).astype(np.float64)
     effective = _kish(totals)
     inside = float(evidence.n_members) if code is None else Units.of(code, member).effective_members
-    differences, constant = _differences(evidence, weight)
+    differences, constant = _differences(evidence, weight, categories)
     z = -special.ndtri(_FAMILYWISE / max(len(differences), 1))
     blind = Evidence(score=log_odds, member=member, unit=evidence.unit)
     return Balance(
@@ -414,8 +424,10 @@ def _kish(weight: FloatArray) -> float:
     return float(weight.sum() ** 2 / (weight @ weight))
 
 
-def _differences(evidence: Evidence, weight: FloatArray) -> tuple[tuple[Difference, ...], tuple[str, ...]]:
-    """Return the differences of covariates and of their squares, and the names of constant covariates."""
+def _differences(
+    evidence: Evidence, weight: FloatArray, categories: Sequence[int]
+) -> tuple[tuple[Difference, ...], tuple[str, ...]]:
+    """Return the differences of covariates, of levels and of squares, and the names of constant covariates."""
     if evidence.covariates is None:
         return (), ()
     x, member = evidence.covariates, evidence.member
@@ -423,6 +435,12 @@ def _differences(evidence: Evidence, weight: FloatArray) -> tuple[tuple[Differen
     plain: list[Difference] = []
     squares: list[Difference] = []
     constant: list[str] = []
+    for column in categories:
+        of_levels = _of_levels(evidence, names[column], x[:, column], weight)
+        plain += of_levels
+        constant += [] if of_levels else [names[column]]
+    numbers = np.setdiff1d(np.arange(x.shape[1]), categories).astype(np.intp)
+    x, names = x[:, numbers], tuple(names[i] for i in numbers)
     for start in range(0, x.shape[1], _BLOCK):
         block, labels = x[:, start : start + _BLOCK], names[start : start + _BLOCK]
         z, varies = _standardised(block, member)
@@ -437,6 +455,24 @@ def _differences(evidence: Evidence, weight: FloatArray) -> tuple[tuple[Differen
     return (*plain, *squares), tuple(constant)
 
 
+def _of_levels(evidence: Evidence, name: str, codes: FloatArray, weight: FloatArray) -> list[Difference]:
+    """Compare the share of each level of a category, of two levels only that of the last; none of a constant one."""
+    levels, place = np.unique(codes, return_inverse=True)
+    inside, outside = place[evidence.member], place[~evidence.member]
+
+    def shares(of: IntArray, weight: FloatArray | None = None) -> FloatArray:
+        total = len(of) if weight is None else float(weight.sum())
+        return np.bincount(of, weights=weight, minlength=len(levels)) / total
+
+    of_members, of_others, weighted = shares(inside), shares(outside), shares(outside, weight)
+    scale = np.sqrt((of_members * (1 - of_members) + of_others * (1 - of_others)) / 2)
+    scale = np.where(scale > _LEAST_SPREAD, scale, _SEPARATED_SCALE)
+    before, after = (of_members - of_others) / scale, (of_members - weighted) / scale
+    labels = [f"{name} = {evidence.level_name(name, level)}" for level in levels.tolist()]
+    rows = [Difference(*row) for row in zip(labels, before.tolist(), after.tolist(), strict=True)]
+    return [] if len(rows) == 1 else rows[1:] if len(rows) == 2 else rows
+
+
 def _standardised(x: FloatArray, member: BoolArray) -> tuple[FloatArray, BoolArray]:
     """Standardise the columns that vary by the members' mean and sd; return them and their mask."""
     top = np.abs(x).max(axis=0, initial=0.0)
@@ -449,7 +485,8 @@ def _standardised(x: FloatArray, member: BoolArray) -> tuple[FloatArray, BoolArr
     sd = np.where(_two_valued(x), pooled, np.maximum(sd, _LEAST_SCALE * pooled))
     # A covariate that is constant in each class, with different values, separates them. Any small scale shows it.
     span = np.ptp(x, axis=0)
-    return (x - inside.mean(axis=0)) / np.where(sd > 1e-9 * span, sd, 1e-3 * span), varies
+    scale = np.where(sd > _LEAST_SPREAD * span, sd, _SEPARATED_SCALE * span)
+    return (x - inside.mean(axis=0)) / scale, varies
 
 
 def _two_valued(x: FloatArray) -> BoolArray:

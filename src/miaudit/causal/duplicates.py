@@ -171,11 +171,12 @@ def _summary(
     near: str,
     *,
     expected: float = 0.0,
+    chance: float = 0.0,
 ) -> tuple[Twins, str]:
     """Combine exact and near duplicates into counts, from members and non-members with each distinct content (k,).
 
     ``near_of``: which contents of members have a near one among non-members, of non-members among members, and of
-    members among members. ``expected``: equal pairs across the classes by chance.
+    members among members. ``expected``: equal pairs across the classes by chance, ``chance``: members with a near twin.
     """
     across = int(m[(o > 0) | near_of[0]].sum())
     alike = int(m[(m > 1) | near_of[2]].sum())
@@ -185,7 +186,7 @@ def _summary(
             f" Twins are as common among members themselves ({alike:,} members have one): the data are coarse or "
             "clustered, so equal values alone do not mean the same record."
         )
-    beyond = equal_by_chance.beyond_chance(m, o, expected, across=across, alike=alike)
+    beyond = equal_by_chance.beyond_chance(m, o, expected, across=across, alike=alike, near=chance)
     return Twins(int(m @ o), near_pairs, across, int(o[(m > 0) | near_of[1]].sum()), alike, beyond), note
 
 
@@ -234,7 +235,8 @@ def _near_rows(
     weights = m[inside].astype(np.float64), o[outside].astype(np.float64)
     pairs = members.count_neighbors(nonmembers, radius, weights=weights)  # equal ones included
     near = round(float(pairs)) - int(m @ o)
-    return _summary(m, o, near, near_of, nearness.text(projected=projected), expected=expected)
+    how = nearness.text(projected=projected)
+    return _summary(m, o, near, near_of, how, expected=expected, chance=_BY_CHANCE)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ __all__ = ["beyond_chance", "excess_p_value", "expected_pairs"]
 
 _LEVEL = 0.01
 _COARSE = 0.5  # equal pairs across the classes that columns give which have nothing to do with each other
+_MOST_TERMS = 20  # of a Poisson count with a mean under one half: what is left out is nothing
+_NEAR_CELLS = 4  # rounded values that are equal or near: the same, and those next to it
 _ENOUGH = 8  # contents of two records that the exact test can refute
 
 
@@ -70,23 +72,31 @@ def excess_p_value(members: int, across: int, nonmembers: int) -> float:
     return min(1.0, float(weight[mixed >= across].sum() / weight.sum()))
 
 
-def beyond_chance(m: IntArray, o: IntArray, expected: float, *, across: int, alike: int) -> bool:
+def beyond_chance(m: IntArray, o: IntArray, expected: float, *, across: int, alike: int, near: float = 0.0) -> bool:
     """Return whether twins across the classes are more than chance explains.
 
     Parameters
     ----------
     m, o : arrays (k,), members and non-members with each distinct content
     expected : equal pairs, of :func:`expected_pairs`
-    across, alike : members with a twin among the non-members, and among the other members
+    across, alike : members with a twin among the non-members, and among the other members, equal or near
+    near : near twins that chance gives in a smooth density; rounded values give some for each equal pair too
 
     Notes
     -----
-    Where equal records are rare by chance (under half a pair expected, and hardly any within a class), one twin more
-    than among the members is enough. Elsewhere the exact test decides, at 1%.
+    Where equal records are rare by chance (under half a pair expected, and hardly any within a class), there have to be
+    more twins than among the members. The equal ones, or all of them, have to be so many that their number has a
+    probability under 1% as a Poisson count. Elsewhere the exact test decides, at 1%.
     """
     two = m + o == 2
     counts = [int(np.count_nonzero(two & (m == k))) for k in (2, 1, 0)]
     within = counts[0] + counts[2]
     if expected >= _COARSE or (within and sum(counts) >= _ENOUGH):
         return excess_p_value(*counts) < _LEVEL
-    return across > alike
+    equal = int(m[o > 0].sum())
+    return across > alike and min(_at_least(equal, expected), _at_least(across, _NEAR_CELLS * expected + near)) < _LEVEL
+
+
+def _at_least(count: int, expected: float) -> float:
+    """Return the probability of so many or more of a Poisson count, for a small expected count."""
+    return 1 - math.exp(-expected) * sum(expected**k / math.factorial(k) for k in range(min(count, _MOST_TERMS)))
