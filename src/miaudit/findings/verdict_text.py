@@ -63,10 +63,8 @@ def _within(_leading: LimitResult, found: Sequence[LimitResult], sure: str) -> s
     shown = f"{sure}, {_series(parts)}.{_no_list(found)}"
     text = f"{shown} A stronger attack, and leakage below the limits, are not excluded."
     if few:
-        text += (
-            f" So few non-members cannot show that {_series(label_of(one.limit) for one in few)} exceeds its limit: "
-            "only the upper end was compared."
-        )
+        either = _series((label_of(one.limit) for one in few), "or")
+        text += f" So few non-members cannot show that {either} exceeds its limit: only the upper end was compared."
     return text
 
 
@@ -233,9 +231,9 @@ def _described_short(limit: str) -> str:
     return label_of(limit) if of(limit).fpr is not None or limit in PARAMETERS else describe(limit)
 
 
-def _series(parts: Iterable[str]) -> str:
+def _series(parts: Iterable[str], word: str = "and") -> str:
     *first, last = list(parts)
-    return f"{', '.join(first)} and {last}" if first else last
+    return f"{', '.join(first)} {word} {last}" if first else last
 
 
 def _capital(text: str) -> str:
