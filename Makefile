@@ -90,6 +90,7 @@ experiments: $(DEV)/.installed
 	$(DEV)/bin/python experiments/threshold_post/run.py
 	$(DEV)/bin/python experiments/causal_mia/run.py
 	$(DEV)/bin/python experiments/causal_mia/real_shift.py --again
+	$(DEV)/bin/python experiments/causal_mia/attribute_inference.py --quick
 	$(DEV)/bin/python experiments/zero_run/run.py
 	$(DEV)/bin/python experiments/uncertainty_mia/run.py
 	$(DEV)/bin/python experiments/causal_synthesis/utility_tables.py

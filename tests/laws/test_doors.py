@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import miaudit as ma
-from miaudit.causal import balance, effects, propensity, sensitivity
+from miaudit.causal import attribute_inference, balance, effects, propensity, sensitivity
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import zero_run
 from miaudit.errors import InputError
@@ -52,6 +52,9 @@ FAMILY: dict[str, Callable[[ma.Evidence, Any, Any], Any]] = {
     },
     "tpr_at_fpr": lambda ev, pi, rng: effects.tpr_at_fpr(ev, pi, fpr=0.1, rng=rng),
     "fpr_at_threshold": lambda ev, pi, rng: effects.fpr_at_threshold(ev, pi, threshold=0.5, rng=rng),
+    "attribute_inference.effect": lambda ev, pi, rng: attribute_inference.effect(
+        ev.replace(score=(ev.score > 0).astype(float)), pi, rng=rng
+    ),
     "mu_lower_bound": lambda ev, pi, rng: zero_run.mu_lower_bound(ev, pi, guesses=50, rng=rng),
     "epsilon_lower_bound": lambda ev, pi, rng: zero_run.epsilon_lower_bound(ev, pi, guesses=50, rng=rng),
     "thin": lambda ev, pi, rng: zero_run.thin(ev, pi, rng=rng).effective,

@@ -6,6 +6,7 @@ from miaudit.errors.on_demand import on_demand
 
 if TYPE_CHECKING:
     from miaudit.causal import (
+        attribute_inference,
         balance,
         benchmarks,
         challenge,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "attribute_inference",
     "balance",
     "benchmarks",
     "challenge",
