@@ -207,7 +207,7 @@ def test_each_part_of_the_rule_at_its_limits(fair: Balance, change: dict[str, fl
     ("name", "after", "said"),
     [
         ("age", 0.09, None),
-        ("age", 0.15, "in age, above 0.10 (refused above 0.20)"),
+        ("age", 0.15, "in age, above 0.10 (a stack is refused by standard errors, not by a limit)"),
         ("age", 0.5, "differ by 0.500 standard deviations in age, above 0.10 (a stack is refused by standard errors"),
         ("age, squared", 0.15, "in age, squared, above 0.10 (a stack is refused by standard errors, not by a limit)"),
         ("age, squared", -0.5, "differ by 0.500 standard deviations in age, squared, above 0.10 (a stack is"),

@@ -373,8 +373,8 @@ def _left_to_errors(balance: Balance) -> tuple[Status, str]:
     """Warn of differences under a stack, for which standard errors replace ``balance.limit``."""
     status, text = _balanced(balance)
     worst = balance.worst
-    if worst is None or status == "answered" or (status == "warned" and not worst.name.endswith(_SQUARED)):
-        return status, text  # a mean below the limit keeps the wording of existing bundles
+    if worst is None or status == "answered":
+        return status, text
     return "warned", (
         f"After weighting, members and non-members still differ by {abs(worst.after):.3f} standard deviations in "
         f"{worst.name}, above {_DIFFERENCE[0]:.2f} (a stack is refused by standard errors, not by a limit)."
