@@ -430,17 +430,22 @@ def _differences(
     """Return the differences of covariates, of levels and of squares, and the names of constant covariates."""
     if evidence.covariates is None:
         return (), ()
-    x, member = evidence.covariates, evidence.member
+    x = evidence.covariates
     names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
+    of_levels = {names[column]: _of_levels(evidence, names[column], x[:, column], weight) for column in categories}
+    numbers = np.setdiff1d(np.arange(x.shape[1]), categories).astype(np.intp)
+    compared, constant = _of_numbers(x[:, numbers], [names[i] for i in numbers], evidence.member, weight)
+    constant += [name for name, rows in of_levels.items() if not rows]
+    return (*(row for rows in of_levels.values() for row in rows), *compared), tuple(constant)
+
+
+def _of_numbers(
+    x: FloatArray, names: Sequence[str], member: BoolArray, weight: FloatArray
+) -> tuple[list[Difference], list[str]]:
+    """Return the differences of columns (n, d), then of their squares, and the names of constant columns."""
     plain: list[Difference] = []
     squares: list[Difference] = []
     constant: list[str] = []
-    for column in categories:
-        of_levels = _of_levels(evidence, names[column], x[:, column], weight)
-        plain += of_levels
-        constant += [] if of_levels else [names[column]]
-    numbers = np.setdiff1d(np.arange(x.shape[1]), categories).astype(np.intp)
-    x, names = x[:, numbers], tuple(names[i] for i in numbers)
     for start in range(0, x.shape[1], _BLOCK):
         block, labels = x[:, start : start + _BLOCK], names[start : start + _BLOCK]
         z, varies = _standardised(block, member)
@@ -452,7 +457,7 @@ def _differences(
         curved, varies = _standardised(z[:, more] ** 2, member)
         named = [f"{name}{_SQUARED}" for name, use in zip(varying, more, strict=True) if use]
         squares += _compare(curved, member, weight, [name for name, use in zip(named, varies, strict=True) if use])
-    return (*plain, *squares), tuple(constant)
+    return plain + squares, constant
 
 
 def _of_levels(evidence: Evidence, name: str, codes: FloatArray, weight: FloatArray) -> list[Difference]:
