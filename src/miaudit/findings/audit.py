@@ -12,10 +12,11 @@ from annotated_types import Ge, Interval, Len, MinLen
 
 from miaudit.arrays import Count, FloatArray, Inside, Positive, Share, Text
 from miaudit.causal import concentration
-from miaudit.causal.balance import Difference, Overlap
+from miaudit.causal.balance import Overlap
 from miaudit.causal.challenge import Challenge
 from miaudit.causal.gaps import in_words
 from miaudit.causal.lack_of_fit import LackOfFit
+from miaudit.causal.mean_differences import Difference
 from miaudit.causal.propensity import LearningCurve
 from miaudit.causal.unused_columns import UnusedColumns
 from miaudit.dp.verdict import ClaimVerdict, LowerBound, RocLimit
