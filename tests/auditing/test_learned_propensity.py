@@ -79,7 +79,7 @@ def test_bounds_fall_back_to_a_screened_line_where_a_test_refutes_the_line() -> 
             assert outcome.falls_back(training) == (name == "default" and evidence is product)
     enlarged = outcome.with_screened_line(training, streams.challenge)
     assert enlarged.line_of_bounds is not None
-    assert enlarged.line_of_bounds.added == ("a product of column 0 and column 1",)
+    assert enlarged.line_of_bounds.added == ("a product of covariate 0 and covariate 1",)
     assert enlarged.refuted_line is outcome.fit
     assert enlarged.fit_of_line is not None
     assert not enlarged.fit_of_line.rejected

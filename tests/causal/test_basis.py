@@ -134,3 +134,16 @@ def test_scores_of_products_are_as_if_each_had_a_column() -> None:
             p = s[:, i] * s[:, j]
             p = p - np.average(p, weights=weight)
             assert z[i, j] == pytest.approx((residual @ p) / np.sqrt(weight @ p**2))
+
+
+@pytest.mark.long
+def test_copies_of_a_record_add_no_corners() -> None:
+    rng = np.random.default_rng(4)
+    x, member = rng.normal(size=(400, 3)), rng.random(400) < 0.5
+    many, labels = np.repeat(x, 5, axis=0), np.repeat(member, 5)
+    one, fooled, sound = (
+        Design.fitted(rows, label, list("abc"), independent=share)[0]
+        for rows, label, share in ((x, member, 1.0), (many, labels, 1.0), (many, labels, 0.2))
+    )
+    assert len(fooled.corners.boxes) > len(one.corners.boxes) == len(sound.corners.boxes)
+    assert sound.products.pairs.tolist() == one.products.pairs.tolist()

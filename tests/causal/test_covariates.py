@@ -202,3 +202,11 @@ def test_texts_without_columns_are_like_those_of_another_sample() -> None:
     assert (other.numbers, other.columns, other.text.tolist()) == (None, (), words[:4])
     with pytest.raises(InputError, match="0 columns for 2"):
         covariates.like(evidence_of(np.eye(4)[:, :2], text=words[:4]), Text(1), table)
+
+
+def test_records_of_units_are_as_independent_as_their_membership() -> None:
+    rng = np.random.default_rng(0)
+    unit, person = np.repeat(np.arange(1000), 4), rng.random(1000) < 0.4
+    assert covariates.independent_share(person[unit], unit) == pytest.approx(0.25)
+    assert covariates.independent_share(rng.random(4000) < 0.4, unit) > 0.9  # each record by itself
+    assert covariates.independent_share(person, rng.permutation(1000)) == 1.0

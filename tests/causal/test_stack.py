@@ -199,6 +199,18 @@ def test_units_stay_whole_and_categories_are_no_amounts() -> None:
 
 
 @pytest.mark.long
+def test_copies_of_each_record_leave_the_stack_as_it_is() -> None:
+    """Of 450 persons a product is learned, whether each has one record or four that are alike."""
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(450, 3))
+    both = x[:, 0] * x[:, 1]
+    member = rng.random(450) < special.expit(both)
+    unit = np.repeat(np.arange(450), 4)
+    found = learned(Evidence(score=both[unit], member=member[unit], covariates=x[unit], unit=unit))
+    assert np.corrcoef(found.logit, both[unit])[0, 1] > 0.85
+
+
+@pytest.mark.long
 def test_texts_join_as_their_components() -> None:
     rng = np.random.default_rng(7)
     member = rng.random(600) < 0.5

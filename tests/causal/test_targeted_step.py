@@ -89,3 +89,11 @@ def test_the_fit_along_a_direction_is_that_of_a_general_optimiser():
     np.testing.assert_allclose(
         targeted_step.along(logit, member, direction), logit + best[0] + best[1] * direction, atol=1e-5
     )
+
+
+def test_copies_of_a_record_are_no_news():
+    """Records of one person agree: counted as independent, they add directions that no other person shows."""
+    x, member, fold = drawn_world(lambda x: np.zeros(len(x)), 3, n=400)
+    copies = [np.repeat(one, 5, axis=0) for one in (x, member, np.zeros(400), fold)]
+    assert targeted_step.step(*copies)[1] > 10
+    assert targeted_step.step(*copies, independent=0.2)[1] == targeted_step.step(x, member, np.zeros(400), fold)[1]

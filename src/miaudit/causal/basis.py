@@ -228,6 +228,7 @@ class Products:
         *,
         most: int = _PRODUCTS,
         least: float = _LEAST_SCORE,
+        independent: float = 1.0,
     ) -> Products:
         """Choose products by their score statistic, orthogonal to the main effects.
 
@@ -237,13 +238,15 @@ class Products:
         member : array (n,)
         most : number of products
         least : |z| that a product must exceed
+        independent : as in :meth:`Design.fitted`
         """
         factors = basis.factors
         first, second = np.triu_indices(len(factors), 1)
         if not len(first):
             return cls(np.empty((0, 2), dtype=np.int64), np.empty(0), np.empty(0))
-        fitted = _main_effects(main, basis, member)
+        fitted = _main_effects(main, basis, member, independent)
         strength = np.abs(product_scores(main[:, factors], member - fitted, fitted * (1 - fitted))[first, second])
+        strength *= np.sqrt(independent)
         strongest = np.argsort(-strength, kind="stable")[:most]
         strongest = strongest[strength[strongest] > least]
         pairs = np.column_stack([factors[first[strongest]], factors[second[strongest]]])
@@ -256,9 +259,9 @@ class Products:
         return np.asarray((products - self.centre) / self.spread)
 
 
-def _main_effects(main: FloatArray, basis: Basis, member: BoolArray) -> FloatArray:
+def _main_effects(main: FloatArray, basis: Basis, member: BoolArray, independent: float) -> FloatArray:
     """Return the probabilities (n,) of membership by a shrunken logistic model of the basis (n, p)."""
-    ones, penalty = logistic.with_ones(main), np.r_[0.0, _FIRST_RIDGE * basis.ridge]
+    ones, penalty = logistic.with_ones(main), np.r_[0.0, _FIRST_RIDGE / independent * basis.ridge]
     beta, _ = logistic.minimise(ones, member.astype(np.float64), penalty, np.zeros(ones.shape[1]), tolerance=1e-4)
     return logistic.expit(ones @ beta)
 
@@ -300,7 +303,9 @@ class Corners:
     spread: FloatArray
 
     @classmethod
-    def of(cls, x: FloatArray, member: BoolArray, smooth: FloatArray, ridge: FloatArray) -> tuple[Corners, FloatArray]:
+    def of(
+        cls, x: FloatArray, member: BoolArray, smooth: FloatArray, ridge: FloatArray, independent: float = 1.0
+    ) -> tuple[Corners, FloatArray]:
         """Take the strongest box while it is stronger than chance allows; return the indicators (n, k) with them.
 
         Parameters
@@ -308,15 +313,16 @@ class Corners:
         x : array (n, d), training rows
         member : array (n,)
         smooth : array (n, p), functions of the covariates that are there already, and ridge (p,) their penalties
+        independent : as in :meth:`Design.fitted`
         """
         features, boxes, beta = smooth, list[Box](), np.zeros(smooth.shape[1] + 1)
         scan = Scan.of(x)
         while len(boxes) < _MOST_CORNERS:
-            ones, penalty = logistic.with_ones(features), _FIRST_RIDGE * np.r_[0.0, ridge]
+            ones, penalty = logistic.with_ones(features), _FIRST_RIDGE / independent * np.r_[0.0, ridge]
             start = np.r_[beta, np.zeros(ones.shape[1] - len(beta))]
             beta, _ = logistic.minimise(ones, member.astype(np.float64), penalty, start, tolerance=1e-3)
             p = logistic.expit(ones @ beta)
-            above, box = scan.strongest(member - p, p * (1 - p))
+            above, box = scan.strongest(independent * (member - p), independent * p * (1 - p))
             if above <= 0:
                 break
             boxes.append(box)
@@ -346,16 +352,25 @@ class Design:
 
     @classmethod
     def fitted(
-        cls, x: FloatArray, member: BoolArray, names: Sequence[str], declared: Sequence[int] = ()
+        cls,
+        x: FloatArray,
+        member: BoolArray,
+        names: Sequence[str],
+        declared: Sequence[int] = (),
+        *,
+        independent: float = 1.0,
     ) -> tuple[Design, FloatArray]:
         """Learn the design from training rows x (n, d) and their labels (n,), and return it with their features (n, p).
 
-        ``declared`` are positions of codes.
+        Parameters
+        ----------
+        declared : positions of codes
+        independent : independent records for each record, at most 1; fewer than 1 where records of one unit repeat
         """
         basis, main = Basis.fitted(x, names, declared)
-        products = Products.of(main, basis, member)
+        products = Products.of(main, basis, member, independent=independent)
         smooth = np.hstack([main, products(main)])
-        corners, of_corners = Corners.of(x, member, smooth, _penalties(basis, products))
+        corners, of_corners = Corners.of(x, member, smooth, _penalties(basis, products), independent)
         return cls(basis, products, corners), np.hstack([smooth, of_corners])
 
     def __call__(self, x: FloatArray) -> FloatArray:

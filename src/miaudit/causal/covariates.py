@@ -163,7 +163,7 @@ def table_of(evidence: Evidence, encoding: Encoding) -> Table:
         )
     if x is None:
         return Table(None, words, (), (), ())
-    names = evidence.covariate_names or tuple(f"column {i}" for i in range(x.shape[1]))
+    names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
     _check_columns(encoding, x)
     varies = x.min(axis=0) != x.max(axis=0)
     dropped = tuple(name for name, varying in zip(names, varies, strict=True) if not varying)
@@ -448,6 +448,25 @@ def codes(evidence: Evidence) -> IntArray:
     """Return the unit of each record as an integer (n,); without units, each record is its own unit."""
     code = evidence.unit_codes
     return np.arange(evidence.n) if code is None else code
+
+
+def independent_share(member: BoolArray, code: IntArray) -> float:
+    """Return how many independent records stand behind each: 1 without repeats, 1/m where m are of one unit and class.
+
+    It is the variance of the share of members if records were independent, over that between units, at most 1.
+
+    Examples
+    --------
+    >>> member = np.array([True, True, False, False])
+    >>> independent_share(member, np.array([0, 0, 1, 1])), independent_share(member, np.array([0, 1, 0, 1]))
+    (0.5, 1.0)
+    """
+    size = np.bincount(code)
+    if size.max() == 1:
+        return 1.0
+    rest = member - member.mean()
+    totals = np.bincount(code, weights=rest)
+    return float(min(1.0, rest @ rest / max(float(totals @ totals), 1e-300)))
 
 
 def _log_odds(member: BoolArray) -> float:

@@ -253,7 +253,13 @@ class Regression:
         table = encodings.table_of(plain, encoding)
         selected = encodings.sampled(evidence.member, code, stack.MOST_LEARNED, seed)
         shared = stack.Folds.of_table(
-            table, encoding, evidence.member, fold, training_rows=selected, seed=crossfit.seed_of(seed)
+            table,
+            encoding,
+            evidence.member,
+            fold,
+            training_rows=selected,
+            independent=encodings.independent_share(evidence.member, code),
+            seed=crossfit.seed_of(seed),
         )
         some = f", learned from {len(selected):,} of {evidence.n:,} records" if len(selected) < evidence.n else ""
         return stack.Regressed(shared, evidence.score, stack.Regressed.how + some)

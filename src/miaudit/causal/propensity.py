@@ -399,7 +399,8 @@ def stacked(
     line = fit(evidence, encoding=chosen, folds=folds, rng=straight)
     assert line.folds is not None  # noqa: S101 (there is no separate sample)
     table, seed = covariates.table_of(evidence, chosen), crossfit.seed_of(place)
-    models = stack.Folds.of_table(table, chosen, evidence.member, line.folds, seed=seed)
+    alone = covariates.independent_share(evidence.member, covariates.codes(evidence))
+    models = stack.Folds.of_table(table, chosen, evidence.member, line.folds, independent=alone, seed=seed)
     logit, shares = stack.log_odds(models, {"line": line.logit})
     logit, directions = _targeted(models, logit)
     learners = ", ".join(f"{share:.2f} of {name}" for name, share in shares.items() if share >= 0.005)
@@ -418,7 +419,7 @@ def stacked(
 
 def _targeted(models: stack.Folds, logit: FloatArray) -> tuple[FloatArray, int]:
     """Return log-odds (n,) with a step along what they miss, weighed as a learner, and how many directions it has."""
-    added, directions = targeted_step.step(models.sorted_x, models.member, logit, models.fold)
+    added, directions = targeted_step.step(models.sorted_x, models.member, logit, models.fold, models.independent)
     if not directions:
         return logit, 0
     return stack.combined(np.column_stack([logit, added]), models.member)[0], directions

@@ -63,6 +63,7 @@ class Folds:
     features : by fold an array (m, p): functions of the covariates of the training rows
     seed : of trees
     names : of the covariates; none where they are components of texts or of many columns
+    independent : independent records for each record, at most 1; fewer than 1 where records of one unit repeat
     """
 
     x: FloatArray
@@ -73,6 +74,7 @@ class Folds:
     features: Mapping[int, FloatArray]
     seed: int
     names: tuple[str, ...] = ()
+    independent: float = 1.0
 
     @classmethod
     def of(
@@ -84,6 +86,7 @@ class Folds:
         names: Sequence[str],
         declared: Sequence[int] = (),
         training_rows: IntArray | None = None,
+        independent: float = 1.0,
         seed: int,
     ) -> Folds:
         """Learn the design of each fold on the other records; ``declared`` are positions of codes."""
@@ -92,7 +95,7 @@ class Folds:
 
         def design_of(k: int) -> tuple[Design, FloatArray]:
             out = place == k
-            design, inside = Design.fitted(near[~out], label[~out], names, declared)
+            design, inside = Design.fitted(near[~out], label[~out], names, declared, independent=independent)
             features = np.empty((len(rows), inside.shape[1]))
             features[~out], features[out] = inside, design(near[out])
             return design, features
@@ -101,7 +104,7 @@ class Folds:
         fitted = dict(zip(numbers, at_once(design_of, numbers), strict=True))
         designs = {k: design for k, (design, _) in fitted.items()}
         features = {k: columns for k, (_, columns) in fitted.items()}
-        return cls(x, member, fold, rows, designs, features, seed, tuple(names))
+        return cls(x, member, fold, rows, designs, features, seed, tuple(names), independent)
 
     @classmethod
     def of_table(
@@ -112,6 +115,7 @@ class Folds:
         fold: IntArray,
         *,
         training_rows: IntArray | None = None,
+        independent: float = 1.0,
         seed: int,
     ) -> Folds:
         """Use numeric columns as they are, and texts and condensed columns as the encoding's components of all rows.
@@ -128,11 +132,15 @@ class Folds:
                 names=table.names,
                 declared=declared,
                 training_rows=training_rows,
+                independent=independent,
                 seed=seed,
             )
         x = covariates.fit(encoding, table, seed=seed)(table)
         names = [f"component {i + 1}" for i in range(x.shape[1])]
-        return replace(cls.of(x, member, fold, names=names, training_rows=training_rows, seed=seed), names=())
+        return replace(
+            cls.of(x, member, fold, names=names, training_rows=training_rows, independent=independent, seed=seed),
+            names=(),
+        )
 
     @cached_property
     def sorted_x(self) -> FloatArray:
@@ -237,7 +245,7 @@ def _bent(folds: Folds, k: int, held: FloatArray) -> None:
     inside, target = logistic.with_ones(folds.features[k][rows]), y[rows]
     beta, curvature, losses = np.zeros(inside.shape[1]), None, []
     for penalty in PENALTIES:
-        ridge = np.r_[0.0, penalty * float(rows.mean()) * folds.designs[k].ridge]
+        ridge = np.r_[0.0, penalty / folds.independent * float(rows.mean()) * folds.designs[k].ridge]
         beta, curvature = logistic.minimise(inside, target, ridge, beta, curvature=curvature, tolerance=1e-4)
         losses.append(beta)
     for out, features in folds.held_out(k):
@@ -250,7 +258,10 @@ def _boosted(folds: Folds, k: int, held: FloatArray) -> None:
 
     out, rows = folds.fold == k, folds.fold[folds.training_rows] != k
     x, member = folds.sorted_x[folds.training_rows][rows], folds.member[folds.training_rows][rows]
-    trees = HistGradientBoostingClassifier(**_BOOSTED, random_state=folds.seed)
+    leaf = round(_BOOSTED["min_samples_leaf"] / folds.independent)
+    penalty = _BOOSTED["l2_regularization"] / folds.independent
+    options = {**_BOOSTED, "min_samples_leaf": leaf, "l2_regularization": penalty}
+    trees = HistGradientBoostingClassifier(**options, random_state=folds.seed)
     held[out] = crossfit.raw_logit(trees.fit(x, member), folds.sorted_x[out])
 
 

@@ -28,7 +28,9 @@ _RIDGE = 1.0
 _NOTHING = 1e-6
 
 
-def step(x: FloatArray, member: BoolArray, logit: FloatArray, fold: IntArray) -> tuple[FloatArray, int]:
+def step(
+    x: FloatArray, member: BoolArray, logit: FloatArray, fold: IntArray, independent: float = 1.0
+) -> tuple[FloatArray, int]:
     """Return what to add to held-out log-odds, and how many directions all folds took.
 
     Parameters
@@ -37,6 +39,7 @@ def step(x: FloatArray, member: BoolArray, logit: FloatArray, fold: IntArray) ->
     member : array (n,)
     logit : array (n,), log-odds of membership by models that did not see the record
     fold : array (n,), numbered from 0
+    independent : independent records for each record, at most 1; fewer than 1 where records of one unit repeat
 
     Examples
     --------
@@ -48,7 +51,7 @@ def step(x: FloatArray, member: BoolArray, logit: FloatArray, fold: IntArray) ->
     >>> directions >= 5, bool(added[band].mean() - added[~band].mean() > 1.5)
     (True, True)
     """
-    residuals = _Residuals(x, member, logit, fold)
+    residuals = _Residuals(x, member, logit, fold, independent)
     added, directions = np.zeros(len(x)), 0
     folds = np.unique(fold).tolist()
     for k, (values, count) in zip(folds, at_once(residuals.of_fold, folds), strict=True):
@@ -79,6 +82,7 @@ class _Residuals:
     member: BoolArray
     logit: FloatArray
     fold: IntArray
+    independent: float
 
     @cached_property
     def scan(self) -> Scan:
@@ -91,7 +95,7 @@ class _Residuals:
     @cached_property
     def first_rectangles(self) -> list[Candidate]:
         """The strongest rectangle outside each fold, before any step: one histogram by folds serves them all."""
-        residual, variance = _binomial(self.member, self.logit)
+        residual, variance = self._binomial(self.member, self.logit)
         return boxes.rectangles(self.scan.wide, residual, variance, self.fold)
 
     def of_fold(self, k: int) -> tuple[FloatArray, int]:
@@ -103,14 +107,14 @@ class _Residuals:
             if direction is None:
                 break
             columns = np.column_stack([columns, direction])
-            beta = _fitted(columns[rows], self.logit[rows], self.member[rows], _RIDGE)
+            beta = _fitted(columns[rows], self.logit[rows], self.member[rows], _RIDGE / self.independent)
             logit = self.logit + columns @ beta
         taken = columns.shape[1] - 1
         return columns[~rows] @ beta if taken else np.zeros(int((~rows).sum())), taken
 
     def _strongest(self, k: int, rows: BoolArray, logit: FloatArray, *, first: bool) -> FloatArray | None:
         """Return the direction (n,) that is the farthest above its limit on some rows; None where none is above."""
-        residual, variance = _binomial(self.member[rows], logit[rows])
+        residual, variance = self._binomial(self.member[rows], logit[rows])
         rectangle = self.first_rectangles[k] if first and self.x.shape[1] > 1 else None
         above, box = self.scan.of_rows(rows).strongest(residual, variance, rectangle)
         z = np.triu(np.abs(product_scores(self.scores[rows], residual, variance, least=_NOTHING)))
@@ -122,6 +126,11 @@ class _Residuals:
         if above_by_product > above:
             return np.clip(self.scores[:, i] * self.scores[:, j], -_CLIP, _CLIP)
         return box.holds(self.x).astype(np.float64)
+
+    def _binomial(self, member: BoolArray, logit: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return residuals (n,) and their variance (n,), as if only the independent records were there."""
+        residual, variance = _binomial(member, logit)
+        return self.independent * residual, self.independent * variance
 
 
 def _binomial(member: BoolArray, logit: FloatArray) -> tuple[FloatArray, FloatArray]:
