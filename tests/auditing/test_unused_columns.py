@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from miaudit import Evidence, Plan, audit
+from miaudit import Evidence, Nuisance, Plan, audit
 from miaudit.auditing.unused_columns import UnusedValues, shown
 from miaudit.bundle import read, record
 from miaudit.bundle.verify import verify
@@ -36,6 +36,18 @@ def test_no_number_and_no_verdict_changes() -> None:
     assert beside == alone
     assert [one["name"] for one in found["columns"]] == ["<b>site", "pay", "older"]
     assert [one["separates"] for one in found["columns"]] == [True, True, False]
+
+
+def test_of_given_propensities_no_covariate_is_spoken_of() -> None:
+    evidence, unused = audited()
+    bare, given = (
+        evidence.replace(covariates=None, covariate_names=()),
+        1 / (1 + np.exp(-0.5 * evidence.covariates[:, 0])),
+    )
+    findings = audit(bare, plan=PLAN, nuisance=Nuisance(propensity=given), rng=0, unused=unused)
+    assert "give propensities that allow for it" in findings.ahead[0]
+    assert "if the given propensities account for" in findings.verdict.text
+    assert findings.assumptions[0].startswith("Given its stated propensity, ")
 
 
 def test_findings_come_back_from_json_and_say_it_first() -> None:

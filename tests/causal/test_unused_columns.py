@@ -156,3 +156,11 @@ def test_rows_are_taken_in_their_order() -> None:
     assert part.categories["b"].tolist() == [2, 0]
     assert (part.outputs, part.left) == (("loss",), 3)
     assert values.of_rows(None) is values
+
+
+def test_further_covariates_are_no_way_out_of_given_propensities() -> None:
+    apart = UnusedColumn("pay", "number", 0.8, 0.7, True, 0.0, 0.0, False)
+    said = UnusedColumns((apart,)).warnings_of(given=True)[0]
+    assert "beyond the propensities that were given: pay" in said
+    assert "give propensities that allow for it" in said
+    assert "--covariates" not in said

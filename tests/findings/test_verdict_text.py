@@ -44,6 +44,8 @@ def test_within_the_limits_gives_each_upper_limit_and_what_is_not_excluded():
     assert "TPR at 0.1% FPR at most 1.1% (limit 2%)" in said
     assert "A stronger attack, and leakage below the limits, are not excluded." in said
     assert "So few non-members cannot show that TPR at 0.1% FPR exceeds its limit" in said
+    fewer = limit("tpr_at_fpr_0.01", 0.0, 0.02, 0.05, "within", resolved=False)
+    assert "TPR at 0.1% FPR or TPR at 1% FPR exceeds its limit: only" in text("clear", WITHIN, few, fewer)
     assert "records of which" not in said
     assert "surest members" not in said
     wider = limit("tpr_at_fpr_0.1", 0.1, 0.2, 0.25, "within", score="margin")

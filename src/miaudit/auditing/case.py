@@ -43,6 +43,12 @@ class Case:
     excluded: ExcludedLevels | None = None
     references: Mapping[str, FloatArray] = field(default_factory=dict)
 
+    @property
+    def given(self) -> bool:
+        """Whether zero-run evidence has neither covariates nor texts, so that only given propensities correct it."""
+        audited = self.audited
+        return audited.design == "zero-run" and audited.covariates is None and audited.text is None
+
     @cached_property
     def samples(self) -> dict[str, Sample]:
         """The audited records under each score."""

@@ -132,7 +132,7 @@ def _by_rule(case: Case, scored: Mapping[str, Scored], bounding: Bounding, turn:
         confidence=case.plan.confidence,
         parameter=_parameters(case, bounding, slow=case.audited.design == "zero-run"),
         levels=case.plan.levels,
-        condition=verdicts.CONDITIONS.get(case.audited.design, ""),
+        condition=verdicts.CONDITIONS.get("given" if case.given else case.audited.design, ""),
         exploratory=case.exploratory,
         turn=turn,
     )

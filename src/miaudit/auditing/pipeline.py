@@ -53,6 +53,8 @@ _ASSUMED = {
     "zero-run": "Nothing about how membership came about: raw numbers are not causal.",
     "corrected": "Given the covariates, whether a record is a member has nothing to do with its potential scores; how "
     "strong an unmeasured trait would have to be to change the result is what the sensitivity analysis says.",
+    "given": "Given its stated propensity, whether a record is a member has nothing to do with its potential scores; "
+    "how strong an unmeasured trait would have to be to change the result is what the sensitivity analysis says.",
     None: "Nobody declared how membership came about. If not at random, the numbers mix memorisation with shift.",
 }
 
@@ -255,7 +257,7 @@ def _findings(
         ),
         assumptions=(
             *((several_runs.ASSUMED,) if evidence.run is not None else ()),
-            _ASSUMED[_assumed(evidence, used, coins)],
+            _ASSUMED[_assumed(case, used, coins)],
             case.samples[best].independence,
         ),
         notes=(
@@ -282,11 +284,13 @@ def _corrections(used: Correction | None, plan: Plan, measured: Measurements) ->
     return (*zero_run.in_words(used, plan), *withholding.in_words(measured.metrics, measured.disagreements))
 
 
-def _assumed(evidence: Evidence, used: Correction | None, coins: SealedCoins | None) -> str | None:
+def _assumed(case: Case, used: Correction | None, coins: SealedCoins | None) -> str | None:
     """Return what the numbers rest on; coins that one party drew alone are as good as its word."""
     if coins is not None and coins.answer is not None:
         return "coins"
-    return evidence.design if used is None else "corrected"
+    if used is None:
+        return case.audited.design
+    return "given" if case.given else "corrected"
 
 
 def _check(evidence: Any, plan: Any, nuisance: Any, rng: Any) -> None:

@@ -81,9 +81,13 @@ class UnusedColumns:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader has to know before any number."""
-        return tuple(text for text in (self._apart(), self._gaps()) if text)
+        return self.warnings_of()
 
-    def _apart(self) -> str:
+    def warnings_of(self, *, given: bool = False) -> tuple[str, ...]:
+        """Return the same for propensities that were given, where a further covariate would change no weight."""
+        return tuple(text for text in (self._apart(given=given), self._gaps()) if text)
+
+    def _apart(self, *, given: bool) -> str:
         apart = self.separating
         if not apart:
             return ""
@@ -93,10 +97,13 @@ class UnusedColumns:
         options += f" --categories {shlex.quote(','.join(codes))}" if codes else ""
         verb = "1 column that is no covariate separates" if len(apart) == 1 else f"{len(apart)} columns that are no "
         verb += "" if len(apart) == 1 else "covariates separate"
+        beyond, step = "the covariates", f"add it to the covariates ({options})"
+        if given:
+            beyond, step = "the propensities that were given", "give propensities that allow for it"
         return (
-            f"{verb} members from non-members beyond the covariates: {_listed(map(_measured, apart))}. The answer does "
-            "not correct for what these columns record. If a column was known before training, add it to the "
-            f"covariates ({options}). What follows from training or from membership is no covariate."
+            f"{verb} members from non-members beyond {beyond}: {_listed(map(_measured, apart))}. The answer does "
+            f"not correct for what these columns record. If a column was known before training, {step}. "
+            "What follows from training or from membership is no covariate."
         )
 
     def _gaps(self) -> str:

@@ -423,7 +423,8 @@ class Findings(FindingsRecord):
         """What a reader has to know before any number, in sentences."""
         excluded = () if self.excluded is None else (self.excluded.sentence,)
         gaps = "" if self.overlap is None else in_words(self.overlap.gaps)
-        unused = () if self.unused_columns is None else self.unused_columns.warnings
+        known = self.overlap is not None and self.overlap.propensity == "given"
+        unused = () if self.unused_columns is None else self.unused_columns.warnings_of(given=known)
         return tuple(text for text in (*excluded, *unused, gaps) if text)
 
     @property

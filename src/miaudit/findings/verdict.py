@@ -49,6 +49,7 @@ NOT_CAUSAL = (
 )
 CONDITIONS: dict[str | None, str] = {
     "zero-run": "if the covariates account for how members and non-members differ",
+    "given": "if the given propensities account for how members and non-members differ",
 }
 NOT_DECLARED = "Nobody declared how membership was decided."
 DECLARE = (
