@@ -457,12 +457,10 @@ def independent_share(member: BoolArray, code: IntArray) -> float:
 
     Examples
     --------
-    >>> member = np.array([True, True, False, False])
-    >>> independent_share(member, np.array([0, 0, 1, 1])), independent_share(member, np.array([0, 1, 0, 1]))
-    (0.5, 1.0)
+    >>> independent_share(np.array([True, True, False, False]), np.array([0, 0, 1, 1]))
+    0.5
     """
-    size = np.bincount(code)
-    if size.max() == 1:
+    if np.bincount(code).max() == 1:
         return 1.0
     rest = member - member.mean()
     totals = np.bincount(code, weights=rest)
