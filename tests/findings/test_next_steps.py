@@ -81,6 +81,15 @@ def test_more_records_are_counted():
     assert parsed(below.command)["members"] == 4 * 300
 
 
+def test_few_members_are_named_where_nonmembers_alone_do_not_suffice():
+    few, more = replace(found(n=20), design="zero-run").in_words.steps
+    assert few.text.startswith("Audit more members: with 10 (records), even an attack that identifies none of them ")
+    assert few.text.endswith("leaves up to 21.8% possible, above the limit of 15%.")
+    assert more.text.startswith("Collect more non-members")
+    (only,) = steps("inconclusive", design="zero-run", value=0.1)
+    assert only.text == more.text
+
+
 def test_each_answer_about_the_design_has_its_command():
     one, many, none, nobody = steps("not-testable", MADE[1], None)
     for step, design in ((one, "one-run"), (many, "multi-run"), (none, "zero-run")):

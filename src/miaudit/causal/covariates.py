@@ -149,7 +149,7 @@ def table_of(evidence: Evidence, encoding: Encoding) -> Table:
     >>> evidence = Evidence(score=[1, 2, 3], member=[True, False, True], covariates=[[1, 5], [2, 5], [4, 5]])
     >>> table = table_of(evidence, Numbers())
     >>> table.columns, table.dropped
-    ((0,), ('column 1',))
+    ((0,), ('covariate 1',))
     """
     check(encoding)
     words = _text_of(encoding, evidence)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, Literal, Protocol
 
+import numpy as np
+
 from miaudit.errors.entry_points import Offered
 from miaudit.findings.policy import PARAMETERS
 from miaudit.metrics import classical, definition
@@ -234,6 +236,8 @@ def _more_records(found: Audited, primary: Measured | None, origin: Origin) -> I
     if metric.fpr is not None:
         options["fpr_targets"] = metric.fpr
     if found.design == "zero-run":
+        if metric.fpr is not None:
+            yield from _too_few_members(counts, verdict.confidence, verdict.threshold)
         yield Step(
             "Collect more non-members that resemble the training records: the command estimates what more would show.",
             origin.command(Intent("foresee")),
@@ -256,6 +260,17 @@ def _more_records(found: Audited, primary: Measured | None, origin: Origin) -> I
     else:
         more = _sizes(4 * counts.members, 4 * counts.nonmembers, options)
         yield Step(f"Audit more {counts.of}: four times as many about halve the interval.", origin.command(more))
+
+
+def _too_few_members(counts: Any, confidence: float, threshold: float) -> Iterator[Step]:
+    """Yield that non-members alone do not suffice, where even an attack that identifies no member leaves too much."""
+    one, none = np.ones(1), np.zeros(1)
+    most = classical.beta_mixture_quantile(one, none, counts.members, (1 + confidence) / 2, at_zero=False)
+    if most > threshold:
+        yield Step(
+            f"Audit more members: with {counts.members:,} ({counts.of}), even an attack that identifies none of them "
+            f"leaves up to {percent(most, 'up')} possible, above the limit of {percent(threshold)}."
+        )
 
 
 def _sizes(members: int, nonmembers: int, options: Mapping[str, Any]) -> Intent:
