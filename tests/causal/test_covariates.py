@@ -210,3 +210,10 @@ def test_records_of_units_are_as_independent_as_their_membership() -> None:
     assert covariates.independent_share(person[unit], unit) == pytest.approx(0.25)
     assert covariates.independent_share(rng.random(4000) < 0.4, unit) > 0.9  # each record by itself
     assert covariates.independent_share(person, rng.permutation(1000)) == 1.0
+
+
+@pytest.mark.parametrize("x", [None, np.zeros((40, 1))])
+def test_texts_that_are_all_equal_are_no_covariate(x: np.ndarray | None) -> None:
+    evidence = Evidence(score=np.arange(40.0), member=np.arange(40) % 2 == 0, text=["the same"] * 40, covariates=x)
+    with pytest.raises(InputError, match="add covariates that vary"):
+        covariates.table_of(evidence, Text())

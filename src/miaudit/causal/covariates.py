@@ -142,7 +142,7 @@ def table_of(evidence: Evidence, encoding: Encoding) -> Table:
     Raises
     ------
     InputError
-        If there are no covariates or texts, if a column does not exist, or if every column is constant.
+        If there are no covariates or texts, if a column does not exist, or if all columns and texts are constant.
 
     Examples
     --------
@@ -161,13 +161,16 @@ def table_of(evidence: Evidence, encoding: Encoding) -> Table:
             "none",
             "pass covariates= or text= to Evidence, or Propensity.given(values) if the propensities are known",
         )
+    alike = words is None or len(set(words)) < 2
+    if x is None and alike:
+        raise InputError("evidence.text", "texts with words that differ", "equal ones", "add covariates that vary")
     if x is None:
         return Table(None, words, (), (), ())
     names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
     _check_columns(encoding, x)
     varies = x.min(axis=0) != x.max(axis=0)
     dropped = tuple(name for name, varying in zip(names, varies, strict=True) if not varying)
-    if not varies.any() and words is None:
+    if not varies.any() and alike:
         raise InputError(
             "evidence.covariates", "a column that varies", f"{len(names)} constant", "add covariates that vary"
         )
@@ -451,19 +454,15 @@ def codes(evidence: Evidence) -> IntArray:
 
 
 def independent_share(member: BoolArray, code: IntArray) -> float:
-    """Return how many independent records stand behind each: 1 without repeats, 1/m where m are of one unit and class.
-
-    It is the variance of the share of members if records were independent, over that between units, at most 1.
+    """Return the variance of the share of members if records were independent, over that between units, at most 1.
 
     Examples
     --------
     >>> independent_share(np.array([True, True, False, False]), np.array([0, 0, 1, 1]))
     0.5
     """
-    if np.bincount(code).max() == 1:
-        return 1.0
     rest = member - member.mean()
-    totals = np.bincount(code, weights=rest)
+    totals = np.bincount(code, weights=rest) if np.bincount(code).max() > 1 else rest
     return float(min(1.0, rest @ rest / max(float(totals @ totals), 1e-300)))
 
 
