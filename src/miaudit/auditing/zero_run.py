@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -349,7 +350,7 @@ def in_words(corrected: Correction, plan: Plan) -> tuple[str, ...]:
         again += " Corrected metrics without bootstrap limits (AIPW, the best threshold) have the default ones only."
     return (
         f"Non-members are weighted by their odds of membership (Hajek weights{model}; propensity: "
-        f"{overlap.propensity}). They count for {overlap.effective_sample_size:,.0f} independent ones; "
+        f"{overlap.propensity}). They count for {math.floor(overlap.effective_sample_size):,} independent ones; "
         f"{overlap.clipped:.1%} of the propensities were clipped. Raw rows are not causal.{again}",
         *overlap.warnings,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
@@ -158,9 +159,10 @@ def _outlook_text(outlook: Outlook) -> Iterator[str]:
     yield from (f"  {reason}" for reason in outlook.reasons)
     if outlook.overlap is not None:
         blind, heaviest = outlook.overlap.blind_auc, outlook.overlap.largest_weight
+        independent = math.floor(outlook.overlap.effective_sample_size)
         yield (
             f"  The covariates alone tell members from non-members by an AUC of {blind:.3f}; weighted, the non-members "
-            f"count for {outlook.overlap.effective_sample_size:,.0f} independent ones, the heaviest for {heaviest:.1%}."
+            f"count for {independent:,} independent ones, the heaviest for {heaviest:.1%}."
         )
         yield from (f"  {warning}" for warning in outlook.overlap.warnings)
     if outlook.half_width is not None and outlook.smallest_auc is not None:
