@@ -141,7 +141,7 @@ def largest_tail(p: FloatArray, least: int, place: int) -> float:
     Examples
     --------
     >>> round(largest_tail(np.full((2, 2000), [[0.5], [0.52]]), 1040, 1), 4)
-    0.0387
+    0.0386
     """
     near, error = _approximated(p, least)
     least_of_it, most_of_it = (float(np.sort(near + sign * error)[-1 - place]) for sign in (-1, 1))
