@@ -19,7 +19,7 @@ import numpy as np
 from miaudit.auditing import bounds
 from miaudit.auditing.bounds import Bounded
 from miaudit.auditing.case import Case
-from miaudit.auditing.corrected_score import WEIGHTS, CorrectedScore
+from miaudit.auditing.corrected_score import CorrectedScore
 from miaudit.auditing.measurements import Measurements
 from miaudit.auditing.zero_run import Correction
 from miaudit.causal import benchmarks, effects, gaps, stack
@@ -167,17 +167,15 @@ class _Confounded:
     def _of_tpr(self, fpr: float, confidence: float) -> Callable[[float], tuple[float, float]]:
         def limits(factor: float) -> tuple[float, float]:
             each = []
-            for weights, confounded in zip(self.score.weights, self.of_weights, strict=True):
+            for confounded in self.of_weights:
                 rate = confounded.read_at(fpr, factor)
-                each.append((rate, rate) if rate in (0.0, 1.0) else self._tpr(weights, rate, confidence))
+                each.append((rate, rate) if rate in (0.0, 1.0) else self._tpr(confounded.comparison, rate, confidence))
             return min(low for low, _ in each), max(high for _, high in each)
 
         return limits
 
-    def _tpr(self, weights: Any, rate: float, confidence: float) -> tuple[float, float]:
-        estimate = effects.tpr_at_fpr(
-            self.score.evidence, weights, fpr=rate, method=WEIGHTS, confidence=confidence, rng=self.rng
-        )
+    def _tpr(self, comparison: Comparison, rate: float, confidence: float) -> tuple[float, float]:
+        estimate = effects.weighted_tpr(self.score.evidence, comparison, rate, confidence)
         return (0.0 if estimate.value is None else estimate.low), estimate.high
 
     def _of_mean(self, metric: str, confidence: float) -> Callable[[float], tuple[float, float]]:

@@ -4,8 +4,6 @@ Splines are smooth and boosted trees are shrunken: both leave a part of a shift 
 corner. A scan of the residuals over all boxes of ranks finds the one with the largest sum in standard errors.
 """
 
-# ruff: noqa: PLC0415 - scipy.stats loads when used
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +19,7 @@ __all__ = ["Box", "Candidate", "Scan", "bins", "intervals", "limit_of_intervals"
 _LEAST = 7.5  # variance of membership that must be inside a box, and outside: 30 records at probability 1/2
 _LEVEL = 0.05  # one-sided, of all boxes together
 _INTERVALS, _RECTANGLES = 150, 1000  # independent tests that the boxes of one column, and of a pair, are worth
-_AT_ONCE = 100  # pairs of columns whose rectangles are summed together
+_AT_ONCE = 20  # histograms of two columns whose rectangles are summed together: they stay in the processor's cache
 _ROUNDS = 2  # over the sides of a box
 _WIDE, _MIDDLE, _NARROW = 12, 40, 100
 
@@ -92,11 +90,11 @@ class Scan:
     @classmethod
     def of(cls, x: FloatArray) -> Scan:
         """Put covariates (n, d) into bins."""
-        return cls(x, *(bins(x, most) for most in (_WIDE, _MIDDLE, _NARROW)))
+        return cls(x, *bins(x, _WIDE, _MIDDLE, _NARROW))
 
     def of_rows(self, rows: BoolArray) -> Scan:
         """Return some of the records, in the same bins."""
-        return Scan(self.x[rows], self.wide[rows], self.middle[rows], self.narrow[rows])
+        return Scan(self.x[rows], *(code.T[:, rows].T for code in (self.wide, self.middle, self.narrow)))
 
     def strongest(
         self, residual: FloatArray, variance: FloatArray, rectangle: Candidate | None = None
@@ -125,22 +123,31 @@ class Scan:
         return above, Box.of_bins(_refined(self.narrow, sides, residual, variance), self.x, self.narrow)
 
 
-def bins(x: FloatArray, most: int) -> IntArray:
+def bins(x: FloatArray, *most: int) -> list[IntArray]:
     """Return bins (n, d) of equal numbers of ranks, numbered from 0; each value its own where a column has few.
+
+    Parameters
+    ----------
+    x : array (n, d)
+    most : how many bins; one array for each such number, in which the bins of a column lie side by side
 
     Examples
     --------
-    >>> bins(np.array([[5.0, 1], [6, 1], [7, 0], [8, 0]]), 2).tolist()
+    >>> bins(np.array([[5.0, 1], [6, 1], [7, 0], [8, 0]]), 2)[0].tolist()
     [[0, 1], [0, 1], [1, 0], [1, 0]]
     """
-    from scipy.stats import rankdata
-
-    code = np.empty(x.shape, dtype=np.int64)
+    codes = [np.empty(x.shape[::-1], dtype=np.intp) for _ in most]
     for j, column in enumerate(x.T):
-        levels, place = np.unique(column, return_inverse=True)
-        ranks = (rankdata(column) - 0.5) * most / len(column)
-        code[:, j] = place if len(levels) <= most else np.minimum(ranks.astype(np.int64), most - 1)
-    return code
+        order = np.argsort(column)
+        ascending = column[order]
+        new = np.r_[True, ascending[1:] != ascending[:-1]]
+        place = np.cumsum(new) - 1
+        edges = np.r_[np.flatnonzero(new), len(column)]
+        middle = ((edges[:-1] + edges[1:]) / 2)[place]  # the average rank less one half
+        for code, count in zip(codes, most, strict=True):
+            ranks = np.minimum((middle * count / len(column)).astype(np.intp), count - 1)
+            code[j, order] = place if len(edges) - 1 <= count else ranks
+    return [code.T for code in codes]
 
 
 def intervals(code: IntArray, residual: FloatArray, variance: FloatArray) -> Candidate:
@@ -171,9 +178,9 @@ def _strongest(
         for which, values in enumerate((residual, variance)):
             sums[which, j, 1:] = np.cumsum(np.bincount(column, values, minlength=most))
     inside = sums[:, :, last + 1] - sums[:, :, first]
-    z = _z(inside[0], inside[1], float(variance.sum()))
-    at = np.unravel_index(int(np.argmax(z)), z.shape)
-    return Candidate(float(z[at]), ((int(at[0]), int(first[at[1]]), int(last[at[1]])),))
+    square = _squared(inside[0], inside[1], float(variance.sum()))
+    at = np.unravel_index(int(np.argmax(square)), square.shape)
+    return Candidate(float(np.sqrt(square[at])), ((int(at[0]), int(first[at[1]]), int(last[at[1]])),))
 
 
 def rectangles(
@@ -202,12 +209,13 @@ def rectangles(
     best = [Candidate(0.0)] * groups
     for pairs, counts in _histograms(code, residual, variance, group, most, groups):
         sums = inside @ counts @ inside.T  # (2, pairs, groups, intervals, intervals)
-        z = _z(sums[0], sums[1], np.broadcast_to(whole, (groups,))[:, None, None])
+        square = _squared(sums[0], sums[1], np.broadcast_to(whole, (groups,))[:, None, None])
         for k in range(groups):
-            at = np.unravel_index(int(np.argmax(z[:, k])), z[:, k].shape)
-            if z[:, k][at] > best[k].z:
+            at = np.unravel_index(int(np.argmax(square[:, k])), square[:, k].shape)
+            z = float(np.sqrt(square[:, k][at]))
+            if z > best[k].z:
                 sides = ((j, int(first[i]), int(last[i])) for j, i in zip(pairs[at[0]], at[1:], strict=True))
-                best[k] = Candidate(float(z[:, k][at]), tuple(sides))
+                best[k] = Candidate(z, tuple(sides))
     return best
 
 
@@ -215,22 +223,26 @@ def _histograms(
     code: IntArray, residual: FloatArray, variance: FloatArray, group: IntArray | None, most: int, groups: int
 ) -> Iterator[tuple[list[tuple[int, int]], FloatArray]]:
     """Yield some pairs of columns, and the sums (2, pairs, groups, bins, bins) of the records outside each group."""
-    offset, cells = 0 if group is None else group * most, most * most
-    every = [(i, j) for i in range(code.shape[1]) for j in range(i + 1, code.shape[1])]
-    for start in range(0, len(every), _AT_ONCE):
-        pairs = every[start : start + _AT_ONCE]
+    cells, columns = most * most, np.ascontiguousarray(code.T)
+    rows = (columns if group is None else columns + group * most) * most
+    every = [(i, j) for i in range(len(columns)) for j in range(i + 1, len(columns))]
+    for start in range(0, len(every), max(1, _AT_ONCE // groups)):
+        pairs = every[start : start + max(1, _AT_ONCE // groups)]
         sums = np.empty((2, len(pairs), groups, most, most))
         for at, (i, j) in enumerate(pairs):
-            cell = (offset + code[:, i]) * most + code[:, j]
+            cell = rows[i] + columns[j]
             for which, values in enumerate((residual, variance)):
                 sums[which, at] = np.bincount(cell, values, minlength=groups * cells).reshape(groups, most, most)
         yield pairs, sums if group is None else sums.sum(axis=2, keepdims=True) - sums
 
 
-def _z(residual: FloatArray, variance: FloatArray, whole: FloatArray | float) -> FloatArray:
-    """Return |z| of sums over boxes; 0 where too little is inside or outside."""
-    usable = (variance >= _LEAST) & (variance <= whole - _LEAST)
-    return np.where(usable, np.abs(residual) / np.sqrt(np.maximum(variance, _LEAST)), 0.0)
+def _squared(residual: FloatArray, variance: FloatArray, whole: FloatArray | float) -> FloatArray:
+    """Return z^2 of sums over boxes, in the place of the residuals; 0 where too little is inside or outside."""
+    outside = (variance < _LEAST) | (variance > whole - _LEAST)
+    np.square(residual, out=residual)
+    np.divide(residual, np.maximum(variance, _LEAST, out=variance), out=residual)
+    residual[outside] = 0.0
+    return residual
 
 
 def _refined(

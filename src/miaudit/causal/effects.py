@@ -65,6 +65,7 @@ __all__ = [
     "tpr_at_fpr",
     "tpr_at_threshold",
     "tpr_band",
+    "weighted_tpr",
 ]
 
 
@@ -268,16 +269,33 @@ def tpr_band(
     (1.0, [0.0, 0.0], True)
     """
     check_confidence(confidence)
-    chosen, comparison = Hajek(), Comparison.of(evidence, Propensity.of(propensity))
-    if _classical(chosen, comparison):
-        sample = Sample.of(evidence)
-        band = [sample.tpr_at_fpr(float(alpha), confidence) for alpha in fpr]
-    else:
-        band = [
-            tpr_limits.estimate(comparison.roc, chosen, comparison, None, float(a), confidence, _BAND_NODES)
-            for a in fpr
-        ]
+    comparison = Comparison.of(evidence, Propensity.of(propensity))
+    band = [weighted_tpr(evidence, comparison, float(alpha), confidence, _BAND_NODES) for alpha in fpr]
     return comparison.roc, np.array([e.low for e in band]), np.array([e.high for e in band])
+
+
+def weighted_tpr(
+    evidence: Evidence, comparison: Comparison, fpr: float, confidence: float, most_nodes: int = classical.MOST_NODES
+) -> Estimate:
+    """Estimate the TPR at an FPR by Hajek weights, of evidence that was sorted once for many FPRs.
+
+    Parameters
+    ----------
+    comparison : of the evidence
+    fpr, confidence : in (0, 1)
+    most_nodes : as of :meth:`miaudit.causal.fiducial.Ranked.limits`
+
+    Examples
+    --------
+    >>> evidence = Evidence(score=np.arange(400.0), member=np.arange(400) % 2 == 0)
+    >>> comparison = Comparison.of(evidence, Propensity.of(np.linspace(0.4, 0.6, 400)))
+    >>> rate = weighted_tpr(evidence, comparison, 0.1, 0.95)
+    >>> rate == tpr_at_fpr(evidence, np.linspace(0.4, 0.6, 400), fpr=0.1, rng=np.random.default_rng(0))
+    True
+    """
+    if _classical(Hajek(), comparison):
+        return Sample.of(evidence).tpr_at_fpr(fpr, confidence)
+    return tpr_limits.estimate(comparison.roc, Hajek(), comparison, None, fpr, confidence, most_nodes)
 
 
 def effective_nonmembers(
