@@ -56,7 +56,7 @@ def test_findings_come_back_from_json_and_say_it_first() -> None:
     back = Findings.from_dict(json.loads(findings.to_json()))
     assert back.unused_columns == findings.unused_columns
     assert back.ahead == findings.ahead
-    assert "2 columns that are no covariates separate" in findings.ahead[0]
+    assert "2 unused columns separate" in findings.ahead[0]
 
 
 def test_the_page_shows_them_escaped(tmp_path: Path) -> None:

@@ -106,9 +106,9 @@ def test_regressions_are_those_of_the_straightforward_loop() -> None:
 def test_columns_of_many_levels_keep_a_bin_for_each() -> None:
     rng = np.random.default_rng(9)
     x, member = rng.normal(size=(400, 2)), np.arange(400) % 2 == 0
-    assert stack._few_bins(folds(x, member))["max_bins"] == 63
+    assert stack._regression_options(folds(x, member))["max_bins"] == 63
     x[:, 1] = np.arange(400) % 100
-    assert stack._few_bins(folds(x, member))["max_bins"] == 255
+    assert stack._regression_options(folds(x, member))["max_bins"] == 255
 
 
 @pytest.mark.thorough

@@ -140,7 +140,7 @@ def test_words_name_the_options_and_what_was_left() -> None:
         UnusedColumn(f"c {i}", "category" if i == 1 else "number", 0.8, 0.7, i < 7, 0.0, 0.0, False) for i in range(8)
     )
     unused = UnusedColumns(columns, outputs=("loss",), left=1200)
-    assert unused.warnings[0].startswith("7 columns that are no covariates separate")
+    assert unused.warnings[0].startswith("7 unused columns separate")
     assert "--covariates 'c 0,c 1,c 2,c 3,c 4' --categories 'c 1'" in unused.warnings[0]
     assert "and 2 more" in unused.warnings[0]
     assert "1,200 more columns were not looked at." in unused.sentence

@@ -19,7 +19,7 @@ from miaudit.metrics.trials import (
     approximate_tail,
     drawn_alike,
     equal_sizes,
-    independent_share,
+    kish_share,
     largest_tail,
     one_of_each,
     sizes,
@@ -70,9 +70,9 @@ def test_the_record_of_a_unit_is_its_first_in_a_random_order(code: np.ndarray) -
 
 
 def test_the_share_of_independent_records_is_that_of_kish() -> None:
-    assert independent_share(np.arange(7)) == 1
-    assert independent_share(np.zeros(7, dtype=int)) == pytest.approx(1 / 7)
-    assert independent_share(np.repeat([0, 1, 2], [6, 1, 1])) == pytest.approx(8 / 38)
+    assert kish_share(np.arange(7)) == 1
+    assert kish_share(np.zeros(7, dtype=int)) == pytest.approx(1 / 7)
+    assert kish_share(np.repeat([0, 1, 2], [6, 1, 1])) == pytest.approx(8 / 38)
 
 
 @pytest.mark.long

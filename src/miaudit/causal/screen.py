@@ -20,7 +20,7 @@ from miaudit.causal import covariates, crossfit, logistic
 from miaudit.causal.basis import Basis
 from miaudit.causal.covariates import Encoding, Part, Table
 from miaudit.errors import InputError
-from miaudit.metrics.trials import independent_share
+from miaudit.metrics.trials import kish_share
 
 LEVEL = 0.05  # of all candidates together
 MOST = 15  # functions that may enter
@@ -227,7 +227,7 @@ def enlarging(encoding: Encoding, classifier: Any = None) -> Callable[[Part, Flo
 
     def enlarge(part: Part, x: FloatArray) -> Screen:
         names = covariates.names_of(encoding, part.table, x.shape[1])
-        return Screen.of(x, part.member, names, independent=independent_share(part.code))
+        return Screen.of(x, part.member, names, independent=kish_share(part.code))
 
     return enlarge
 

@@ -265,7 +265,7 @@ def _boosted(folds: Folds, k: int, held: FloatArray) -> None:
     held[out] = crossfit.raw_logit(trees.fit(x, member), folds.sorted_x[out])
 
 
-def _few_bins(folds: Folds) -> dict[str, Any]:
+def _regression_options(folds: Folds) -> dict[str, Any]:
     """Return options of regressions: few bins, but many where these give each value of a column its own bin.
 
     Half the trees at twice the rate predict scores as well (docs/methods.md, section 9).
@@ -441,7 +441,7 @@ class Regressed:
         from sklearn.ensemble import HistGradientBoostingRegressor
 
         folds, predictions, outsiders = self.folds, np.empty((3, self.n)), ~self.folds.member
-        options = _few_bins(folds)
+        options = _regression_options(folds)
 
         def fill(k: int) -> None:
             out, mine = folds.fold == k, self._learned[k]

@@ -95,15 +95,14 @@ class UnusedColumns:
         options = f"--covariates {shlex.quote(','.join(one.name for one in shown))}"
         codes = [one.name for one in shown if one.kind == "category"]
         options += f" --categories {shlex.quote(','.join(codes))}" if codes else ""
-        verb = "1 column that is no covariate separates" if len(apart) == 1 else f"{len(apart)} columns that are no "
-        verb += "" if len(apart) == 1 else "covariates separate"
+        verb = "1 unused column separates" if len(apart) == 1 else f"{len(apart)} unused columns separate"
         beyond, step = "the covariates", f"add it to the covariates ({options})"
         if given:
             beyond, step = "the propensities that were given", "give propensities that allow for it"
         return (
             f"{verb} members from non-members beyond {beyond}: {_listed(map(_measured, apart))}. The answer does "
             f"not correct for what these columns record. If a column was known before training, {step}. "
-            "What follows from training or from membership is no covariate."
+            "Do not add a column that follows from training or from membership."
         )
 
     def _gaps(self) -> str:

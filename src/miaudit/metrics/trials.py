@@ -206,12 +206,12 @@ def equal_sizes(code: IntArray) -> bool:
     return bool((number == number[0]).all())
 
 
-def independent_share(code: IntArray) -> float:
+def kish_share(code: IntArray) -> float:
     """Return Kish's effective share of records if those of a unit are all alike, in (0, 1].
 
     Examples
     --------
-    >>> independent_share(np.array([0, 0, 1, 1])), round(independent_share(np.array([0, 0, 0, 1])), 2)
+    >>> kish_share(np.array([0, 0, 1, 1])), round(kish_share(np.array([0, 0, 0, 1])), 2)
     (0.5, 0.4)
     """
     number = np.bincount(code).astype(np.float64)

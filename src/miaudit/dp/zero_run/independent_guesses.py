@@ -30,7 +30,7 @@ from miaudit.dp.verdict import LowerBound
 from miaudit.errors import InputError
 from miaudit.errors.checks import is_number
 from miaudit.evidence import Evidence
-from miaudit.metrics.trials import approximate_tail, independent_share, largest_tail, tail_exceeds
+from miaudit.metrics.trials import approximate_tail, kish_share, largest_tail, tail_exceeds
 
 LEAST_ROWS_PER_COVARIATE = 40
 _STANDARD_ERRORS = 2.0  # of learned log-odds, where nothing else is asked for
@@ -390,7 +390,7 @@ def _unusable(received: str, n: int) -> InputError:
 
 def independent(ev: Evidence) -> float:
     """Share of the records that count as independent, at worst: Kish's, with the records of a unit all alike."""
-    return 1.0 if ev.unit_codes is None else independent_share(ev.unit_codes)
+    return 1.0 if ev.unit_codes is None else kish_share(ev.unit_codes)
 
 
 def rows_for_each(propensity: Propensity, ev: Evidence) -> float | None:
