@@ -31,6 +31,7 @@ __all__ = ["TILTED", "WEIGHTS", "CorrectedScore", "Row"]
 
 WEIGHTS = "hajek"
 TILTED = "tilted"
+_CONFIDENCE = 0.95  # of the AUCs whose distance is looked at in standard errors
 Row = tuple[str, str, Estimate]  # name, estimator and estimate of a corrected metric
 
 
@@ -79,10 +80,18 @@ class CorrectedScore:
         with threadpool_limits(limits=1):
             return prognostic_tilt.tilted(self.evidence, self.propensity, self.outcome, self.fprs)
 
-    @property
+    @cached_property
     def weights(self) -> tuple[PropensityLike, ...]:
-        """What metrics without an outcome model rest on: their value on the first, their limits on all together."""
-        return self.tilt or (self.propensity,)
+        """What metrics without an outcome model rest on: their value on the first, their limits on all together.
+
+        Where regressions and weights agree about the AUC, the limits hold those of the weights as they were too: then
+        a tilt along the regression of a rare threshold is mostly noise, which its interval does not know.
+        """
+        if self.tilt is None:
+            return (self.propensity,)
+        no_draws: Any = None  # regressions of a stack are there already
+        found = self.disagreement(_CONFIDENCE, rng=no_draws)
+        return self.tilt if found is None or found.exceeds else (*self.tilt, self.propensity)
 
     @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
     def metrics(
