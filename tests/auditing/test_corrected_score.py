@@ -51,10 +51,20 @@ def test_metrics_are_those_of_the_estimators(learned: propensity.Propensity) -> 
     assert measured["ate"][1] == effects.ate(evidence(), learned, **options)
     tilt = prognostic_tilt.tilted(evidence(), learned, law, (0.1,))
     assert tilt is not None
-    once, twice = (effects.tpr_at_fpr(evidence(), w, fpr=0.1, confidence=0.9, rng=rng) for w in tilt)
+    each = [effects.tpr_at_fpr(evidence(), w, fpr=0.1, confidence=0.9, rng=rng) for w in (*tilt, learned)]
     rate = measured["tpr_at_fpr_0.1"][1]
-    assert rate.value == once.value != twice.value
-    assert (rate.low, rate.high) == (min(once.low, twice.low), max(once.high, twice.high))
+    assert rate.value == each[0].value != each[1].value
+    assert (rate.low, rate.high) == (min(one.low for one in each), max(one.high for one in each))
+
+
+@pytest.mark.long
+def test_limits_hold_the_untilted_weights_only_where_regressions_do_not_contradict_them(
+    learned: propensity.Propensity,
+) -> None:
+    right, wrong = scored(learned), scored(learned).weighted_by(propensity.Propensity.given(np.full(800, 0.5)))
+    assert right.weights[2:] == (learned,)
+    assert wrong.tilt is not None
+    assert wrong.weights == wrong.tilt  # the control: flat weights say that a shift is a leak
 
 
 @pytest.mark.long
