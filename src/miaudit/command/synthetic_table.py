@@ -13,7 +13,7 @@ from miaudit.metrics.rounding import percent, written
 
 if TYPE_CHECKING:
     from miaudit.config.audit import TableConfig
-    from miaudit.findings.table import Attack, TableFindings
+    from miaudit.findings.table import Attack, PositiveControl, TableFindings
 
 
 def audit_table(
@@ -49,11 +49,16 @@ def text(findings: TableFindings) -> str:
         "What informs, and never decides:",
         *(_line(attack) for attack in findings.attacks if attack.role == "informing"),
         f"Positive control: {control.copies:,} copies planted under permuted labels were seen in {control.seen} of "
-        f"{control.repetitions} repetitions ({control.needed} are needed).",
+        f"{control.repetitions} repetitions ({control.needed} are needed).{_changed(findings.near_control)}",
         findings.schema,
         *(f"Note: {one_line(note)}" for note in findings.notes),
     ]
     return "\n".join(lines)
+
+
+def _changed(control: PositiveControl | None) -> str:
+    """The positive control with copies of which one cell was changed."""
+    return f" With one cell changed: in {control.seen}." if control is not None else ""
 
 
 def _line(attack: Attack) -> str:

@@ -48,7 +48,8 @@ class Attack:
     role : "blocking" attacks decide the verdict, "informing" ones never do
     threshold : difference above which a blocking attack raises concern; None for an informing one
     status : of a blocking attack: "flagged" (lower limit, corrected for the number of blocking attacks, above the
-        threshold), "clear" (upper limit at most the plan's threshold) or "inconclusive"; None for an informing one
+        threshold), "clear" (upper limit at most the plan's threshold) or "inconclusive"; None for an informing
+        one, and for near copies whose excess is not beyond chance
     p : one-sided p-value against the threshold, or against no difference where there is none; not corrected
     corrected_low : lower limit of the difference, corrected for the number of attacks of the same role
     detectable : smallest excess that the attack detects in four of five cases at a one-sided level of 5%; 1 where none
@@ -128,6 +129,7 @@ class PositiveControl:
     repetitions, seen : how often it was tried, and how often the excess of copies was seen
     needed : how often it must be seen
     found : whether it was
+    changed : cells of each planted copy that got another value
     """
 
     copies: Count
@@ -138,6 +140,7 @@ class PositiveControl:
     seen: Count
     needed: Count
     found: bool
+    changed: Count = 0
 
 
 class Leading(NamedTuple):
@@ -156,6 +159,7 @@ class TableFindings(FindingsRecord):
     verdict : of the blocking attacks
     attacks : the blocking ones, then the informing ones
     positive_control : the same audit of a table that is known to leak
+    near_control : the same with copies of which one cell was changed. It never keeps a verdict open
     membership : findings of the record-wise audit of the attacks' scores
     fidelity : of the table; None where it was not asked for
     counts : rows of each table, how many of them were attacked, and how many units they are of, where units repeat
@@ -176,6 +180,7 @@ class TableFindings(FindingsRecord):
     columns: tuple[Annotated[Mapping[str, str], _COLUMN], ...]
     schema: str
     fidelity: Fidelity | None = None
+    near_control: PositiveControl | None = None
     cannot_see: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     plan: Mapping[str, Any] = field(default_factory=dict)

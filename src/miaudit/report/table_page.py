@@ -62,7 +62,7 @@ def page(findings: TableFindings) -> str:
         steps=_steps(findings),
         blocking=[_row(row) for row in findings.attacks if row.role == "blocking"],
         informing=[_row(row) for row in findings.attacks if row.role == "informing"],
-        control=_control(findings.positive_control),
+        control=_control(findings.positive_control) + _changed(findings.near_control),
         membership={
             "text": membership.verdict.text,
             "leads": opened_with(membership.verdict.text, proven(membership)) == lead.text,
@@ -131,12 +131,19 @@ def _row(row: Attack) -> dict[str, Any]:
         "by_chance": "–" if row.by_chance is None else percent(row.by_chance),
         "difference": _difference(row),
         "risk": risk,
-        "word": "" if row.status is None else worded(row.status, row.status),
-        "tone": row.status,
+        "word": _word(row),
+        "tone": row.status or "",
         "limit": "" if row.threshold is None else _limit(row),
         "detectable": "none" if (row.detectable or 1.0) >= 1 else points(row.detectable or 1.0, "up"),
         "note": "; ".join(text for text in (row.note, *_besides(row)) if text),
     }
+
+
+def _word(row: Attack) -> str:
+    """The status in words; near copies without one are not beyond chance."""
+    if row.status is not None:
+        return worded(row.status, row.status)
+    return "Not beyond chance" if row.role == "blocking" else ""
 
 
 def _limit(row: Attack) -> str:
@@ -167,6 +174,12 @@ def _control(control: PositiveControl) -> str:
         f'of {control.copies:,} "members" ({percent(control.share)}) are planted. The excess of copies is seen in '
         f"{control.seen} of {control.repetitions} repetitions, {control.needed} are needed: the audit {seen}."
     )
+
+
+def _changed(control: PositiveControl | None) -> str:
+    if control is None:
+        return ""
+    return f" With one cell of each copy changed, it is seen in {control.seen} of {control.repetitions}."
 
 
 def _shown(score: ScoreFindings) -> list[Metric]:

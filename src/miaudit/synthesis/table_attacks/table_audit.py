@@ -22,6 +22,7 @@ from miaudit.errors.options import Option, check_options
 from miaudit.evidence import Evidence
 from miaudit.findings import table as table_findings
 from miaudit.findings.audit import Findings
+from miaudit.findings.fidelity import Fidelity
 from miaudit.findings.table import PositiveControl, TableFindings, TableVerdict
 from miaudit.metrics.units import Units
 from miaudit.synthesis import fidelity as fidelity_of
@@ -36,9 +37,10 @@ from miaudit.synthesis.table_attacks import (
     table_verdict,
 )
 from miaudit.synthesis.table_attacks.closest_record import Metric
-from miaudit.synthesis.table_attacks.copies import Copies, numbering, unmatched
+from miaudit.synthesis.table_attacks.copies import TESTS, CopyTests
+from miaudit.synthesis.table_attacks.keys import WithoutKeys
 from miaudit.synthesis.table_attacks.success_rates import Comparison
-from miaudit.synthesis.table_attacks.table_notes import attack_notes, unit_notes
+from miaudit.synthesis.table_attacks.table_notes import attack_notes, key_notes, unit_notes
 
 __all__ = ["TableAttacks", "TablePlan", "attack", "audit_table"]
 
@@ -66,6 +68,8 @@ class TablePlan:
     secrets : columns whose inference decides the verdict; the inference of the other columns only informs. Of more than
         20 columns, 20 are guessed: the secrets and others drawn at random
     known : as in ``inference.attribute_inference``
+    keep : columns that take part in the attacks although their values all differ, as an identifier's do. Those that
+        ``secrets``, ``known`` and ``parts`` name take part as well
     parts : as in :func:`miaudit.synthesis.table_attacks.linkability.linkability`
     neighbours : of linkability
     attempts, predicate_columns : predicates of each mode of singling out, and columns of the multivariate ones
@@ -100,6 +104,10 @@ class TablePlan:
         tuple[str, ...] | None,
         Option("Columns that the attacker knows; default: the others.", applies=("synthetic table",)),
     ] = None
+    keep: Annotated[
+        tuple[str, ...] | None,
+        Option("Columns that look like identifiers and are attacked all the same.", applies=("synthetic table",)),
+    ] = None
     parts: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     neighbours: int = 10
     attempts: int = 2000
@@ -120,6 +128,12 @@ class TablePlan:
     def __post_init__(self) -> None:
         check_options(self)
 
+    @property
+    def named(self) -> frozenset[str]:
+        """Columns that the plan names, which are no keys."""
+        parts = self.parts or ((), ())
+        return frozenset((*(self.keep or ()), *(self.secrets or ()), *(self.known or ()), *parts[0], *parts[1]))
+
 
 @dataclass(frozen=True, eq=False)
 class TableAttacks:
@@ -129,22 +143,25 @@ class TableAttacks:
     ----------
     evidence : scores ``distance``, ``singling_out``, ``linkability`` and ``inference`` of the attacked records
     comparisons : one for each attack, each with an interval of its own
-    control : whether copies of one per cent of the members would be seen
+    control, near_control : whether copies of one per cent of the members would be seen, and copies with a changed cell
     enough : members of which they would be seen; None where no number would do
     metric : the distance
     attacked : rows of the members and of the control records that were attacked
     units : of the members and then the control records, where several are of one unit; else None
     repeats : where equal records fall, of one record of each unit; None where these are of one class
+    tables : the three tables without their keys
     """
 
     evidence: Evidence
     comparisons: tuple[Comparison, ...]
     control: PositiveControl
+    near_control: PositiveControl
     enough: int | None
     metric: Metric
     attacked: tuple[IntArray, IntArray]
     units: Units | None
     repeats: Repeats | None
+    tables: WithoutKeys
 
 
 def attack(
@@ -185,10 +202,12 @@ def attack(
     grouped = _grouped(units, members, control)
     case_rng, *streams, control_rng = rng.spawn(6)
     plan = plan or TablePlan()
+    tables = WithoutKeys.of(synthetic, members, control, plan.named)
+    synthetic, members, control = tables.synthetic, tables.members, tables.control
     case = _Case.of(synthetic, members, control, plan, grouped, case_rng)
-    copies = _copies(synthetic, members, control)
-    concern = table_verdict.corrected(plan.confidence, len(copies) + len(plan.secrets or ()))
-    planted = _control(copies, members, control, concern, case.units, rng=control_rng)
+    copies = CopyTests.of(tables, case.units)
+    concern = table_verdict.corrected(plan.confidence, TESTS * (1 + len(plan.secrets or ())))
+    planted, changed = copies.controls(concern, case.units, rng=control_rng)
     results = _Results.of(synthetic, members, control, plan, case, streams, progress or (lambda *_: None))
     return TableAttacks(
         evidence=Evidence(
@@ -199,13 +218,15 @@ def attack(
             source=source,
             **_covariates(design, case.inside, case.outside),
         ),
-        comparisons=(*(one.compared(plan.confidence, case.units) for one in copies), *results.comparisons),
+        comparisons=(*copies.comparisons(plan.confidence, case.units), *results.comparisons),
         control=planted,
+        near_control=changed,
         enough=planted_control.enough_members(planted, len(members), len(control), concern),
         metric=case.metric,
         attacked=case.rows,
         units=case.units,
         repeats=both_sides.repeats(members, control, grouped),
+        tables=tables,
     )
 
 
@@ -269,10 +290,9 @@ def audit_table(
         rng=attack_rng,
         progress=progress,
     )
+    tables = attacked.tables
     answer = _Answer.of(
         attacked,
-        members,
-        control,
         plan,
         evidence_plan,
         design,
@@ -285,11 +305,12 @@ def audit_table(
         verdict=answer.verdict,
         attacks=answer.attacks,
         positive_control=attacked.control,
+        near_control=attacked.near_control,
         membership=answer.membership,
         counts=_counts(synthetic, members, control, attacked),
-        columns=tuple({"name": column.name, "kind": column.kind} for column in synthetic.schema.columns),
+        columns=tuple({"name": column.name, "kind": column.kind} for column in tables.synthetic.schema.columns),
         schema=schema,
-        fidelity=fidelity_of.fidelity(synthetic, members, control, rng=compare_rng) if plan.fidelity else None,
+        fidelity=_fidelity(tables, compare_rng) if plan.fidelity else None,
         cannot_see=CANNOT_SEE,
         notes=(*notes, *answer.notes),
         plan=asdict(plan),
@@ -311,8 +332,6 @@ class _Answer:
     def of(
         cls,
         attacked: TableAttacks,
-        members: Table,
-        control: Table,
         plan: TablePlan,
         evidence_plan: Plan | None,
         design: str | None,
@@ -323,7 +342,7 @@ class _Answer:
         design_rng: np.random.Generator,
     ) -> _Answer:
         """Judge the attacks, and withhold the answer where members and control records allow none."""
-        equal = attacked.repeats
+        equal, members, control = attacked.repeats, attacked.tables.members, attacked.tables.control
         refuted = both_sides.contradicted(members, control, equal, design, units, plan.confidence, rng=design_rng)
         evidence_plan = evidence_plan or Plan(confidence=plan.confidence)
         if refuted:
@@ -331,7 +350,11 @@ class _Answer:
         audited = pipeline.examine(attacked.evidence, plan=evidence_plan, rng=audit_rng, repeat=repeat, turn=_TURN)[0]
         audited = both_sides.withheld(audited, refuted) if refuted else audited
         attacks, verdict = _judged(attacked, plan, design, refuted, (len(members), len(control)))
-        notes = [*unit_notes(attacked.units), *attack_notes(attacks, attacked.attacked, members, control)]
+        notes = [
+            *key_notes(attacked.tables.keys, attacked.tables.shared, len(members) + len(control)),
+            *unit_notes(attacked.units),
+            *attack_notes(attacks, attacked.attacked, members, control),
+        ]
         if equal is not None and equal.beyond_chance and not refuted:
             notes = [equal.text(declared=units is not None), *notes]
         return cls(audited, attacks, table_verdict.with_membership(verdict, audited), tuple(notes))
@@ -345,6 +368,7 @@ def _judged(
     named = plan.secrets or ()
     attacks = table_verdict.rows(attacked.comparisons, named, copies=plan.copies, refuted=bool(refuted), **limits)
     sizes: dict[str, Any] = {"enough": attacked.enough, "available": available}
+    sizes["near"] = attacked.near_control
     verdict = table_verdict.judge(attacks, attacked.control, copies=plan.copies, **sizes, **limits)
     return attacks, table_verdict.without_answer(verdict, design, refuted)
 
@@ -481,40 +505,8 @@ def _rows(n: int, most: int | None, rng: np.random.Generator) -> IntArray:
     return np.sort(rng.permutation(n)[:most]).astype(np.int64)
 
 
-def _copies(synthetic: Table, members: Table, control: Table) -> tuple[Copies, ...]:
-    """Compare all columns, and then all but those in which a copy of a person can differ."""
-    aside = {*numbering(members), *unmatched(members, control)}
-    without = tuple(name for name in synthetic.schema.names if name in aside)
-    every = Copies.of(synthetic, members, control)
-    if not without or len(without) == len(synthetic.schema):
-        return (every,)
-    return every, Copies.of(synthetic, members, control, without)
-
-
-def _control(
-    copies: Sequence[Copies],
-    members: Table,
-    control: Table,
-    confidence: float,
-    units: Units | None,
-    *,
-    rng: np.random.Generator,
-) -> PositiveControl:
-    """Plant copies with other identifiers, where these would be seen; texts that match nothing are never planted.
-
-    A column of whole numbers that differ in nearly every row may also be a measurement, such as an income. The other
-    columns may then hardly distinguish records, and exact copies are planted instead.
-    """
-    blind = bool(unmatched(members, control))
-    first, *more = (
-        planted_control.planted_control(
-            one.kind, one.in_table, one.members, confidence=confidence, units=units, rng=stream
-        )
-        for one, stream in zip(copies[::-1], rng.spawn(2), strict=False)
-    )
-    if blind and not more:  # no column is left in which a copy could be seen
-        return replace(first, seen=0, found=False)
-    return first if first.found or blind or not more else more[0]
+def _fidelity(tables: WithoutKeys, rng: np.random.Generator) -> Fidelity:
+    return fidelity_of.fidelity(tables.synthetic, tables.members, tables.control, rng=rng)
 
 
 def _covariates(design: str | None, inside: Table, outside: Table) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from miaudit.io import cells
 from miaudit.io.yaml_file import read_yaml
 from miaudit.synthesis.schema import Column, Schema, Table, read_frame
 from miaudit.synthesis.table_attacks.copies import ELSEWHERE
+from miaudit.synthesis.table_attacks.keys import is_key
 
 if TYPE_CHECKING:
     import polars as pl
@@ -134,6 +135,12 @@ def _inferred_schema(frames: dict[str, pl.DataFrame]) -> tuple[Schema, tuple[str
     for name in frames["synthetic"].columns:
         if frames["synthetic"][name].dtype == pl.String:
             notes += _write_alike(frames, name)
+            if _is_key(frames, name):
+                notes.append(
+                    f"Column {name} looks like an identifier and was left out, because all texts differ. A schema "
+                    "(--schema) that lists its texts keeps it."
+                )
+                continue
         columns = [frame[name] for frame in frames.values()]
         if len({value for column in columns for value in column.cast(pl.String).unique().to_list()}) < 2:
             notes.append(f"Column {name} has one value in all three tables and was left out.")
@@ -246,6 +253,14 @@ def _write_alike(frames: dict[str, pl.DataFrame], name: str) -> list[str]:
 
 def _folded(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def _is_key(frames: Mapping[str, pl.DataFrame], name: str) -> bool:
+    """Return whether a column of texts names the records, in the synthetic table and among the real ones together."""
+    import polars as pl
+
+    released, *real = (frame[name].cast(pl.String).to_numpy() for frame in frames.values())
+    return is_key(released, np.concatenate(real))
 
 
 def _with_elsewhere(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
