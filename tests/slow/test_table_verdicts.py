@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 
 from miaudit.synthesis.schema import Column, Schema, Table
+from miaudit.synthesis.table_attacks.copies import CopyTests
+from miaudit.synthesis.table_attacks.keys import WithoutKeys
 from miaudit.synthesis.table_attacks.planted_control import NEEDED, REPETITIONS, planted_control
 from miaudit.synthesis.table_attacks.success_rates import compare
 from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table
+from miaudit.synthesis.table_attacks.table_verdict import rows
 from validity.claims import Claims
 from validity.sequential import SequentialTest
 
@@ -88,6 +91,7 @@ def private(source: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
     return fit(Table(SCHEMA, source), None, plan, method="tables", rng=rng, repeatable=True).sample(n, rng=rng).values
 
 
+Drawing = Callable[[int, np.random.Generator], np.ndarray]
 Maker = Callable[[np.ndarray, int, np.random.Generator], np.ndarray]
 LEAK_FREE: list[tuple[Maker, bool]] = [
     (independent, True),
@@ -127,6 +131,51 @@ def test_tables_that_leak_nothing_are_seldom_flagged(claim: Claims, make: Maker,
 
     claim(replicate, holds={"flagged": 0.05})
     claim(lambda rng: replicate(rng, independent, False), fails={"flagged": 0.05})
+
+
+def whole_numbers(n: int, rng: np.random.Generator) -> np.ndarray:
+    return np.rint(rng.normal(50, 5, (n, 6)))
+
+
+def few_levels(n: int, rng: np.random.Generator) -> np.ndarray:
+    return np.column_stack([rng.integers(0, levels, n) for levels in (2, 3, 4, 5, 3, 4, 2, 6)]).astype(float)
+
+
+def with_duplicates(n: int, rng: np.random.Generator) -> np.ndarray:
+    """Of a finite population: a third of the records have an equal one, on either side."""
+    return people(3 * n, np.random.default_rng(8))[rng.integers(0, 3 * n, n)]
+
+
+def numbered_people(n: int, rng: np.random.Generator) -> np.ndarray:
+    """With a column of large numbers that all differ, a key."""
+    return np.column_stack([people(n, rng), rng.integers(0, 2**50, n)])
+
+
+def compared(made: np.ndarray, members: np.ndarray, control: np.ndarray) -> list[str]:
+    """The tests of copies that raise concern, with every column as a number."""
+    schema = Schema(tuple(Column(f"x{j}", "continuous", low=-1e16, high=1e16) for j in range(made.shape[1])))
+    tables = WithoutKeys.of(*(Table(schema, values) for values in (made, members, control)))
+    attacks = rows(CopyTests.of(tables, None).comparisons(0.95, None), (), threshold=0.05, confidence=0.95)
+    return [part.name for part in attacks if part.status == "flagged"]
+
+
+@pytest.mark.validity
+@pytest.mark.parametrize("draw", [people, whole_numbers, few_levels, with_duplicates, numbered_people])
+def test_copies_and_near_copies_keep_the_level_of_a_table(claim: Claims, draw: Drawing) -> None:
+    """Three tests of copies at 2.5% together, where nothing is copied. The control: 2% with one cell changed."""
+    n = 1000
+
+    def replicate(rng: np.random.Generator) -> dict[str, bool]:
+        return {"flagged": bool(compared(*(draw(n, rng) for _ in range(3))))}
+
+    def changed(rng: np.random.Generator) -> dict[str, bool]:
+        made, members, control = (people(n, rng) for _ in range(3))
+        made[:20] = members[:20]
+        made[np.arange(20), rng.integers(0, 7, 20)] += 1
+        return {"changed": bool(compared(made, members, control))}
+
+    claim(replicate, holds={"flagged": 0.025})
+    claim(changed, fails={"changed": 0.025})
 
 
 @pytest.mark.parametrize("n", [1000, 5000])

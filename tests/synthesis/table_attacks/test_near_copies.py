@@ -238,7 +238,7 @@ def repeated(n: int, rng: np.random.Generator) -> pl.DataFrame:
 
 @pytest.mark.parametrize("draw", [people, coarse, whole, repeated])
 def test_tables_without_a_leak_are_seldom_flagged(draw: Callable[[int, np.random.Generator], pl.DataFrame]) -> None:
-    """At most 2.5% of tables; tests/slow/test_tables_audit.py has more of them, and the control is above."""
+    """At most 2.5% of tables; tests/slow/test_table_verdicts.py has more of them, and the control is above."""
     count = 0
     for seed in range(12):
         rng = np.random.default_rng([seed, 4])
