@@ -22,6 +22,7 @@ from miaudit.synthesis.table_attacks.planted_control import MOST, shown_power
 from miaudit.synthesis.table_attacks.success_rates import Comparison, Rate
 
 INFERENCE = "inference: "
+_MUCH_MORE = 1.5  # times as large a lower limit of near copies as of stricter ones, to be named too
 
 UNDECLARED = "Not answered (undeclared): nobody declared how membership was decided."
 ZERO_RUN = (
@@ -226,7 +227,7 @@ def _points(excess: float, rounding: Rounding = "nearest") -> str:
 
 def _concern(exceeded: Sequence[found.Attack], confidence: float, count: int) -> str:
     sentences = []
-    for part in sorted(_telling(exceeded), key=lambda one: -one.corrected_low):
+    for part in _telling(exceeded):
         limit = f"the limit is {_points(part.threshold)}" if part.threshold else "any excess is above the limit"
         least = f"at least {_points(part.corrected_low, 'down')}"
         sentences.append(f"{_more(part, least)} ({limit}){_counted(part)}")
@@ -235,15 +236,18 @@ def _concern(exceeded: Sequence[found.Attack], confidence: float, count: int) ->
 
 
 def _telling(exceeded: Sequence[found.Attack]) -> list[found.Attack]:
-    """Leave out tests of copies of which a stricter one has shown as much: an exact copy is a near copy too."""
+    """Return tests of copies from the strictest on, then secrets from the largest excess on.
+
+    A test of near copies is left out where a stricter test has shown nearly as much: an exact copy is a near copy too.
+    """
     telling: list[found.Attack] = []
-    shown = -1.0
+    shown = 0.0
     for part in exceeded:
-        is_copies = copied.is_copies(part.name)
-        if not is_copies or part.corrected_low > shown:
+        if copied.is_copies(part.name) and part.corrected_low > _MUCH_MORE * shown:
             telling.append(part)
-        shown = max(shown, part.corrected_low) if is_copies else shown
-    return telling
+            shown = part.corrected_low
+    secrets = (part for part in exceeded if not copied.is_copies(part.name))
+    return [*telling, *sorted(secrets, key=lambda one: -one.corrected_low)]
 
 
 def _counted(part: found.Attack) -> str:
