@@ -83,6 +83,28 @@ class Attack:
 
 
 @dataclass(frozen=True)
+class SecretValue:
+    """How often a secret of one value, or of a range of values, is guessed right. It informs and never decides.
+
+    Attributes
+    ----------
+    secret, value : name of the column, and the value or range in words
+    members, control : rates of success for the records that have the value
+    difference, difference_low, difference_high : of the two rates, with limits that hold for all values of the secret
+    detectable : smallest excess that is detected in four of five cases at a one-sided level of 5%; 1 where none
+    """
+
+    secret: str
+    value: str
+    members: Rate
+    control: Rate
+    difference: float
+    difference_low: float
+    difference_high: float
+    detectable: Share | None
+
+
+@dataclass(frozen=True)
 class TableVerdict:
     """The blocking attacks (copies, and the secrets that the plan names) against their limits.
 
@@ -158,6 +180,7 @@ class TableFindings(FindingsRecord):
     ----------
     verdict : of the blocking attacks
     attacks : the blocking ones, then the informing ones
+    by_value : the inference of each secret that the plan names, by the value of the secret
     positive_control : the same audit of a table that is known to leak
     near_control : the same with copies of which one cell was changed. It never keeps a verdict open
     membership : findings of the record-wise audit of the attacks' scores
@@ -181,6 +204,7 @@ class TableFindings(FindingsRecord):
     schema: str
     fidelity: Fidelity | None = None
     near_control: PositiveControl | None = None
+    by_value: tuple[SecretValue, ...] = ()
     cannot_see: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     plan: Mapping[str, Any] = field(default_factory=dict)
@@ -201,6 +225,10 @@ class TableFindings(FindingsRecord):
                 yield {"kind": "rate", "name": name, "value": rate.value, "low": rate.low, "high": rate.high, **own}
             limits = {"value": one.difference, "low": one.difference_low, "high": one.difference_high}
             yield {"kind": "difference", "name": "difference", "note": one.note, **limits, **own}
+        for part in self.by_value:
+            own = {"score": f"inference: {part.secret} = {part.value}", "confidence": self.verdict.confidence}
+            limits = {"value": part.difference, "low": part.difference_low, "high": part.difference_high}
+            yield {"kind": "difference", "name": "difference", **limits, **own}
         yield from self.membership._rows()
 
     @property

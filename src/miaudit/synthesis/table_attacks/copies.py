@@ -24,18 +24,22 @@ __all__ = [
     "ALL",
     "BUT_DIGITS",
     "BUT_ONE",
+    "CLOSEST",
     "ELSEWHERE",
+    "SUREST",
     "TESTS",
     "Copies",
     "CopyTests",
     "is_alarm",
     "is_copies",
+    "is_list",
     "unmatched",
 ]
 
 ALL = "copies"
 BUT_DIGITS, BUT_ONE = "copies but for last digits", "copies but for one column"
-TESTS = 3  # of copies: exact, but for last digits, but for one column. They share one level
+CLOSEST, SUREST = "closest records", "surest records"  # lists: by closeness, and by adoption and closeness
+TESTS = 5  # of copies: exact, but for last digits, but for one column, and the two lists. They share one level
 ELSEWHERE = "(not in the synthetic table)"
 _WITHOUT = "copies without "
 _MOSTLY = 0.5  # share of values that no synthetic record has, from which a column is not compared
@@ -159,13 +163,18 @@ class CopyTests:
 
 
 def is_copies(attack: str) -> bool:
-    """Whether an attack of this name counts copies, over all columns or some."""
+    """Whether an attack of this name counts copies, over all columns or some, or records that are as good as copied."""
     return attack == ALL or is_alarm(attack) or attack.startswith(_WITHOUT)
 
 
 def is_alarm(attack: str) -> bool:
-    """Whether an attack of this name counts near copies: it raises concern, and keeps no verdict open."""
-    return attack in (BUT_DIGITS, BUT_ONE)
+    """Whether an attack of this name raises concern and keeps no verdict open: near copies, and the two lists."""
+    return attack in (BUT_DIGITS, BUT_ONE) or is_list(attack)
+
+
+def is_list(attack: str) -> bool:
+    """Whether an attack of this name counts members on a list of the records with the highest scores."""
+    return attack in (CLOSEST, SUREST)
 
 
 def _near(

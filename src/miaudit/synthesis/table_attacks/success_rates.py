@@ -16,6 +16,7 @@ from scipy import special
 
 from miaudit.arrays import BoolArray
 from miaudit.errors import InputError
+from miaudit.findings import table as found
 from miaudit.metrics.classical import Estimate, clopper_pearson, joined, wilson_limits
 from miaudit.metrics.units import Units
 
@@ -77,6 +78,10 @@ class Rate:
     def value(self) -> float:
         """Share of right trials; NaN without a trial."""
         return self.right / self.trials if self.trials else math.nan
+
+    def shown(self) -> found.Rate:
+        """Return the plain values for the findings."""
+        return found.Rate(self.right, self.trials, self.value if self.trials else None, self.low, self.high)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,12 @@
 """Verdict on a table: the attacks that decide, those that inform, and what would settle an open question.
 
-Copies decide, and so does the inference of the columns that the plan names as secrets. Near copies raise concern where
-there are more of them among members than chance explains, and else keep no verdict open. Linkability, singling out and
-the inference of other columns inform: they never raise concern, and they never keep a verdict open.
+Copies decide, and so does the inference of the columns that the plan names as secrets. Near copies, and lists of the
+records that the table comes closest to, are alarms: they raise concern where members have more of them than chance
+explains, and else keep no verdict open. In tables of few coarse columns most records have a near copy by chance, so an
+upper limit of near copies would keep every such verdict open. What a silent alarm leaves open is not left unjudged: the
+record-wise limits on the TPR are about the same records, and the second positive control says what would have been
+seen. Linkability, singling out and the inference of other columns inform: they never raise concern or keep a verdict
+open.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from miaudit.findings.verdict import DECLARE, LimitResult, Outcome
 from miaudit.metrics.rounding import Rounding, percent
 from miaudit.synthesis.table_attacks import copies as copied
 from miaudit.synthesis.table_attacks.planted_control import MOST, shown_power
-from miaudit.synthesis.table_attacks.success_rates import Comparison, Rate
+from miaudit.synthesis.table_attacks.success_rates import Comparison
 
 INFERENCE = "inference: "
 _MUCH_MORE = 1.5  # times as large a lower limit of near copies as of stricter ones, to be named too
@@ -166,8 +170,8 @@ def _row(comparison: Comparison, role: Role, limits: tuple[float, float], joint:
     risk = comparison.risk
     return found.Attack(
         name=comparison.attack,
-        members=_rate(comparison.members),
-        control=_rate(comparison.control),
+        members=comparison.members.shown(),
+        control=comparison.control.shown(),
         difference=comparison.difference.value,
         difference_low=comparison.difference.low,
         difference_high=high,
@@ -191,10 +195,6 @@ def _p_value(comparison: Comparison, limit: float) -> float | None:
     p = comparison.p_value(limit)
     exact = comparison.exact if copied.is_copies(comparison.attack) else None
     return p if p is None or exact is None else min(max(p, exact), 1.0)
-
-
-def _rate(rate: Rate) -> found.Rate:
-    return found.Rate(rate.right, rate.trials, rate.value if rate.trials else None, rate.low, rate.high)
 
 
 def _limited(part: found.Attack, outcome: Outcome) -> LimitResult:
@@ -238,7 +238,8 @@ def _concern(exceeded: Sequence[found.Attack], confidence: float, count: int) ->
 def _telling(exceeded: Sequence[found.Attack]) -> list[found.Attack]:
     """Return tests of copies from the strictest on, then secrets from the largest excess on.
 
-    A test of near copies is left out where a stricter test has shown nearly as much: an exact copy is a near copy too.
+    A test of near copies, or a list, is left out where a stricter test has shown nearly as much: an exact copy is a
+    near copy too.
     """
     telling: list[found.Attack] = []
     shown = 0.0
@@ -251,15 +252,15 @@ def _telling(exceeded: Sequence[found.Attack]) -> list[found.Attack]:
 
 
 def _counted(part: found.Attack) -> str:
-    """Count the copies that differ from their records."""
+    """Count the copies that differ from their records, and the records on a list."""
     differ = _differ(part)
-    if not differ:
-        return ""
     inside, outside = part.members, part.control
-    return (
-        f": {inside.right:,} of {inside.trials:,} members and {outside.right:,} of {outside.trials:,} control records "
-        f"are in the table but for {differ}"
+    counted = (
+        f"{inside.right:,} of {inside.trials:,} members and {outside.right:,} of {outside.trials:,} control records"
     )
+    if copied.is_list(part.name):
+        return f": {counted} are on the list"
+    return f": {counted} are in the table but for {differ}" if differ else ""
 
 
 def _differ(part: found.Attack) -> str:
