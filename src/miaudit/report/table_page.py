@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 from miaudit.findings.audit import LowerBound, ScoreFindings
 from miaudit.findings.metric import Metric, foremost
 from miaudit.findings.next_steps import Intent, Step, origin_of
-from miaudit.findings.table import Attack, PositiveControl, Rate, TableFindings, opened_with, proven, worded
+from miaudit.findings.table import (
+    Attack,
+    PositiveControl,
+    Rate,
+    SecretValue,
+    TableFindings,
+    opened_with,
+    proven,
+    worded,
+)
 from miaudit.metrics import definition
 from miaudit.metrics.definition import label
 from miaudit.metrics.rounding import lower_text, percent, points, upper_text
@@ -62,6 +71,7 @@ def page(findings: TableFindings) -> str:
         steps=_steps(findings),
         blocking=[_row(row) for row in findings.attacks if row.role == "blocking"],
         informing=[_row(row) for row in findings.attacks if row.role == "informing"],
+        by_value=[_of_value(part) for part in findings.by_value],
         control=_control(findings.positive_control) + _changed(findings.near_control),
         membership={
             "text": membership.verdict.text,
@@ -136,6 +146,20 @@ def _row(row: Attack) -> dict[str, Any]:
         "limit": "" if row.threshold is None else _limit(row),
         "detectable": "none" if (row.detectable or 1.0) >= 1 else points(row.detectable or 1.0, "up"),
         "note": "; ".join(text for text in (row.note, *_besides(row)) if text),
+    }
+
+
+def _of_value(part: SecretValue) -> dict[str, str]:
+    limits = f"{points(part.difference_low, 'down')} to {points(part.difference_high, 'up')}"
+    detectable = part.detectable or 1.0
+    return {
+        "secret": part.secret,
+        "value": part.value,
+        "members": _rate(part.members),
+        "control": _rate(part.control),
+        "difference": f"{points(part.difference)} ({limits})",
+        "detectable": "none" if detectable >= 1 else points(detectable, "up"),
+        "note": "an excess is shown" if part.difference_low > 0 else "",
     }
 
 

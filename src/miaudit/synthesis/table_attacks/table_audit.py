@@ -129,6 +129,7 @@ def attack(
     grouped = _grouped(units, members, control)
     case_rng, *streams, control_rng, pool_rng = rng.spawn(7)
     plan = plan or TablePlan()
+    plan.check_names(synthetic.schema.names)
     tables = WithoutKeys.of(synthetic, members, control, plan.named)
     case = _Case.of(tables, plan, grouped, case_rng)
     copies = _CopyResults.of(tables, plan, case, control_rng)

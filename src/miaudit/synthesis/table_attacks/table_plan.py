@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated
 
 from miaudit.auditing.headline import EVERY_SCORE, Declared
 from miaudit.auditing.plan import Plan
+from miaudit.errors import InputError, nearest
 from miaudit.errors.options import Option, check_options
 from miaudit.findings.policy import DEFAULT_LIMITS
 from miaudit.synthesis.table_attacks.pool_scores import ADOPTION_AND_CLOSENESS
 
 __all__ = ["TablePlan", "of_scores"]
+
+_SHOWN = 8  # columns in a message
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,33 @@ class TablePlan:
         """Columns that the plan names, which are no keys."""
         parts = self.parts or ((), ())
         return frozenset((*(self.keep or ()), *(self.secrets or ()), *(self.known or ()), *parts[0], *parts[1]))
+
+    def check_names(self, names: Collection[str], left_out: Mapping[str, str] | None = None) -> None:
+        """Refuse a name of a column that takes part in no attack.
+
+        Parameters
+        ----------
+        names : of the columns that take part
+        left_out : why other columns of the files do not, by name
+
+        Examples
+        --------
+        >>> TablePlan(secrets=("pid",)).check_names(["age", "job"], {"pid": "all its texts differ"})
+        Traceback (most recent call last):
+        miaudit.errors.InputError: secrets: expected columns that the attacks see (age, job), received 'pid', which was
+        left out because all its texts differ; name another column
+        """
+        parts = self.parts or ((), ())
+        options = {"secrets": self.secrets, "known": self.known, "keep": self.keep, "parts": (*parts[0], *parts[1])}
+        for option, columns in options.items():
+            for name in columns or ():
+                if name in names:
+                    continue
+                allowed = f"columns that the attacks see ({', '.join(list(names)[:_SHOWN])})"
+                if name in (left_out or {}):
+                    received = f"{name!r}, which was left out because {(left_out or {})[name]}"
+                    raise InputError(option, allowed, received, "name another column")
+                raise InputError(option, allowed, repr(name), nearest(name, names) or "name a column of the table")
 
 
 def of_scores(plan: Plan | None, confidence: float) -> Plan:

@@ -33,7 +33,8 @@ def compare_top(
     score : array (n,), higher for members and independent of who is one; the members come first
     members : number of members
     confidence : of the interval; it holds for the four lengths together
-    units, note : as of :func:`~miaudit.synthesis.table_attacks.success_rates.compare`
+    units : of the n records, where several are of one unit. Then units are listed, each by its highest score
+    note : how the score is called
 
     Notes
     -----
@@ -48,32 +49,34 @@ def compare_top(
     >>> found.note
     '20 records with the highest score (1%)'
     """
-    tried = [_list(name, score, members, share, confidence, units, note) for share in SHARES]
-    if units is None:
-        return min(tried, key=lambda one: 1.0 if one.exact is None else one.exact)
-    return max(tried, key=lambda one: one.difference.low)
+    what = "records"
+    if units is not None:
+        score, members = _of_units(score, units)
+        what = "units"
+    tried = [_list(name, score, members, share, confidence) for share in SHARES]
+    most = min(range(len(SHARES)), key=lambda one: tried[one].exact or 0.0)
+    length = tried[most].members.right + tried[most].control.right
+    about = f"{length:,} {what} with the highest score{note and ' '}{note} ({percent(SHARES[most])})"
+    return replace(tried[most], note=about)
 
 
-def _list(
-    name: str,
-    score: FloatArray,
-    members: int,
-    share: float,
-    confidence: float,
-    units: Units | None,
-    note: str,
-) -> Comparison:
+def _of_units(score: FloatArray, units: Units) -> tuple[FloatArray, int]:
+    """Return the highest score of each unit, those of members first, and their number.
+
+    A unit on both sides is two, since each side is judged by its own records.
+    """
+    entry, place = np.unique(2 * units.code + ~units.member, return_inverse=True)
+    highest = np.full(len(entry), -np.inf)
+    np.maximum.at(highest, place, score)
+    inside = entry % 2 == 0
+    return np.concatenate([highest[inside], highest[~inside]]), int(inside.sum())
+
+
+def _list(name: str, score: FloatArray, members: int, share: float, confidence: float) -> Comparison:
     """Compare one list; its interval and its test are corrected for all four."""
     length = max(1, math.ceil(share * len(score)))
     listed = score >= np.partition(score, -length)[-length]
-    compared = compare(
-        name,
-        listed[:members],
-        listed[members:],
-        confidence=_of_four(confidence),
-        note=f"{listed.sum():,} records with the highest score{note and ' '}{note} ({percent(share)})",
-        units=units,
-    )
+    compared = compare(name, listed[:members], listed[members:], confidence=_of_four(confidence))
     at = compared.at
     return replace(
         compared,
