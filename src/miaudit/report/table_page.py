@@ -79,6 +79,7 @@ def page(findings: TableFindings) -> str:
             "word": worded(membership.verdict.status, membership.design),
             "tone": membership.verdict.status,
             "design": membership.design or "not declared",
+            "declared": membership.plan.get("headline", {}).get("score", ""),
             "scores": [_score(score) for score in membership.scores],
             "metrics": [label(metric.name) for metric in _shown(membership.scores[0])],
             "bounds": [_bound(bound) for bound in membership.bounds],
