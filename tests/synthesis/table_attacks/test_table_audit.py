@@ -85,7 +85,7 @@ def test_an_audit_that_would_not_have_seen_copies_does_not_reassure() -> None:
 
     made, members, control = coarse(4000), coarse(4000), coarse(4000)
     found = audit_table(made, members, control, plan=TablePlan(attempts=50, fidelity=False), design="one-run", rng=rng)
-    assert [part.status for part in found.attacks if part.role == "blocking"] == ["clear", None, None]
+    assert [part.status for part in found.attacks if part.role == "blocking"] == ["clear", None, None, None, None]
     assert not found.positive_control.found
     assert found.verdict.status == "inconclusive" and found.exit_code == 4
     assert "the positive control was not seen" in found.verdict.text
@@ -120,7 +120,7 @@ def test_the_scores_are_evidence_and_a_one_run_bound_follows_from_copies() -> No
     bounds = {bound.parameter: bound.value for bound in found.membership.bounds}
     assert bounds["epsilon"] > 2
     evidence = attack(draw(1000, rng), members, control, plan=FEW, design="one-run", rng=rng).evidence
-    assert list(evidence.scores) == ["distance", "singling_out", "linkability", "inference"]
+    assert list(evidence.scores) == ["adoption_and_closeness", "distance", "singling_out", "linkability", "inference"]
     assert evidence.covariates is None
     nothing = ma.audit(evidence, rng=rng)
     assert all(bound.value < 0.5 for bound in nothing.bounds)
