@@ -99,7 +99,7 @@ def test_every_chart_is_named_titled_and_described(content: TableFindings) -> No
         assert len(spec["description"]) > 40
     title = " ".join(drawn["differences"].to_dict(validate=False)["title"]["text"])
     flagged = sum(row.status == "flagged" for row in content.attacks)
-    assert title.startswith(f"{flagged} of 3 attacks that decide")
+    assert title.startswith(f"{flagged} of 5 attacks that decide")
 
 
 @pytest.mark.long

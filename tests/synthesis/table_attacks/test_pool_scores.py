@@ -57,16 +57,21 @@ def squared(a: np.ndarray, b: np.ndarray, mean: np.ndarray, sd: np.ndarray, kind
 
 
 def slow(made: np.ndarray, pool: np.ndarray, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    mean, sd = np.nanmean(pool, axis=0), np.nanstd(pool, axis=0)
+    usual = np.clip(pool, *np.nanquantile(pool, [0.001, 0.999], axis=0))
+    mean, sd = np.nanmean(usual, axis=0), np.nanstd(usual, axis=0)
     kinds = [column.kind for column in SCHEMA.columns]
     apart = np.array([[squared(s, x, mean, sd, kinds) for x in pool] for s in made])
     width = float(np.median(apart.min(axis=0)))
     kernel = np.where(apart <= 5 * width, np.exp(-apart / (2 * 0.35**2 * width)), 0.0)
+    for s in range(len(made)):
+        if (apart[s] <= 1e-6).any():  # equal records alone explain it
+            kernel[s] = apart[s] <= 1e-6
     adoption = np.zeros(len(pool))
     for x in range(len(pool)):
         for s in range(len(made)):
             if kernel[s, x] > 0:
-                adoption[x] -= np.log(1 - min(kernel[s, x] / kernel[s].sum(), 1 - 1e-6))
+                most = 1 - (1e-9 if apart[s, x] <= 1e-6 else 1e-2)
+                adoption[x] -= np.log(1 - min(kernel[s, x] / kernel[s].sum(), most))
     closeness = np.empty(len(pool))
     for x in range(len(pool)):
         others = [squared(pool[p], pool[x], mean, sd, kinds) for p in range(len(pool)) if unit[p] != unit[x]]
@@ -126,6 +131,18 @@ def test_tables_of_few_kinds_of_records_have_scores_too() -> None:
         assert np.isfinite(scores.together).all() and scores.together.shape == (len(pool),)
     empty = Table(schema, np.c_[rng.integers(0, 2, 300), np.full(300, np.nan)])
     assert np.isfinite(PoolScores.of(empty, empty, rng=rng).together).all()
+
+
+def test_copies_stand_out_among_few_columns_also_where_numbers_are_extreme() -> None:
+    """Without the rule for equal records, neighbours share the adoption of a copy, and most of its rank is lost."""
+    rng = np.random.default_rng(6)
+    schema = Schema((Column("a", "continuous", low=-99, high=1e9), Column("b", "continuous", low=-99, high=1e9)))
+    pool = np.exp(rng.normal(size=(2000, 2)))
+    pool[0] *= 1e6  # a typing error, far beyond two units of three standard deviations
+    made = np.r_[np.exp(rng.normal(size=(2000, 2))), pool[:100]]
+    scores = PoolScores.of(Table(schema, made), Table(schema, pool), rng=rng)
+    assert np.mean(scores.adoption[:100] > 20) > 0.9
+    assert auc(scores.together, np.arange(2000) < 100) > 0.97
 
 
 # -- worlds -----------------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def test_one_per_cent_of_copies_is_the_positive_control_of_every_audit() -> None
     assert (small.positive_control.copies, small.positive_control.found) == (1, False)
     assert small.verdict.status == "inconclusive"
     assert [one.limit for one in small.verdict.unresolved] == ["copies"]
-    assert "About 800 members and 800 control records would settle it" in small.verdict.text
+    assert "About 920 members and 920 control records would settle it" in small.verdict.text
 
 
 @pytest.mark.long
@@ -118,7 +118,7 @@ def test_the_scores_are_evidence_and_a_one_run_bound_follows_from_copies() -> No
     leaky = with_copies(1000, members, 600, rng)
     found = audit_table(leaky, members, control, plan=FEW, design="one-run", rng=rng)
     bounds = {bound.parameter: bound.value for bound in found.membership.bounds}
-    assert bounds["epsilon"] > 2
+    assert bounds["epsilon"] > 1  # of a score that was fixed beforehand; 1.9 with the strongest of five
     evidence = attack(draw(1000, rng), members, control, plan=FEW, design="one-run", rng=rng).evidence
     assert list(evidence.scores) == ["adoption_and_closeness", "distance", "singling_out", "linkability", "inference"]
     assert evidence.covariates is None
@@ -196,9 +196,10 @@ def test_records_are_capped_and_equal_seeds_give_equal_findings() -> None:
     assert found.attacks[0].members.trials == 300  # exact copies: all
     assert next(part for part in found.attacks if part.name == "linkability").members.trials == 100
     names = [part.name for part in found.attacks if part.role == "blocking"]
-    near = ["copies but for last digits", "copies but for one column"]
+    near = ["copies but for last digits", "copies but for one column", "closest records", "surest records"]
     assert names == ["copies", *near, "inference: job"]  # the secret that the plan names, and no other column
-    assert len(found.attacks) == 10
+    assert len(found.attacks) == 12
+    assert {part.secret for part in found.by_value} == {"job"}
     content = TableFindings.from_dict(found.to_dict()).to_dict()
     assert content["kind"] == "table"
     assert content["fidelity"]["summary"]["marginal_distance"] < 0.3
@@ -305,7 +306,7 @@ def test_households_of_five_equal_rows_are_no_concern_where_nothing_leaks() -> N
         units = np.arange(200) // 5, 40 + np.arange(200) // 5
         for given in (units, None):
             found = attack(made, members, control, units=given, plan=HOUSEHOLDS, rng=np.random.default_rng(i))
-            joint = 1 - 0.05 / (len(found.comparisons) - 2)  # near copies are tested with copies
+            joint = 1 - 0.05 / (len(found.comparisons) - 4)  # near copies and lists are tested with copies
             leaks = any(part.low_at(joint) > 0 for part in found.comparisons)
             raised += leaks and given is not None
             alone += leaks and given is None
