@@ -93,7 +93,7 @@ class Policy:
             return cls(tuple(DEFAULT_LIMITS.items()), SURE, stated=False)
         stated = checked(limits)
         sure = dict(stated).get(SURE_LIST)
-        default = dict(stated) in ({**DEFAULT_LIMITS, SURE_LIST: SURE}, DEFAULT_LIMITS)  # tables have other alarms
+        default = dict(stated) == {**DEFAULT_LIMITS, SURE_LIST: SURE}
         return cls(tuple(pair for pair in stated if pair[0] != SURE_LIST), sure, stated=not default)
 
     @property

@@ -30,7 +30,6 @@ def test_the_fixed_score_decides_without_an_alarm_unless_the_plan_states_otherwi
     plan = of_scores(None, 0.9)
     assert plan.headline == Declared("adoption_and_closeness")
     assert (plan.confidence, plan.policy.thresholds, plan.policy.sure) == (0.9, DEFAULT_LIMITS, None)
-    assert not plan.policy.stated
     stated = of_scores(Plan(headline=Split(), limits={"auc": 0.6}), 0.9)
     assert (stated.headline, stated.policy.thresholds, stated.confidence) == (Split(), {"auc": 0.6}, 0.95)
     one = of_scores(Plan(primary_metric="auc"), 0.95)
