@@ -108,3 +108,70 @@ def test_households_go_through_the_command(
     found = json.loads(said)
     assert (code, found["exit_code"], found["verdict"]["status"]) == (4, 4, "refused")
     assert found["verdict"]["text"].startswith("Not answered (refused): 400 records have an equal one")
+
+
+def patients(n: int, rng: np.random.Generator) -> pl.DataFrame:
+    columns = {
+        "age": rng.integers(18, 90, n),
+        "job": rng.choice(list("abcdef"), n),
+        "income": np.round(np.exp(rng.normal(10, 0.5, n)), 2),
+        "bmi": np.round(rng.normal(25, 4, n), 1),
+        "city": rng.choice([f"c{i}" for i in range(30)], n),
+        "dose": np.round(rng.gamma(2, 2, n), 2),
+    }
+    return pl.DataFrame(columns)
+
+
+def single(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.with_columns(pl.col("income", "bmi", "dose").cast(pl.Float32).cast(pl.Float64))
+
+
+def numbered(frames: list[pl.DataFrame]) -> list[pl.DataFrame]:
+    firsts = (20_000, 0, 5_000)  # as three systems number their rows
+    return [
+        frame.with_columns(patient_id=pl.Series(first + np.arange(len(frame))))
+        for first, frame in zip(firsts, frames, strict=True)
+    ]
+
+
+def as_uuids(frames: list[pl.DataFrame]) -> list[pl.DataFrame]:
+    return [
+        frame.with_columns(patient_id=pl.concat_str(pl.lit("uuid-"), pl.col("patient_id").cast(pl.String)))
+        for frame in numbered(frames)
+    ]
+
+
+Files = Callable[[list[pl.DataFrame]], list[pl.DataFrame]]
+CASES: dict[str, tuple[Callable[[pl.DataFrame], pl.DataFrame], Files, str]] = {
+    "as they are": (lambda frame: frame, list, "exact copies are at least"),
+    "new key": (lambda frame: frame, numbered, "are in the table but for patient_id"),
+    "new uuid": (lambda frame: frame, as_uuids, "exact copies are at least"),
+    "single precision": (single, list, "exact copies are at least"),
+    "another city": (lambda frame: frame.with_columns(city=pl.lit("c0")), numbered, "in the table but for one column"),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.long
+@pytest.mark.parametrize("case", CASES)
+def test_two_per_cent_of_copies_end_in_exit_code_three(
+    case: str, tmp_path: Path, run: Callable[..., tuple[int, str, str]]
+) -> None:
+    """20 of 1,000 members are copied, as they are, under a new key, through single precision, or with another city."""
+    change, keyed, sentence = CASES[case]
+    rng = np.random.default_rng(2)
+    members, control, made = (patients(1000, rng) for _ in range(3))
+    copied = pl.concat([made.tail(980), change(members.head(20)).cast(made.schema)])
+    paths = [tmp_path / f"{name}.csv" for name in ("made", "members", "others")]
+    for path, frame in zip(paths, keyed([copied, members, control]), strict=True):
+        frame.write_csv(path)
+    call = ["audit", "--synthetic", paths[0], "--members", paths[1], "--nonmembers", paths[2]]
+    options = ["--design", "one-run", "--no-bounds", "--records", "100"]
+    code, text, _ = run(*call, *options)
+    assert code == 3 and sentence in text
+    assert "of 1,000 members and 0 of 1,000 control records" in text or "exact copies" in text
+    assert ("Column patient_id looks like" in text or "patient_id looks like" in text) is (keyed is not list)
+    assert "With one cell changed: in " in text
+    if case == "new key":  # the control: a key that is kept hides exact copies, and identifies members by itself
+        code, text, _ = run(*call, *options, "--keep", "patient_id")
+        assert code == 4 and "patient_id (1.00)" in text and "without patient_id" not in text

@@ -99,7 +99,7 @@ def test_every_chart_is_named_titled_and_described(content: TableFindings) -> No
         assert len(spec["description"]) > 40
     title = " ".join(drawn["differences"].to_dict(validate=False)["title"]["text"])
     flagged = sum(row.status == "flagged" for row in content.attacks)
-    assert title.startswith(f"{flagged} of 1 attacks that decide")
+    assert title.startswith(f"{flagged} of 5 attacks that decide")
 
 
 @pytest.mark.long
@@ -109,6 +109,15 @@ def test_a_page_without_fidelity_or_a_found_control_says_so(content: TableFindin
     assert "does NOT see them" in page
     assert "The positive control was not seen" in page
     assert "What the table keeps" not in page
+    assert "With one cell of each copy changed, it is seen in" in page
+    assert "With one cell of each" not in table_page.page(replace(content, near_control=None))
+
+
+@pytest.mark.long
+def test_near_copies_that_chance_explains_are_called_that(content: TableFindings) -> None:
+    silent = tuple(replace(part, status=None) if part.name != "copies" else part for part in content.attacks)
+    page = table_page.page(replace(content, attacks=silent))
+    assert "Not beyond chance" in page and 'class="None"' not in page
 
 
 @pytest.mark.long

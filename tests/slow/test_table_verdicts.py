@@ -10,10 +10,16 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from miaudit.dp import one_run
 from miaudit.synthesis.schema import Column, Schema, Table
+from miaudit.synthesis.table_attacks.copies import CLOSEST, SUREST, CopyTests
+from miaudit.synthesis.table_attacks.keys import WithoutKeys
 from miaudit.synthesis.table_attacks.planted_control import NEEDED, REPETITIONS, planted_control
+from miaudit.synthesis.table_attacks.pool_scores import PoolScores
 from miaudit.synthesis.table_attacks.success_rates import compare
 from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table
+from miaudit.synthesis.table_attacks.table_verdict import rows
+from miaudit.synthesis.table_attacks.top_records import compare_top
 from validity.claims import Claims
 from validity.sequential import SequentialTest
 
@@ -88,6 +94,7 @@ def private(source: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
     return fit(Table(SCHEMA, source), None, plan, method="tables", rng=rng, repeatable=True).sample(n, rng=rng).values
 
 
+Drawing = Callable[[int, np.random.Generator], np.ndarray]
 Maker = Callable[[np.ndarray, int, np.random.Generator], np.ndarray]
 LEAK_FREE: list[tuple[Maker, bool]] = [
     (independent, True),
@@ -127,6 +134,77 @@ def test_tables_that_leak_nothing_are_seldom_flagged(claim: Claims, make: Maker,
 
     claim(replicate, holds={"flagged": 0.05})
     claim(lambda rng: replicate(rng, independent, False), fails={"flagged": 0.05})
+
+
+def whole_numbers(n: int, rng: np.random.Generator) -> np.ndarray:
+    return np.rint(rng.normal(50, 5, (n, 6)))
+
+
+def few_levels(n: int, rng: np.random.Generator) -> np.ndarray:
+    return np.column_stack([rng.integers(0, levels, n) for levels in (2, 3, 4, 5, 3, 4, 2, 6)]).astype(float)
+
+
+def with_duplicates(n: int, rng: np.random.Generator) -> np.ndarray:
+    """Of a finite population: a third of the records have an equal one, on either side."""
+    return people(3 * n, np.random.default_rng(8))[rng.integers(0, 3 * n, n)]
+
+
+def numbered_people(n: int, rng: np.random.Generator) -> np.ndarray:
+    """With a column of large numbers that all differ, a key."""
+    return np.column_stack([people(n, rng), rng.integers(0, 2**50, n)])
+
+
+def compared(made: np.ndarray, members: np.ndarray, control: np.ndarray, rng: np.random.Generator) -> list[str]:
+    """The tests of copies and the lists that raise concern, with every column as a number."""
+    schema = Schema(tuple(Column(f"x{j}", "continuous", low=-1e16, high=1e16) for j in range(made.shape[1])))
+    tables = WithoutKeys.of(*(Table(schema, values) for values in (made, members, control)))
+    pool = Table(tables.members.schema, np.r_[tables.members.values, tables.control.values])
+    scores = PoolScores.of(tables.synthetic, pool, rng=rng)
+    lists = (
+        compare_top(name, score, len(members), confidence=0.95)
+        for name, score in ((CLOSEST, scores.closeness), (SUREST, scores.together))
+    )
+    parts = (*CopyTests.of(tables, None).comparisons(0.95, None), *lists)
+    return [part.name for part in rows(parts, (), threshold=0.05, confidence=0.95) if part.status == "flagged"]
+
+
+@pytest.mark.validity
+@pytest.mark.parametrize("draw", [people, whole_numbers, few_levels, with_duplicates, numbered_people])
+def test_copies_and_near_copies_keep_the_level_of_a_table(claim: Claims, draw: Drawing) -> None:
+    """Five tests of copies at 2.5% together, where nothing is copied. The control: 2% with one cell changed."""
+    n = 1000
+
+    def replicate(rng: np.random.Generator) -> dict[str, bool]:
+        return {"flagged": bool(compared(*(draw(n, rng) for _ in range(3)), rng))}
+
+    def changed(rng: np.random.Generator) -> dict[str, bool]:
+        made, members, control = (people(n, rng) for _ in range(3))
+        made[:20] = members[:20]
+        made[np.arange(20), rng.integers(0, 7, 20)] += 1
+        return {"changed": bool(compared(made, members, control, rng))}
+
+    claim(replicate, holds={"flagged": 0.025})
+    claim(changed, fails={"changed": 0.025})
+
+
+@pytest.mark.validity
+@pytest.mark.parametrize("draw", [people, whole_numbers, few_levels, with_duplicates])
+def test_one_run_bounds_hold_on_scores_against_the_pool(claim: Claims, draw: Drawing) -> None:
+    """Independent coins divide a pool, and the table is of others: mu is 0. The control: a table of the members."""
+    n = 600
+
+    def bound(rng: np.random.Generator, *, leak: bool) -> float:
+        pool = draw(n, rng)
+        member = rng.random(n) < 0.5
+        made = pool[member] + rng.normal(0, 0.1, (member.sum(), pool.shape[1])) if leak else draw(n, rng)
+        schema = Schema(tuple(Column(f"x{j}", "continuous", low=-1e16, high=1e16) for j in range(pool.shape[1])))
+        scores = PoolScores.of(Table(schema, made), Table(schema, pool), rng=rng).together
+        listed = np.argsort(-scores)[: n // 10]
+        correct = int(member[listed].sum())
+        return one_run.mu_lower_bound(correct=correct, guesses=len(listed), canaries=n, confidence=0.95).value
+
+    claim(lambda rng: {"mu above 0": bound(rng, leak=False) > 0}, holds={"mu above 0": 0.05})
+    claim(lambda rng: {"mu above 0": bound(rng, leak=True) > 0}, fails={"mu above 0": 0.05})
 
 
 @pytest.mark.parametrize("n", [1000, 5000])

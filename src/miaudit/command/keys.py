@@ -41,7 +41,7 @@ _PANELS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (ZERO_RUN, "reporting", ("raw_only",)),
     (RATIO, "attack", ("variance", "statistic", "folds")),
     (RATIO, "attack.statistics", ("mu_in", "sigma_in", "mu_out", "sigma_out")),
-    (SYNTHETIC, "synthetic", ("table_path", "schema_path", "secrets", "known", "records")),
+    (SYNTHETIC, "synthetic", ("table_path", "schema_path", "secrets", "known", "keep", "records")),
     (VERDICT, "attack", ("fpr_targets",)),
     (VERDICT, "evaluation", ("confidence",)),
     (VERDICT, "reporting", ("limits", "primary_metric", "threshold_for_concern", "levels", "prior")),

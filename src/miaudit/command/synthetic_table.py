@@ -13,7 +13,7 @@ from miaudit.metrics.rounding import percent, written
 
 if TYPE_CHECKING:
     from miaudit.config.audit import TableConfig
-    from miaudit.findings.table import Attack, TableFindings
+    from miaudit.findings.table import Attack, PositiveControl, SecretValue, TableFindings
 
 
 def audit_table(
@@ -48,12 +48,31 @@ def text(findings: TableFindings) -> str:
         f"  {'record by record':<28} {worded(audited.verdict.status, audited.design)}",
         "What informs, and never decides:",
         *(_line(attack) for attack in findings.attacks if attack.role == "informing"),
+        *(["The secrets by their values (intervals hold for all values of a secret):"] if findings.by_value else []),
+        *map(_value_line, findings.by_value),
         f"Positive control: {control.copies:,} copies planted under permuted labels were seen in {control.seen} of "
-        f"{control.repetitions} repetitions ({control.needed} are needed).",
+        f"{control.repetitions} repetitions ({control.needed} are needed).{_changed(findings.near_control)}",
         findings.schema,
         *(f"Note: {one_line(note)}" for note in findings.notes),
     ]
     return "\n".join(lines)
+
+
+def _changed(control: PositiveControl | None) -> str:
+    """The positive control with copies of which one cell was changed."""
+    return f" With one cell changed: in {control.seen}." if control is not None else ""
+
+
+def _value_line(part: SecretValue) -> str:
+    """The guesses about records with one value of a secret."""
+    rates = " ".join(
+        f"{percent(rate.value or 0.0):>7} of {rate.trials:,} {side}"
+        for rate, side in ((part.members, "members"), (part.control, "control"))
+    )
+    limits = f"[{written(part.difference_low, '+.4f', 'down')}, {written(part.difference_high, '+.4f', 'up')}]"
+    named = one_line(f"{part.secret} = {part.value}")
+    detects = "no excess" if (part.detectable or 1.0) >= 1 else percent(part.detectable or 1.0, "up")
+    return f"  {named:<28} {rates}  difference {part.difference:+.4f} {limits}  would detect {detects}"
 
 
 def _line(attack: Attack) -> str:

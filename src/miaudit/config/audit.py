@@ -299,11 +299,13 @@ class TableConfig(Options):
         files = {name: base / path for name, path in self.synthetic.items() if name.endswith("_path")}
         sides = files["table_path"], files["members_path"], files["nonmembers_path"]
         tables = table_files.read(*sides, schema=files.get("schema_path"), unit=self.evaluation.get("unit"))
+        plan = self.attack_options()
+        plan.check_names(tables.synthetic.schema.names, tables.left_out)
         return audit_table(
             tables.synthetic,
             tables.members,
             tables.control,
-            plan=self.attack_options(),
+            plan=plan,
             evidence_plan=self.plan(),
             design=self.design,
             units=tables.units,

@@ -182,7 +182,7 @@ SYNTHETIC = Keys(
                 applies=("synthetic table",),
             ),
         ],
-        **keys_of(TablePlan, "secrets", "known", "records"),
+        **keys_of(TablePlan, "secrets", "known", "keep", "records"),
     },
     required=frozenset({"table_path", "members_path", "nonmembers_path"}),
 )

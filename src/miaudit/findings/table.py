@@ -48,7 +48,8 @@ class Attack:
     role : "blocking" attacks decide the verdict, "informing" ones never do
     threshold : difference above which a blocking attack raises concern; None for an informing one
     status : of a blocking attack: "flagged" (lower limit, corrected for the number of blocking attacks, above the
-        threshold), "clear" (upper limit at most the plan's threshold) or "inconclusive"; None for an informing one
+        threshold), "clear" (upper limit at most the plan's threshold) or "inconclusive"; None for an informing
+        one, and for near copies whose excess is not beyond chance
     p : one-sided p-value against the threshold, or against no difference where there is none; not corrected
     corrected_low : lower limit of the difference, corrected for the number of attacks of the same role
     detectable : smallest excess that the attack detects in four of five cases at a one-sided level of 5%; 1 where none
@@ -79,6 +80,28 @@ class Attack:
     def above_chance(self) -> bool:
         """Whether an excess is shown, corrected for the number of attacks of the same role."""
         return self.corrected_low > 0
+
+
+@dataclass(frozen=True)
+class SecretValue:
+    """How often a secret of one value, or of a range of values, is guessed right. It informs and never decides.
+
+    Attributes
+    ----------
+    secret, value : name of the column, and the value or range in words
+    members, control : rates of success for the records that have the value
+    difference, difference_low, difference_high : of the two rates, with limits that hold for all values of the secret
+    detectable : smallest excess that is detected in four of five cases at a one-sided level of 5%; 1 where none
+    """
+
+    secret: str
+    value: str
+    members: Rate
+    control: Rate
+    difference: float
+    difference_low: float
+    difference_high: float
+    detectable: Share | None
 
 
 @dataclass(frozen=True)
@@ -128,6 +151,7 @@ class PositiveControl:
     repetitions, seen : how often it was tried, and how often the excess of copies was seen
     needed : how often it must be seen
     found : whether it was
+    changed : cells of each planted copy that got another value
     """
 
     copies: Count
@@ -138,6 +162,7 @@ class PositiveControl:
     seen: Count
     needed: Count
     found: bool
+    changed: Count = 0
 
 
 class Leading(NamedTuple):
@@ -155,7 +180,9 @@ class TableFindings(FindingsRecord):
     ----------
     verdict : of the blocking attacks
     attacks : the blocking ones, then the informing ones
+    by_value : the inference of each secret that the plan names, by the value of the secret
     positive_control : the same audit of a table that is known to leak
+    near_control : the same with copies of which one cell was changed. It never keeps a verdict open
     membership : findings of the record-wise audit of the attacks' scores
     fidelity : of the table; None where it was not asked for
     counts : rows of each table, how many of them were attacked, and how many units they are of, where units repeat
@@ -176,6 +203,8 @@ class TableFindings(FindingsRecord):
     columns: tuple[Annotated[Mapping[str, str], _COLUMN], ...]
     schema: str
     fidelity: Fidelity | None = None
+    near_control: PositiveControl | None = None
+    by_value: tuple[SecretValue, ...] = ()
     cannot_see: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     plan: Mapping[str, Any] = field(default_factory=dict)
@@ -196,6 +225,10 @@ class TableFindings(FindingsRecord):
                 yield {"kind": "rate", "name": name, "value": rate.value, "low": rate.low, "high": rate.high, **own}
             limits = {"value": one.difference, "low": one.difference_low, "high": one.difference_high}
             yield {"kind": "difference", "name": "difference", "note": one.note, **limits, **own}
+        for part in self.by_value:
+            own = {"score": f"inference: {part.secret} = {part.value}", "confidence": self.verdict.confidence}
+            limits = {"value": part.difference, "low": part.difference_low, "high": part.difference_high}
+            yield {"kind": "difference", "name": "difference", **limits, **own}
         yield from self.membership._rows()
 
     @property

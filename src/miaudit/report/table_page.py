@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 from miaudit.findings.audit import LowerBound, ScoreFindings
 from miaudit.findings.metric import Metric, foremost
 from miaudit.findings.next_steps import Intent, Step, origin_of
-from miaudit.findings.table import Attack, PositiveControl, Rate, TableFindings, opened_with, proven, worded
+from miaudit.findings.table import (
+    Attack,
+    PositiveControl,
+    Rate,
+    SecretValue,
+    TableFindings,
+    opened_with,
+    proven,
+    worded,
+)
 from miaudit.metrics import definition
 from miaudit.metrics.definition import label
 from miaudit.metrics.rounding import lower_text, percent, points, upper_text
@@ -62,13 +71,15 @@ def page(findings: TableFindings) -> str:
         steps=_steps(findings),
         blocking=[_row(row) for row in findings.attacks if row.role == "blocking"],
         informing=[_row(row) for row in findings.attacks if row.role == "informing"],
-        control=_control(findings.positive_control),
+        by_value=[_of_value(part) for part in findings.by_value],
+        control=_control(findings.positive_control) + _changed(findings.near_control),
         membership={
             "text": membership.verdict.text,
             "leads": opened_with(membership.verdict.text, proven(membership)) == lead.text,
             "word": worded(membership.verdict.status, membership.design),
             "tone": membership.verdict.status,
             "design": membership.design or "not declared",
+            "declared": membership.plan.get("headline", {}).get("score", ""),
             "scores": [_score(score) for score in membership.scores],
             "metrics": [label(metric.name) for metric in _shown(membership.scores[0])],
             "bounds": [_bound(bound) for bound in membership.bounds],
@@ -131,12 +142,33 @@ def _row(row: Attack) -> dict[str, Any]:
         "by_chance": "–" if row.by_chance is None else percent(row.by_chance),
         "difference": _difference(row),
         "risk": risk,
-        "word": "" if row.status is None else worded(row.status, row.status),
-        "tone": row.status,
+        "word": _word(row),
+        "tone": row.status or "",
         "limit": "" if row.threshold is None else _limit(row),
         "detectable": "none" if (row.detectable or 1.0) >= 1 else points(row.detectable or 1.0, "up"),
         "note": "; ".join(text for text in (row.note, *_besides(row)) if text),
     }
+
+
+def _of_value(part: SecretValue) -> dict[str, str]:
+    limits = f"{points(part.difference_low, 'down')} to {points(part.difference_high, 'up')}"
+    detectable = part.detectable or 1.0
+    return {
+        "secret": part.secret,
+        "value": part.value,
+        "members": _rate(part.members),
+        "control": _rate(part.control),
+        "difference": f"{points(part.difference)} ({limits})",
+        "detectable": "none" if detectable >= 1 else points(detectable, "up"),
+        "note": "an excess is shown" if part.difference_low > 0 else "",
+    }
+
+
+def _word(row: Attack) -> str:
+    """The status in words; near copies without one are not beyond chance."""
+    if row.status is not None:
+        return worded(row.status, row.status)
+    return "Not beyond chance" if row.role == "blocking" else ""
 
 
 def _limit(row: Attack) -> str:
@@ -167,6 +199,12 @@ def _control(control: PositiveControl) -> str:
         f'of {control.copies:,} "members" ({percent(control.share)}) are planted. The excess of copies is seen in '
         f"{control.seen} of {control.repetitions} repetitions, {control.needed} are needed: the audit {seen}."
     )
+
+
+def _changed(control: PositiveControl | None) -> str:
+    if control is None:
+        return ""
+    return f" With one cell of each copy changed, it is seen in {control.seen} of {control.repetitions}."
 
 
 def _shown(score: ScoreFindings) -> list[Metric]:

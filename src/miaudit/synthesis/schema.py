@@ -314,6 +314,11 @@ class Table:
         except IndexError as error:
             raise InputError("rows", f"rows of a table of {len(self):,}", str(error)[:80], "count from 0") from error
 
+    def without(self, names: Collection[str]) -> Table:
+        """Return the table without some columns."""
+        places = [j for j, name in enumerate(self.schema.names) if name not in names]
+        return Table(Schema(tuple(self.schema.columns[j] for j in places)), self.values[:, places])
+
     def column(self, name: str) -> FloatArray:
         """Return the values (n,) of one column."""
         values: FloatArray = self.values[:, self.schema.position(name)]

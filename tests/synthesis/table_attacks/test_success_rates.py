@@ -146,9 +146,11 @@ def test_the_p_value_is_the_level_at_which_the_lower_limit_meets_the_threshold(r
 
 def test_members_needed_agrees_with_the_textbook_formula_and_with_counts() -> None:
     textbook = 2 * 0.3 * 0.7 * ((1.96 + 0.8416) / 0.03) ** 2
-    assert members_needed(0.03, rate=0.3, ratio=1.0, level=0.025, power=0.8) == pytest.approx(textbook, rel=0.03)
+    assert members_needed(0.03, rate=0.3, ratio=1.0, level=0.025, power=0.8) == pytest.approx(
+        textbook, rel=0.05
+    )  # Fisher's test asks for more
     n = members_needed(0.01, rate=0.0, ratio=2.0, level=0.025, power=0.9)
     assert n is not None
-    assert compare("x", outcomes(math.ceil(0.01 * n), n), outcomes(0, 2 * n)).leaks
-    assert not compare("x", outcomes(math.ceil(0.01 * n) - 1, n), outcomes(0, 2 * n)).leaks
+    enough, fewer = (compare("x", outcomes(k, n), outcomes(0, 2 * n)) for k in (int(0.01 * n), int(0.01 * n) - 1))
+    assert enough.exceeds(0.0, 0.95) and not fewer.exceeds(0.0, 0.95)
     assert members_needed(1e-9, rate=0.5, ratio=1.0, level=0.025, power=0.9) is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -70,7 +72,7 @@ def test_one_per_cent_of_copies_is_the_positive_control_of_every_audit() -> None
     assert (small.positive_control.copies, small.positive_control.found) == (1, False)
     assert small.verdict.status == "inconclusive"
     assert [one.limit for one in small.verdict.unresolved] == ["copies"]
-    assert "About 540 members and 540 control records would settle it" in small.verdict.text
+    assert "About 920 members and 920 control records would settle it" in small.verdict.text
 
 
 @pytest.mark.long
@@ -83,7 +85,7 @@ def test_an_audit_that_would_not_have_seen_copies_does_not_reassure() -> None:
 
     made, members, control = coarse(4000), coarse(4000), coarse(4000)
     found = audit_table(made, members, control, plan=TablePlan(attempts=50, fidelity=False), design="one-run", rng=rng)
-    assert [part.status for part in found.attacks if part.role == "blocking"] == ["clear"]
+    assert [part.status for part in found.attacks if part.role == "blocking"] == ["clear", None, None, None, None]
     assert not found.positive_control.found
     assert found.verdict.status == "inconclusive" and found.exit_code == 4
     assert "the positive control was not seen" in found.verdict.text
@@ -116,9 +118,9 @@ def test_the_scores_are_evidence_and_a_one_run_bound_follows_from_copies() -> No
     leaky = with_copies(1000, members, 600, rng)
     found = audit_table(leaky, members, control, plan=FEW, design="one-run", rng=rng)
     bounds = {bound.parameter: bound.value for bound in found.membership.bounds}
-    assert bounds["epsilon"] > 2
+    assert bounds["epsilon"] > 1  # of a score that was fixed beforehand; 1.9 with the strongest of five
     evidence = attack(draw(1000, rng), members, control, plan=FEW, design="one-run", rng=rng).evidence
-    assert list(evidence.scores) == ["distance", "singling_out", "linkability", "inference"]
+    assert list(evidence.scores) == ["adoption_and_closeness", "distance", "singling_out", "linkability", "inference"]
     assert evidence.covariates is None
     nothing = ma.audit(evidence, rng=rng)
     assert all(bound.value < 0.5 for bound in nothing.bounds)
@@ -194,8 +196,10 @@ def test_records_are_capped_and_equal_seeds_give_equal_findings() -> None:
     assert found.attacks[0].members.trials == 300  # exact copies: all
     assert next(part for part in found.attacks if part.name == "linkability").members.trials == 100
     names = [part.name for part in found.attacks if part.role == "blocking"]
-    assert names == ["copies", "inference: job"]  # the secret that the plan names, and no other column
-    assert len(found.attacks) == 8
+    near = ["copies but for last digits", "copies but for one column", "closest records", "surest records"]
+    assert names == ["copies", *near, "inference: job"]  # the secret that the plan names, and no other column
+    assert len(found.attacks) == 12
+    assert {part.secret for part in found.by_value} == {"job"}
     content = TableFindings.from_dict(found.to_dict()).to_dict()
     assert content["kind"] == "table"
     assert content["fidelity"]["summary"]["marginal_distance"] < 0.3
@@ -221,16 +225,27 @@ def test_a_pass_through_single_precision_does_not_hide_a_copy() -> None:
 
 @pytest.mark.long
 def test_a_column_that_numbers_the_records_is_named() -> None:
-    """A copy under a new number is no copy: the note says so. Ages and amounts are no numbers of records."""
+    """It is left out, although it identifies every member, unless the plan keeps it. Ages number no records."""
     rng = np.random.default_rng(9)
-    schema = Schema((Column("key", "continuous", low=0, high=1e6), Column("age", "continuous", low=18, high=90)))
+    names = ("key", "age", "weight")
+    schema = Schema(tuple(Column(name, "continuous", low=0, high=1e6) for name in names))
 
     def numbered(first: int) -> Table:
-        return Table(schema, np.c_[first + np.arange(200.0), rng.integers(18, 90, 200)])
+        ages, weights = rng.integers(18, 90, 200), rng.normal(70, 10, 200).round(1)
+        return Table(schema, np.c_[first + np.arange(200.0), ages, weights])
 
-    said = audit_table(numbered(0), numbered(1000), numbered(5000), plan=FEW, design="one-run", rng=rng).notes
-    (note,) = [one for one in said if "identifier" in one]
-    assert note.startswith("key: ") and "age" not in note and "--schema" in note
+    tables = numbered(0), numbered(1000), numbered(5000)
+    found = audit_table(*tables, plan=FEW, design="one-run", rng=rng)
+    (note,) = [one for one in found.notes if "identifier" in one]
+    assert note.startswith("key looks like") and "age" not in note and "--keep" in note
+    assert [column["name"] for column in found.columns] == ["age", "weight"]
+    assert found.attacks[0].name == "copies without key" and found.verdict.status != "refused"
+    keeping = replace(FEW, keep=("key",))
+    kept = audit_table(*tables, plan=keeping, design="one-run", rng=rng)  # the control
+    assert kept.attacks[0].name == "copies" and kept.verdict.status == "refused"
+    assert "key" in kept.verdict.text and not [one for one in kept.notes if "identifier" in one]
+    none = attack(numbered(0), tables[0], tables[1], plan=FEW, rng=rng)
+    assert none.tables.shared == {"key": (200, 0)}
 
 
 @pytest.mark.long
@@ -291,7 +306,7 @@ def test_households_of_five_equal_rows_are_no_concern_where_nothing_leaks() -> N
         units = np.arange(200) // 5, 40 + np.arange(200) // 5
         for given in (units, None):
             found = attack(made, members, control, units=given, plan=HOUSEHOLDS, rng=np.random.default_rng(i))
-            joint = 1 - 0.05 / len(found.comparisons)
+            joint = 1 - 0.05 / (len(found.comparisons) - 4)  # near copies and lists are tested with copies
             leaks = any(part.low_at(joint) > 0 for part in found.comparisons)
             raised += leaks and given is not None
             alone += leaks and given is None
@@ -345,7 +360,8 @@ def test_a_leak_about_households_is_seen() -> None:
     found = audit_table(made, members, control, units=units, plan=HOUSEHOLDS, design="one-run", rng=rng)
     assert found.exit_code == 3
     exceeded = [(one.limit, one.score) for one in found.verdict.exceeded]
-    assert exceeded == [("copies", "copies"), ("secret: job", "inference: job"), ("secret: sex", "inference: sex")]
+    copies = [("copies", name) for name in ("copies", "copies but for last digits", "copies but for one column")]
+    assert exceeded == [*copies, ("secret: job", "inference: job"), ("secret: sex", "inference: sex")]
     assert found.attacks[0].members.right == 250
     singled = next(part for part in found.attacks if part.name == "singling out, univariate")
     assert singled.difference_low > 0  # a household of equal records is singled out

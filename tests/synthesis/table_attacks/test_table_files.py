@@ -30,7 +30,11 @@ def test_categories_come_from_the_synthetic_table_and_others_are_one_level() -> 
     assert found.members.column("job").tolist() == [2.0, 1.0]
     assert np.isnan(found.members.column("age")[1])
     assert "inferred from the synthetic table" in found.schema_source
-    assert found.notes == ("Column same has one value in all three tables and was left out.",)
+    assert found.notes == (
+        "Column same has one value in all three tables and was left out.",
+        "The synthetic table lacks name of the members: no attack uses what is not in all three files.",
+    )
+    assert set(found.left_out) == {"same", "name"}
 
 
 def test_a_given_schema_is_kept(tmp_path: Path) -> None:
@@ -81,7 +85,7 @@ def test_codes_with_leading_zeros_are_equal_in_all_three_files(tmp_path: Path) -
         )
     assert read(*files, schema=path).control.column("code").tolist() == [2.0, 0.0]
     pl.DataFrame({"age": [1.0]}).write_csv(tmp_path / "m.csv")
-    with pytest.raises(InputError, match="members: code: expected a column of the table"):
+    with pytest.raises(InputError, match=r"code: expected a column in all three files, .* in members"):
         read(*files, schema=path)
 
 
@@ -97,7 +101,7 @@ def test_capitals_and_blanks_make_no_other_category() -> None:
 def test_bad_files_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, frame in (("s", MADE), ("m", REAL.drop("age")), ("n", REAL)):
         frame.write_csv(tmp_path / f"{name}.csv")
-    with pytest.raises(InputError, match="age: expected a column of members") as caught:
+    with pytest.raises(InputError, match=r"age: expected a column in all three files, .* in members") as caught:
         read(*(tmp_path / f"{name}.csv" for name in "smn"))
     assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match="synthetic: expected an existing file"):
@@ -157,3 +161,82 @@ def test_a_unit_column_that_is_not_there_or_not_complete_is_refused() -> None:
             InputError, match="house: expected a unit for every record, received 1 missing of 2 in nonm"
         ):
             of_frames(made, members, made.with_columns(house=gap), unit="house")
+
+
+# -- what would send a user the wrong way -----------------------------------------------------------------------------
+
+PEOPLE = pl.DataFrame({"age": [20, 30, 40] * 20, "job": ["cook", "clerk", "smith"] * 20})
+DECLARED = Schema(
+    (
+        Column("age", "continuous", low=18, high=35),
+        Column("job", "categorical", ("Cook", "clerk", "smith")),
+    )
+)
+
+
+def test_texts_differ_from_declared_categories_in_capitals_and_blanks_at_most() -> None:
+    young = PEOPLE.filter(pl.col("age") < 35)
+    shouted = young.with_columns(pl.col("job").str.to_uppercase() + " ")
+    found = of_frames(young, shouted, young, schema=DECLARED)
+    assert found.members.values.tolist() == found.control.values.tolist()
+    assert found.notes[0].startswith("Column job: ")
+    both = Schema((Column("job", "categorical", ("cook", "COOK", "clerk", "smith")),))  # two that differ in capitals
+    assert of_frames(PEOPLE, PEOPLE, PEOPLE, schema=both).notes == ()
+    unknown = young.with_columns(pl.lit("judge").alias("job"))
+    with pytest.raises(InputError, match="members: job: expected one of Cook, clerk, smith"):
+        of_frames(young, unknown, young, schema=DECLARED)
+
+
+@pytest.mark.parametrize(("place", "name"), [(0, "synthetic"), (1, "members"), (2, "nonmembers")])
+def test_a_value_outside_the_range_of_the_schema_names_the_file_and_what_helps(place: int, name: str) -> None:
+    frames = [PEOPLE.filter(pl.col("age") < 35)] * 3
+    of_frames(*frames, schema=DECLARED)  # the control
+    frames[place] = PEOPLE
+    with pytest.raises(InputError, match=f"{name}: age: expected numbers from 18 to 35, as the schema says") as caught:
+        of_frames(*frames, schema=DECLARED)
+    assert "20 other values, the first in row 2; write a wider range into the schema (--schema)" in str(caught.value)
+    assert "outside" not in str(caught.value)  # no option of an audit
+
+
+def test_marks_of_missing_numbers_are_counted_in_a_note(tmp_path: Path) -> None:
+    files = [tmp_path / f"{name}.csv" for name in "smn"]
+    for path in files:
+        PEOPLE.write_csv(path)
+    assert read(*files).notes == ()
+    marked = PEOPLE.with_columns(pl.Series("age", ["NA", "?", *PEOPLE["age"].cast(pl.String)[2:]]))
+    marked.write_csv(files[1])
+    found = read(*files)
+    assert found.synthetic.schema.column("age").kind == "continuous"
+    assert np.isnan(found.members.column("age")).sum() == 2
+    assert found.notes == (
+        "Column age: 2 cells of members (NA) count as missing values. To make a text a category, list it in a schema "
+        "(--schema).",
+    )
+
+
+def test_another_text_among_numbers_is_one_line_with_the_option_that_helps(tmp_path: Path) -> None:
+    files = [tmp_path / f"{name}.csv" for name in "smn"]
+    numbers = pl.DataFrame({"age": list(range(20, 80)), "job": ["cook", "clerk"] * 30})
+    odd = numbers.with_columns(pl.Series("age", ["unknown", *numbers["age"].cast(pl.String)[1:]]))
+    for place in (0, 1):
+        for path in files:
+            numbers.write_csv(path)
+        odd.write_csv(files[place])
+        with pytest.raises(InputError, match=r"age: expected numbers.*in row 0.*write NA or nothing.*\(--schema\)$"):
+            read(*files)
+
+
+def test_a_column_that_is_not_in_all_files_is_a_note_or_a_line() -> None:
+    more = PEOPLE.with_columns(pl.lit(1).alias("ill"))
+    found = of_frames(PEOPLE, more, PEOPLE)
+    assert found.notes == (
+        "The synthetic table lacks ill of the members: no attack uses what is not in all three files.",
+    )
+    assert found.left_out == {"ill": "the synthetic table does not have it"}
+    with pytest.raises(
+        InputError, match=r"ill: .*which the synthetic table has, in members; .*\(--schema\) without it"
+    ):
+        of_frames(more, PEOPLE, PEOPLE)
+    schema = Schema((*DECLARED.columns, Column("ill")))
+    with pytest.raises(InputError, match=r"ill: .*which the schema has, in synthetic and nonmembers; add it, or leave"):
+        of_frames(PEOPLE, more, PEOPLE, schema=schema)

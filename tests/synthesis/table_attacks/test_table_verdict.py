@@ -70,6 +70,56 @@ def test_an_excess_within_a_stated_limit_is_proven_all_the_same() -> None:
         assert "Proven" not in judge(rows([NO_COPIES], (), **stated), control, available=(2000, 2000), **stated).text
 
 
+def test_near_copies_flag_and_else_keep_no_verdict_open() -> None:
+    common = attack("copies but for one column", 0.5, 0.5, 200)  # an interval of ten points on either side
+    assert verdict(NO_COPIES, common).status == "clear"
+    assert [part.status for part in rows([NO_COPIES, common], (), **LIMITS)] == ["clear", None]
+    found = verdict(
+        NO_COPIES, attack("copies but for last digits", 0.02, 0.0), attack("copies but for one column", 0.2, 0.18)
+    )
+    assert (found.status, [one.score for one in found.exceeded]) == ("flagged", ["copies but for last digits"])
+    assert "40 of 2,000 members and 0 of 2,000 control records are in the table but for the last digits" in found.text
+    one = verdict(NO_COPIES, attack("copies but for one column", 0.03, 0.001))
+    assert "60 of 2,000 members and 2 of 2,000 control records are in the table but for one column" in one.text
+
+
+def test_of_copies_that_all_tests_see_only_the_strictest_is_named() -> None:
+    kinds = "copies without patient_id", "copies but for last digits", "copies but for one column"
+    found = verdict(*(attack(name, 0.02, 0.0) for name in kinds))
+    assert [one.score for one in found.exceeded] == list(kinds)
+    assert found.text.endswith("are in the table but for patient_id.") and "last digits" not in found.text
+    more = verdict(attack("copies", 0.02, 0.0), attack("copies but for one column", 0.2, 0.0))
+    assert "exact copies" in more.text and "400 of 2,000 members" in more.text  # the control: far more near copies
+
+
+def test_tests_of_copies_share_one_part_of_the_level() -> None:
+    """Copies alone, three tests of copies, and three tests of copies beside two secrets: one third, one ninth."""
+    kinds = "copies", "copies but for last digits", "copies but for one column"
+    parts = [attack(name, 0.006, 0.001) for name in kinds]
+    low = {count: rows(parts[:count], (), **LIMITS)[0].corrected_low for count in (1, 3)}
+    assert low[1] == pytest.approx(parts[0].low_at(0.95)) and low[3] == pytest.approx(parts[0].low_at(1 - 0.05 / 3))
+    secrets = [attack(f"inference: {name}", 0.5, 0.5) for name in "ab"]
+    joint = rows([*parts, *secrets], ("a", "b"), **LIMITS)
+    assert joint[0].corrected_low == pytest.approx(parts[0].low_at(1 - 0.05 / 9))
+    assert joint[3].corrected_low == pytest.approx(secrets[0].low_at(1 - 0.05 / 3))
+
+
+def test_few_copies_need_fishers_test() -> None:
+    few = attack("copies", 0.09, 0.02, 100)
+    assert few.leaks and few.exact == pytest.approx(0.029, abs=0.001)
+    found = rows([few], (), **LIMITS)[0]
+    assert (found.status, found.p) == ("inconclusive", few.exact)
+    assert verdict(attack("copies", 0.1, 0.02, 100)).status == "flagged"  # the control
+
+
+def test_a_control_with_changed_cells_that_is_not_seen_is_named_and_blocks_nothing() -> None:
+    near = replace(SEEN, seen=3, found=False, changed=1)
+    judged = judge(rows([NO_COPIES], (), **LIMITS), SEEN, near, available=(2000, 2000), **LIMITS)
+    assert judged.status == "clear" and "with one cell changed (1% of the members) in 3 of 10" in judged.text
+    seen = judge(rows([NO_COPIES], (), **LIMITS), SEEN, replace(SEEN, changed=1), available=(2000, 2000), **LIMITS)
+    assert seen.status == "clear" and "cell" not in seen.text
+
+
 def test_clear_needs_no_correction_for_the_number_of_limits_and_concern_does() -> None:
     """An upper limit of 4.9 points alone is clear, however many secrets there are; a lower one must outlive them."""
     close = [attack(f"inference: {name}", 0.5, 0.4825) for name in "abcdef"]

@@ -34,12 +34,14 @@ class Inference:
     secrets : names of the secret columns
     score : array (n1 + n0,), members first; share of a record's secrets that were guessed right
     distance : array (n1 + n0,), to the nearest synthetic record by all columns; None with a model
+    outcomes : how the guesses of each secret turned out, record by record
     """
 
     comparisons: tuple[Comparison, ...]
     secrets: tuple[str, ...]
     score: FloatArray
     distance: FloatArray | None
+    outcomes: tuple[Outcome, ...] = ()
 
 
 def attribute_inference(
@@ -101,18 +103,19 @@ def attribute_inference(
     else:
         guesses, distance = _by_model(model, everyone, synthetic, chosen, known_columns, rng), None
     outcomes = [
-        _Outcome.of(metric, j, guess, everyone, synthetic, tolerance) for j, guess in zip(chosen, guesses, strict=True)
+        Outcome.of(metric, j, guess, everyone, synthetic, tolerance) for j, guess in zip(chosen, guesses, strict=True)
     ]
     return Inference(
         tuple(own.compared(len(members), confidence, units) for own in outcomes),
         tuple(own.secret for own in outcomes),
         _share_right(outcomes),
         distance,
+        tuple(outcomes),
     )
 
 
 @dataclass(frozen=True, eq=False)
-class _Outcome:
+class Outcome:
     """How the guesses of one secret turned out, for all records, members first.
 
     ``tried`` (n,) are the records that have a value, and ``right`` (n,) the records whose guess is right. For those of
@@ -128,7 +131,8 @@ class _Outcome:
     @classmethod
     def of(
         cls, metric: Metric, column: int, guess: FloatArray, everyone: Table, synthetic: Table, tolerance: float
-    ) -> _Outcome:
+    ) -> Outcome:
+        """Judge the guesses (n,) of one column."""
         truth = everyone.values[:, column]
         usual = np.full(len(truth), _naive(metric, column, synthetic))
         right, naive = (_right(metric, column, values, truth, tolerance) for values in (guess, usual))
@@ -149,7 +153,7 @@ class _Outcome:
         )
 
 
-def _share_right(outcomes: Sequence[_Outcome]) -> FloatArray:
+def _share_right(outcomes: Sequence[Outcome]) -> FloatArray:
     """Return the share (n,) of each record's secrets that were guessed right; 0 for a record without a secret."""
     right = np.sum([own.right for own in outcomes], axis=0, dtype=np.float64)
     trials = np.sum([own.tried for own in outcomes], axis=0, dtype=np.float64)

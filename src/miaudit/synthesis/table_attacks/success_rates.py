@@ -16,6 +16,7 @@ from scipy import special
 
 from miaudit.arrays import BoolArray
 from miaudit.errors import InputError
+from miaudit.findings import table as found
 from miaudit.metrics.classical import Estimate, clopper_pearson, joined, wilson_limits
 from miaudit.metrics.units import Units
 
@@ -25,6 +26,7 @@ _AT_LEVEL, _AT_POWER = (float(special.ndtri(share)) for share in (1 - LEVEL, POW
 _NORMAL = 1.959963984540054  # half-width of a 95% interval in standard errors
 _SMALLEST_LEVEL, _STEPS = 1e-12, 40
 _MOST_MEMBERS = 10**8
+_NEARLY = 1e-9  # of a count that rounding made a little too small
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,10 @@ class Rate:
         """Share of right trials; NaN without a trial."""
         return self.right / self.trials if self.trials else math.nan
 
+    def shown(self) -> found.Rate:
+        """Return the plain values for the findings."""
+        return found.Rate(self.right, self.trials, self.value if self.trials else None, self.low, self.high)
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -91,6 +97,7 @@ class Comparison:
         (members - control) / (1 - control), with its interval (Giomi et al., Eq. (1)); no value where the attack is
         always right about control records
     at : function of a confidence that returns the interval of the difference at it; None where there was no trial
+    exact : one-sided p-value of Fisher's test of no difference; None where several records are of one unit
     least : excess whose 20% quantile has a lower limit above 0, by the binomial error at that excess
     by_chance : how often a guess that ignores the record, made from the synthetic table alone, is right; None where the
         attack has no such guess. An attack that is not better shows nothing about the table
@@ -103,6 +110,7 @@ class Comparison:
     difference: Estimate
     risk: Estimate
     at: Callable[[float], Estimate] | None
+    exact: float | None = None
     least: float = 1.0
     by_chance: Rate | None = None
     note: str = ""
@@ -116,6 +124,20 @@ class Comparison:
     def weak(self) -> bool:
         """Whether the attack on members is not better than a guess, so that no difference reassures."""
         return self.by_chance is not None and self.members.value <= self.by_chance.value
+
+    def exceeds(self, limit: float, confidence: float) -> bool:
+        """Whether the lower limit at a confidence is above a limit, and Fisher's test agrees, where there is one.
+
+        The test is exact where members and control records are a random split. The interval alone rejects too often
+        where few trials succeed.
+
+        Examples
+        --------
+        >>> few = [compare("copies", [True] * k + [False] * (100 - k), [True] * 2 + [False] * 98) for k in (9, 10)]
+        >>> [(one.leaks, one.exceeds(0.0, 0.95)) for one in few]
+        [(True, False), (True, True)]
+        """
+        return self.low_at(confidence) > limit and (self.exact is None or self.exact <= (1 - confidence) / 2)
 
     def low_at(self, confidence: float) -> float:
         """Lower limit of the difference at another two-sided confidence; -1 without a trial."""
@@ -214,10 +236,18 @@ def compare(
         difference=difference,
         risk=risk,
         at=lambda level: trials.limits(level)[0],
+        exact=_fisher(trials.right, trials.trials) if units is None else None,
         least=trials.least(),
         by_chance=by_chance,
         note=note,
     )
+
+
+def _fisher(right: tuple[int, int], trials: tuple[int, int]) -> float:
+    """Return the chance that of all right trials as many or more are of members, were labels drawn at random."""
+    from scipy import stats  # noqa: PLC0415 - heavy, and only needed here
+
+    return float(stats.hypergeom.sf(right[0] - 1, sum(trials), sum(right), trials[0]))
 
 
 @dataclass(frozen=True)
@@ -322,15 +352,18 @@ def members_needed(excess: float, *, rate: float, ratio: float, level: float, po
     Examples
     --------
     >>> members_needed(0.05, rate=0.5, ratio=1.0, level=0.025, power=0.8)  # 2 (1.96 + 0.84)^2 / 4 / 0.05^2 = 1,570
-    1569
-    >>> members_needed(0.01, rate=0.0, ratio=1.0, level=0.025, power=0.95)  # five copies against none
-    513
+    1620
+    >>> members_needed(0.01, rate=0.0, ratio=1.0, level=0.025, power=0.95)  # six copies against none
+    600
     """
     quantile = float(special.ndtri(power))
 
     def detected(n1: int) -> bool:
         luck = quantile * math.sqrt(rate * (1 - rate) * (1 + 1 / ratio) / n1)
-        return _detected(min(excess, 1 - rate), rate, n1, n1 * ratio, level, luck)
+        seen = min(excess, 1 - rate)
+        right = math.floor(n1 * min(max(rate + seen - luck, 0.0), 1.0) + _NEARLY), round(n1 * ratio * rate)
+        by_test = _fisher(right, (n1, max(round(n1 * ratio), 1))) <= level
+        return by_test and _detected(seen, rate, n1, n1 * ratio, level, luck)
 
     large = 2
     while not detected(large):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,10 +18,10 @@ from miaudit.auditing import pipeline
 from miaudit.auditing.plan import Plan
 from miaudit.causal.duplicates import Repeats
 from miaudit.errors import InputError
-from miaudit.errors.options import Option, check_options
 from miaudit.evidence import Evidence
 from miaudit.findings import table as table_findings
 from miaudit.findings.audit import Findings
+from miaudit.findings.fidelity import Fidelity
 from miaudit.findings.table import PositiveControl, TableFindings, TableVerdict
 from miaudit.metrics.units import Units
 from miaudit.synthesis import fidelity as fidelity_of
@@ -32,13 +32,18 @@ from miaudit.synthesis.table_attacks import (
     inference,
     linkability,
     planted_control,
+    secret_values,
     singling_out,
     table_verdict,
 )
 from miaudit.synthesis.table_attacks.closest_record import Metric
-from miaudit.synthesis.table_attacks.copies import Copies, numbering, unmatched
+from miaudit.synthesis.table_attacks.copies import CLOSEST, SUREST, TESTS, CopyTests
+from miaudit.synthesis.table_attacks.keys import WithoutKeys
+from miaudit.synthesis.table_attacks.pool_scores import ADOPTION_AND_CLOSENESS, PoolScores
 from miaudit.synthesis.table_attacks.success_rates import Comparison
-from miaudit.synthesis.table_attacks.table_notes import attack_notes, unit_notes
+from miaudit.synthesis.table_attacks.table_notes import attack_notes, key_notes, unit_notes
+from miaudit.synthesis.table_attacks.table_plan import TablePlan, of_scores
+from miaudit.synthesis.table_attacks.top_records import compare_top
 
 __all__ = ["TableAttacks", "TablePlan", "attack", "audit_table"]
 
@@ -54,97 +59,36 @@ _TURN = "control records that lie nearer to the table than its members are hardl
 _MODES: tuple[singling_out.Mode, ...] = ("univariate", "multivariate")
 
 
-@dataclass(frozen=True)
-class TablePlan:
-    """Options of an audit of a table, fixed before the tables are read.
-
-    Parameters
-    ----------
-    records : int, optional
-        At most so many members, and so many control records, are attacked by way of distances (drawn at random); None
-        for all. Copies and predicates are always put to all of them.
-    secrets : columns whose inference decides the verdict; the inference of the other columns only informs. Of more than
-        20 columns, 20 are guessed: the secrets and others drawn at random
-    known : as in ``inference.attribute_inference``
-    parts : as in :func:`miaudit.synthesis.table_attacks.linkability.linkability`
-    neighbours : of linkability
-    attempts, predicate_columns : predicates of each mode of singling out, and columns of the multivariate ones
-    tolerance : of inferred numbers, as a share of their width
-    threshold : excess that is within the limits. A greater one raises concern; of exact copies any excess does
-    copies : excess of exact copies above which they raise concern; None: any excess does, and ``threshold`` is within
-    confidence : of each interval alone. Concern needs it of all blocking attacks together (Bonferroni)
-    fidelity : whether marginals and pairs are compared too
-
-    Examples
-    --------
-    >>> TablePlan(threshold=5)
-    Traceback (most recent call last):
-    miaudit.errors.InputError: threshold: expected a number in [0, 1), received 5; 0.05 is five points
-    """
-
-    records: Annotated[
-        int | None,
-        Option(
-            "At most so many members and others are attacked by distances.",
-            "20000 is the default",
-            ge=10,
-            allowed="10 or more, or None for all",
-            applies=("synthetic table",),
-        ),
-    ] = 20_000
-    secrets: Annotated[
-        tuple[str, ...] | None,
-        Option("Columns whose inference decides the verdict; others only inform.", applies=("synthetic table",)),
-    ] = None
-    known: Annotated[
-        tuple[str, ...] | None,
-        Option("Columns that the attacker knows; default: the others.", applies=("synthetic table",)),
-    ] = None
-    parts: tuple[tuple[str, ...], tuple[str, ...]] | None = None
-    neighbours: int = 10
-    attempts: int = 2000
-    predicate_columns: int = 6
-    tolerance: float = 0.05
-    threshold: Annotated[
-        float, Option("Difference in success that raises concern.", "0.05 is five points", ge=0, lt=1)
-    ] = 0.05
-    copies: Annotated[
-        float | None,
-        Option("The limit of exact copies: by default any excess.", "0.01 is one point", ge=0, lt=1),
-    ] = None
-    confidence: Annotated[
-        float, Option("Of each interval; concern corrects for several attacks.", "write 0.95 for 95%", gt=0.5, lt=1)
-    ] = 0.95
-    fidelity: bool = True
-
-    def __post_init__(self) -> None:
-        check_options(self)
-
-
 @dataclass(frozen=True, eq=False)
 class TableAttacks:
     """Results of the attacks on a table.
 
     Attributes
     ----------
-    evidence : scores ``distance``, ``singling_out``, ``linkability`` and ``inference`` of the attacked records
+    evidence : scores ``adoption_and_closeness``, ``distance``, ``singling_out``, ``linkability`` and ``inference`` of
+        the attacked records
     comparisons : one for each attack, each with an interval of its own
-    control : whether copies of one per cent of the members would be seen
+    by_value : success of the inference of each secret of the plan, by the value of the secret
+    control, near_control : whether copies of one per cent of the members would be seen, and copies with a changed cell
     enough : members of which they would be seen; None where no number would do
     metric : the distance
     attacked : rows of the members and of the control records that were attacked
     units : of the members and then the control records, where several are of one unit; else None
     repeats : where equal records fall, of one record of each unit; None where these are of one class
+    tables : the three tables without their keys
     """
 
     evidence: Evidence
     comparisons: tuple[Comparison, ...]
+    by_value: tuple[secret_values.OfValue, ...]
     control: PositiveControl
+    near_control: PositiveControl
     enough: int | None
     metric: Metric
     attacked: tuple[IntArray, IntArray]
     units: Units | None
     repeats: Repeats | None
+    tables: WithoutKeys
 
 
 def attack(
@@ -183,29 +127,33 @@ def attack(
     if len(synthetic.schema) < 2:
         raise InputError("schema", "two columns or more", "one", "give the table all of its columns")
     grouped = _grouped(units, members, control)
-    case_rng, *streams, control_rng = rng.spawn(6)
+    case_rng, *streams, control_rng, pool_rng = rng.spawn(7)
     plan = plan or TablePlan()
-    case = _Case.of(synthetic, members, control, plan, grouped, case_rng)
-    copies = _copies(synthetic, members, control)
-    concern = table_verdict.corrected(plan.confidence, len(copies) + len(plan.secrets or ()))
-    planted = _control(copies, members, control, concern, case.units, rng=control_rng)
-    results = _Results.of(synthetic, members, control, plan, case, streams, progress or (lambda *_: None))
+    plan.check_names(synthetic.schema.names)
+    tables = WithoutKeys.of(synthetic, members, control, plan.named)
+    case = _Case.of(tables, plan, grouped, case_rng)
+    copies = _CopyResults.of(tables, plan, case, control_rng)
+    scores = PoolScores.of(tables.synthetic, case.pool, case.attacked_code, rng=pool_rng)
+    results = _Results.of(tables, plan, case, streams, progress or (lambda *_: None))
     return TableAttacks(
         evidence=Evidence(
-            score=results.scores(case, len(members)),
+            score={ADOPTION_AND_CLOSENESS: scores.together, **results.scores(case, len(members))},
             member=case.member,
             design=design,
-            unit=None if case.attacked_units is None else case.attacked_units.code,
+            unit=case.attacked_code,
             source=source,
             **_covariates(design, case.inside, case.outside),
         ),
-        comparisons=(*(one.compared(plan.confidence, case.units) for one in copies), *results.comparisons),
-        control=planted,
-        enough=planted_control.enough_members(planted, len(members), len(control), concern),
+        comparisons=(*copies.comparisons, *case.lists(scores, plan.confidence), *results.comparisons),
+        by_value=case.by_value(results.inferred, tables.synthetic, plan),
+        control=copies.planted,
+        near_control=copies.changed,
+        enough=copies.enough,
         metric=case.metric,
         attacked=case.rows,
         units=case.units,
-        repeats=both_sides.repeats(members, control, grouped),
+        repeats=both_sides.repeats(tables.members, tables.control, grouped),
+        tables=tables,
     )
 
 
@@ -269,10 +217,9 @@ def audit_table(
         rng=attack_rng,
         progress=progress,
     )
+    tables = attacked.tables
     answer = _Answer.of(
         attacked,
-        members,
-        control,
         plan,
         evidence_plan,
         design,
@@ -284,12 +231,14 @@ def audit_table(
     return TableFindings(
         verdict=answer.verdict,
         attacks=answer.attacks,
+        by_value=tuple(one.shown() for one in attacked.by_value),
         positive_control=attacked.control,
+        near_control=attacked.near_control,
         membership=answer.membership,
         counts=_counts(synthetic, members, control, attacked),
-        columns=tuple({"name": column.name, "kind": column.kind} for column in synthetic.schema.columns),
+        columns=tuple({"name": column.name, "kind": column.kind} for column in tables.synthetic.schema.columns),
         schema=schema,
-        fidelity=fidelity_of.fidelity(synthetic, members, control, rng=compare_rng) if plan.fidelity else None,
+        fidelity=_fidelity(tables, compare_rng) if plan.fidelity else None,
         cannot_see=CANNOT_SEE,
         notes=(*notes, *answer.notes),
         plan=asdict(plan),
@@ -311,8 +260,6 @@ class _Answer:
     def of(
         cls,
         attacked: TableAttacks,
-        members: Table,
-        control: Table,
         plan: TablePlan,
         evidence_plan: Plan | None,
         design: str | None,
@@ -323,15 +270,19 @@ class _Answer:
         design_rng: np.random.Generator,
     ) -> _Answer:
         """Judge the attacks, and withhold the answer where members and control records allow none."""
-        equal = attacked.repeats
+        equal, members, control = attacked.repeats, attacked.tables.members, attacked.tables.control
         refuted = both_sides.contradicted(members, control, equal, design, units, plan.confidence, rng=design_rng)
-        evidence_plan = evidence_plan or Plan(confidence=plan.confidence)
+        evidence_plan = of_scores(evidence_plan, plan.confidence)
         if refuted:
             evidence_plan = replace(evidence_plan, bounds=None)
         audited = pipeline.examine(attacked.evidence, plan=evidence_plan, rng=audit_rng, repeat=repeat, turn=_TURN)[0]
         audited = both_sides.withheld(audited, refuted) if refuted else audited
         attacks, verdict = _judged(attacked, plan, design, refuted, (len(members), len(control)))
-        notes = [*unit_notes(attacked.units), *attack_notes(attacks, attacked.attacked, members, control)]
+        notes = [
+            *key_notes(attacked.tables.keys, attacked.tables.shared, len(members) + len(control)),
+            *unit_notes(attacked.units),
+            *attack_notes(attacks, attacked.attacked, members, control),
+        ]
         if equal is not None and equal.beyond_chance and not refuted:
             notes = [equal.text(declared=units is not None), *notes]
         return cls(audited, attacks, table_verdict.with_membership(verdict, audited), tuple(notes))
@@ -345,6 +296,7 @@ def _judged(
     named = plan.secrets or ()
     attacks = table_verdict.rows(attacked.comparisons, named, copies=plan.copies, refuted=bool(refuted), **limits)
     sizes: dict[str, Any] = {"enough": attacked.enough, "available": available}
+    sizes["near"] = attacked.near_control
     verdict = table_verdict.judge(attacks, attacked.control, copies=plan.copies, **sizes, **limits)
     return attacks, table_verdict.without_answer(verdict, design, refuted)
 
@@ -369,17 +321,10 @@ class _Case:
     attacked_units: Units | None
 
     @classmethod
-    def of(
-        cls,
-        synthetic: Table,
-        members: Table,
-        control: Table,
-        plan: TablePlan,
-        units: Units | None,
-        rng: np.random.Generator,
-    ) -> _Case:
+    def of(cls, tables: WithoutKeys, plan: TablePlan, units: Units | None, rng: np.random.Generator) -> _Case:
+        members, control = tables.members, tables.control
         rows = _rows(len(members), plan.records, rng), _rows(len(control), plan.records, rng)
-        names = synthetic.schema.names
+        names = members.schema.names
         secrets = plan.secrets or ()
         others = [name for name in names if name not in secrets]
         more = _rows(len(others), max(inference.MOST_SECRETS - len(secrets), 0), rng)
@@ -395,6 +340,48 @@ class _Case:
         """Which of the attacked records, members first, are members."""
         return np.arange(len(self.inside) + len(self.outside)) < len(self.inside)
 
+    @property
+    def pool(self) -> Table:
+        """The attacked members and then the attacked control records."""
+        return Table(self.inside.schema, np.concatenate([self.inside.values, self.outside.values]))
+
+    @property
+    def attacked_code(self) -> IntArray | None:
+        """The units (n,) of the attacked records, where several are of one."""
+        return None if self.attacked_units is None else self.attacked_units.code
+
+    def by_value(
+        self, inferred: inference.Inference, synthetic: Table, plan: TablePlan
+    ) -> tuple[secret_values.OfValue, ...]:
+        """Compare the guesses of each secret of the plan by the value of the secret."""
+        options: dict[str, Any] = {"confidence": plan.confidence, "units": self.attacked_units}
+        return secret_values.by_value(inferred, synthetic, self.pool, len(self.inside), plan.secrets or (), **options)
+
+    def lists(self, scores: PoolScores, confidence: float) -> tuple[Comparison, ...]:
+        """Compare members with control records on the lists of the highest scores."""
+        of = (CLOSEST, scores.closeness, "by closeness"), (SUREST, scores.together, "by adoption and closeness")
+        options: dict[str, Any] = {"confidence": confidence, "units": self.attacked_units}
+        return tuple(compare_top(name, score, len(self.inside), note=note, **options) for name, score, note in of)
+
+
+@dataclass(frozen=True, eq=False)
+class _CopyResults:
+    """Exact and near copies, whether planted ones would be seen, and the members of which they would be."""
+
+    comparisons: tuple[Comparison, ...]
+    planted: PositiveControl
+    changed: PositiveControl
+    enough: int | None
+
+    @classmethod
+    def of(cls, tables: WithoutKeys, plan: TablePlan, case: _Case, rng: np.random.Generator) -> _CopyResults:
+        """Compare copies; the positive controls are compared at the level at which they would raise concern."""
+        copies = CopyTests.of(tables, case.units)
+        concern = table_verdict.corrected(plan.confidence, TESTS * (1 + len(plan.secrets or ())))
+        planted, changed = copies.controls(concern, case.units, rng=rng)
+        enough = planted_control.enough_members(planted, len(tables.members), len(tables.control), concern)
+        return cls(copies.comparisons(plan.confidence, case.units), planted, changed, enough)
+
 
 @dataclass(frozen=True, eq=False)
 class _Results:
@@ -407,15 +394,14 @@ class _Results:
     @classmethod
     def of(
         cls,
-        synthetic: Table,
-        members: Table,
-        control: Table,
+        tables: WithoutKeys,
         plan: TablePlan,
         case: _Case,
         streams: Sequence[np.random.Generator],
         progress: Callable[[int, int], None],
     ) -> _Results:
         """Run the attacks, each with random numbers of its own, and report after each."""
+        synthetic, members, control = tables.synthetic, tables.members, tables.control
         progress(1, 4)  # copies were counted
         singled = tuple(
             singling_out.singling_out(
@@ -481,40 +467,8 @@ def _rows(n: int, most: int | None, rng: np.random.Generator) -> IntArray:
     return np.sort(rng.permutation(n)[:most]).astype(np.int64)
 
 
-def _copies(synthetic: Table, members: Table, control: Table) -> tuple[Copies, ...]:
-    """Compare all columns, and then all but those in which a copy of a person can differ."""
-    aside = {*numbering(members), *unmatched(members, control)}
-    without = tuple(name for name in synthetic.schema.names if name in aside)
-    every = Copies.of(synthetic, members, control)
-    if not without or len(without) == len(synthetic.schema):
-        return (every,)
-    return every, Copies.of(synthetic, members, control, without)
-
-
-def _control(
-    copies: Sequence[Copies],
-    members: Table,
-    control: Table,
-    confidence: float,
-    units: Units | None,
-    *,
-    rng: np.random.Generator,
-) -> PositiveControl:
-    """Plant copies with other identifiers, where these would be seen; texts that match nothing are never planted.
-
-    A column of whole numbers that differ in nearly every row may also be a measurement, such as an income. The other
-    columns may then hardly distinguish records, and exact copies are planted instead.
-    """
-    blind = bool(unmatched(members, control))
-    first, *more = (
-        planted_control.planted_control(
-            one.kind, one.in_table, one.members, confidence=confidence, units=units, rng=stream
-        )
-        for one, stream in zip(copies[::-1], rng.spawn(2), strict=False)
-    )
-    if blind and not more:  # no column is left in which a copy could be seen
-        return replace(first, seen=0, found=False)
-    return first if first.found or blind or not more else more[0]
+def _fidelity(tables: WithoutKeys, rng: np.random.Generator) -> Fidelity:
+    return fidelity_of.fidelity(tables.synthetic, tables.members, tables.control, rng=rng)
 
 
 def _covariates(design: str | None, inside: Table, outside: Table) -> dict[str, Any]:

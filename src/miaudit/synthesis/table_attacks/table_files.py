@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from miaudit.errors import InputError, nearest
 from miaudit.io import cells
+from miaudit.io.tables import column_names
 from miaudit.io.yaml_file import read_yaml
 from miaudit.synthesis.schema import Column, Schema, Table, read_frame
 from miaudit.synthesis.table_attacks.copies import ELSEWHERE
+from miaudit.synthesis.table_attacks.keys import is_key
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 _MOST_LEVELS = 1000  # a column of text with more is an identifier, or free text
 _SHOWN = 6
 _LARGEST = 1e30  # distances are of single precision
+_NO_NUMBER = "write NA or nothing where a value is missing, or list the texts as categories in a schema (--schema)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +34,7 @@ class Tables:
     """A synthetic table, members and control records under one schema, and the schema's origin.
 
     ``units`` are the labels of the members' units (n1,) and of the control records' (n0,), where a column names them.
+    ``left_out`` says of each column of a file that no attack sees why not.
     """
 
     synthetic: Table
@@ -39,6 +43,7 @@ class Tables:
     schema_source: str
     notes: tuple[str, ...] = ()
     units: tuple[NDArray[np.str_], NDArray[np.str_]] | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def read(
@@ -67,12 +72,21 @@ def read(
     import polars as pl
 
     declared = schema if isinstance(schema, Schema | None) else read_schema(schema)
-    released = _frame(synthetic, "synthetic", () if declared is None else declared.text_columns)
+    marks: dict[str, list[str]] = {}
+    released = _frame(synthetic, "synthetic", marks, () if declared is None else declared.text_columns)
     # Codes such as 007 are text where they are text in the synthetic table, or nothing would be equal to anything.
     text = released.select(pl.col(pl.String)).columns if declared is None else declared.text_columns
     text_columns = (*text, *(() if unit is None else (unit,)))
-    inside, outside = _frame(members, "members", text_columns), _frame(control, "nonmembers", text_columns)
-    return of_frames(released, inside, outside, schema=declared, unit=unit)
+    inside = _frame(members, "members", marks, text_columns)
+    outside = _frame(control, "nonmembers", marks, text_columns)
+    tables = of_frames(released, inside, outside, schema=declared, unit=unit)
+    seen = (
+        f"Column {name}: {', '.join(counts)} count as missing values. To make a text a category, list it in a schema "
+        "(--schema)."
+        for name, counts in marks.items()
+        if name in tables.synthetic.schema.names
+    )
+    return replace(tables, notes=(*tables.notes, *seen))
 
 
 def of_frames(
@@ -107,41 +121,101 @@ def of_frames(
         without_units = (frame.drop(unit, strict=False) for frame in (synthetic, members, control))
         if schema is not None:
             schema = Schema(tuple(column for column in schema.columns if column.name != unit))
-        return replace(of_frames(*without_units, schema=schema), units=units)
+        tables = of_frames(*without_units, schema=schema)
+        return replace(tables, units=units, left_out={**tables.left_out, unit: "it names the units"})
     frames = {"synthetic": synthetic, "members": members, "nonmembers": control}
     if schema is not None:
-        released, inside, outside = (_table(frame, schema, name) for name, frame in frames.items())
-        return Tables(released, inside, outside, "The schema was given.")
-    for name, frame in frames.items():
-        missing = next((column for column in synthetic.columns if column not in frame.columns), None)
-        if missing is not None:
-            hint = nearest(missing, frame.columns) or f"it has {', '.join(frame.columns[:_SHOWN])}"
-            raise InputError(
-                missing, f"a column of {name}, as of the synthetic table", "a name that is not there", hint
-            )
-    inferred, notes = _inferred_schema(frames)
+        return _declared(frames, schema)
+    _check_columns(frames)
+    inferred, notes, left_out = _inferred_schema(frames)
     released, inside, outside = (
         _table(_with_elsewhere(frame, inferred), inferred, name) for name, frame in frames.items()
     )
-    return Tables(released, inside, outside, "The schema was inferred from the synthetic table.", notes)
+    source = "The schema was inferred from the synthetic table."
+    return Tables(released, inside, outside, source, notes, left_out=left_out)
 
 
-def _inferred_schema(frames: dict[str, pl.DataFrame]) -> tuple[Schema, tuple[str, ...]]:
-    """Infer the columns that vary, and return notes on the others; texts are written alike in all frames."""
+def _check_columns(frames: Mapping[str, pl.DataFrame]) -> None:
+    """Refuse members or control records that lack a column of the synthetic table."""
+    for name, frame in frames.items():
+        missing = next((column for column in frames["synthetic"].columns if column not in frame.columns), None)
+        if missing is not None:
+            step = nearest(missing, frame.columns) or f"{name} have {', '.join(frame.columns[:_SHOWN])}"
+            received = f"none of this name, which the synthetic table has, in {name}"
+            hint = f"{step}; add it, or give a schema (--schema) without it"
+            raise InputError(missing, "a column in all three files", received, hint)
+
+
+def _declared(frames: dict[str, pl.DataFrame], schema: Schema) -> Tables:
+    """Encode three frames under a declared schema; texts count as the category that they differ from in capitals."""
+    synthetic, *real = frames.values()
+    notes: list[str] = []
+    for column in schema.columns:
+        lacks = [name for name, frame in frames.items() if column.name not in frame.columns]
+        if lacks:
+            received = f"none of this name, which the schema has, in {' and '.join(lacks)}"
+            step = nearest(column.name, frames[lacks[0]].columns) or "add it"
+            hint = f"{step}, or leave it out of the schema (--schema): a column that one file lacks shows nothing"
+            raise InputError(column.name, "a column in all three files", received, hint)
+        if column.name in schema.text_columns:
+            notes += _write_alike(frames, column.name, tuple(map(str, column.categories)))
+    for name, frame in frames.items():
+        _check_ranges(frame, schema, name)
+    released, inside, outside = (_table(frame, schema, name) for name, frame in frames.items())
+    others = {name: "the schema does not have it" for frame in (synthetic, *real) for name in frame.columns}
+    left_out = {name: why for name, why in others.items() if name not in schema.names}
+    return Tables(released, inside, outside, "The schema was given.", tuple(notes), left_out=left_out)
+
+
+def _check_ranges(frame: pl.DataFrame, schema: Schema, argument: str) -> None:
+    """Refuse numbers outside the range of a declared column, with what helps in an audit."""
     import polars as pl
 
-    selected, notes = [], []
+    for column in schema.columns:
+        if column.kind != "continuous" or not frame[column.name].dtype.is_numeric():
+            continue
+        values = frame[column.name].cast(pl.Float64).to_numpy()
+        assert column.low is not None and column.high is not None  # noqa: S101 - by its check
+        rows = np.flatnonzero((values < column.low) | (values > column.high))
+        if len(rows):
+            received = f"{len(rows):,} other value{'s' * (len(rows) > 1)}, the first in row {rows[0]}"
+            hint = "write a wider range into the schema (--schema): it plays no part in the attacks"
+            allowed = f"numbers from {column.low:g} to {column.high:g}, as the schema says"
+            raise InputError(f"{argument}: {column.name}", allowed, received, hint)
+
+
+def _inferred_schema(frames: dict[str, pl.DataFrame]) -> tuple[Schema, tuple[str, ...], dict[str, str]]:
+    """Infer the columns that vary; also return notes, and why columns are left out. Texts are written alike."""
+    import polars as pl
+
+    selected, notes, left_out = [], [], {}
     for name in frames["synthetic"].columns:
         if frames["synthetic"][name].dtype == pl.String:
             notes += _write_alike(frames, name)
+            if _is_key(frames, name):
+                left_out[name] = "all its texts differ (a schema, --schema, that lists them keeps it)"
+                notes.append(
+                    f"Column {name} looks like an identifier and was left out, because all texts differ. A schema "
+                    "(--schema) that lists its texts keeps it."
+                )
+                continue
         columns = [frame[name] for frame in frames.values()]
         if len({value for column in columns for value in column.cast(pl.String).unique().to_list()}) < 2:
+            left_out[name] = "it has one value in all three tables"
             notes.append(f"Column {name} has one value in all three tables and was left out.")
             continue
         selected.append(_inferred(name, columns))
     if not selected:
         raise InputError("synthetic", "a column that varies", "none", "give the table with its columns")
-    return Schema(tuple(selected)), tuple(notes)
+    lacking = [name for name in frames["members"].columns if name not in frames["synthetic"].columns]
+    if lacking:
+        left_out |= dict.fromkeys(lacking, "the synthetic table does not have it")
+        more = f" and {len(lacking) - _SHOWN:,} more" if len(lacking) > _SHOWN else ""
+        notes.append(
+            f"The synthetic table lacks {', '.join(lacking[:_SHOWN])}{more} of the members: no attack uses what is "
+            "not in all three files."
+        )
+    return Schema(tuple(selected)), tuple(notes), left_out
 
 
 def read_schema(path: str | Path) -> Schema:
@@ -156,12 +230,21 @@ def read_schema(path: str | Path) -> Schema:
     return Schema.from_mapping(content["columns"] if isinstance(content, Mapping) and "columns" in content else content)
 
 
-def _frame(path: str | Path, argument: str, text: Collection[str] = ()) -> pl.DataFrame:
-    """Read a file with rows."""
-    frame = read_frame(path, argument, text)
-    if not frame.height:
+def _frame(path: str | Path, argument: str, marks: dict[str, list[str]], text: Collection[str] = ()) -> pl.DataFrame:
+    """Read a file with rows, and count the texts of columns of numbers that mark a missing value."""
+    import polars as pl
+
+    raw = read_frame(path, argument, column_names(path, argument))  # texts, of a .csv
+    if not raw.height:
         raise InputError(argument, "at least one row", f"none in {Path(path).name}", "give records")
-    return frame
+    if Path(path).suffix.lower() != ".csv":
+        return raw
+    columns = [column if column.name in text else cells.typed(column) for column in raw]
+    for column in columns:
+        count, _, mark = cells.missing(raw[column.name], column) if column.dtype != pl.String else (0, 0, "")
+        if count:
+            marks.setdefault(column.name, []).append(f"{count:,} cells of {argument} ({mark})")
+    return raw.with_columns(columns)
 
 
 def _units(frame: pl.DataFrame, unit: str, argument: str) -> NDArray[np.str_]:
@@ -196,10 +279,10 @@ def _inferred(name: str, columns: Sequence[pl.Series]) -> Column:
     if released.dtype.is_numeric() and (strange := [one for one in columns if not one.dtype.is_numeric()]):
         text, step = cells.not_numbers(strange[0].cast(pl.String).fill_null("").to_numpy(), shown=False)
         received = f"{text} among the members or control records"
-        raise InputError(name, "numbers, as in the synthetic table", received, f"{step}; or state a schema")
+        raise InputError(name, "numbers, as in the synthetic table", received, f"{step}; {_NO_NUMBER}")
     if released.dtype == pl.String and cells.mostly_numbers(released.unique()):
         text, step = cells.not_numbers(released.fill_null("").to_numpy())
-        raise InputError(name, "numbers, or categories", text, f"{step}; or declare its categories in a schema")
+        raise InputError(name, "numbers, or categories", text, f"{step}; {_NO_NUMBER}")
     if released.dtype == pl.Boolean:
         return Column(name, "binary", missing=missing)
     if released.dtype.is_numeric():
@@ -221,12 +304,17 @@ def _inferred(name: str, columns: Sequence[pl.Series]) -> Column:
     return Column(name, "categorical", tuple(levels), missing=missing)
 
 
-def _write_alike(frames: dict[str, pl.DataFrame], name: str) -> list[str]:
-    """Write the texts of a column alike in all frames where they differ only in capitals, blanks or Unicode form."""
+def _write_alike(frames: dict[str, pl.DataFrame], name: str, declared: Sequence[str] = ()) -> list[str]:
+    """Write the texts of a column alike in all frames where they differ only in capitals, blanks or Unicode form.
+
+    The categories of a declared column are spelled as they are declared, also those that differ only in capitals.
+    """
     import polars as pl
 
     texts = {key: frame[name].cast(pl.String) for key, frame in frames.items()}
-    spelled: dict[str, str] = {}
+    spelled = {_folded(text): text for text in declared}
+    if len(spelled) < len(declared):
+        return []
     for column in texts.values():  # the spelling of the synthetic table comes first
         for text in sorted(column.drop_nulls().unique()):
             spelled.setdefault(_folded(text), text)
@@ -246,6 +334,14 @@ def _write_alike(frames: dict[str, pl.DataFrame], name: str) -> list[str]:
 
 def _folded(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def _is_key(frames: Mapping[str, pl.DataFrame], name: str) -> bool:
+    """Return whether a column of texts names the records, in the synthetic table and among the real ones together."""
+    import polars as pl
+
+    released, *real = (frame[name].cast(pl.String).to_numpy() for frame in frames.values())
+    return is_key(released, np.concatenate(real))
 
 
 def _with_elsewhere(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from miaudit.arrays import IntArray
 from miaudit.findings.table import Attack
 from miaudit.metrics.rounding import percent
 from miaudit.metrics.units import Units
 from miaudit.synthesis.schema import Table
-from miaudit.synthesis.table_attacks.copies import numbering, unmatched
+from miaudit.synthesis.table_attacks.copies import unmatched
 from miaudit.synthesis.table_attacks.inference import MOST_SECRETS
 
 _GIANT = 0.1  # share of a class in one unit, above which a note says so
@@ -33,6 +33,26 @@ def unit_notes(units: Units | None) -> list[str]:
     return sentences
 
 
+def key_notes(keys: Sequence[str], shared: Mapping[str, tuple[int, int]], records: int) -> list[str]:
+    """Return which columns were left out as keys, how many of the real records have their key in the table.
+
+    Row numbers, which all of them share with the table, are not counted.
+    """
+    if not keys:
+        return []
+    verb = "looks like an identifier and was" if len(keys) == 1 else "look like identifiers and were"
+    sentences = [
+        f"{', '.join(keys)} {verb} left out of copies and of every attack, because all values differ. To keep a "
+        "column, name it with --keep (keep in a configuration or a TablePlan)."
+    ]
+    sentences += [
+        f"The table holds the {name} of {inside:,} members and of {outside:,} control records."
+        for name, (inside, outside) in shared.items()
+        if inside + outside < records and inside + outside
+    ]
+    return sentences
+
+
 def attack_notes(
     attacks: Sequence[Attack],
     attacked: tuple[IntArray, IntArray],
@@ -41,19 +61,12 @@ def attack_notes(
 ) -> list[str]:
     """Return what a reader must know of the columns and the attacks, and on how many records these ran."""
     sentences = []
-    keys = numbering(members)
-    if keys:
-        sentences.append(
-            f"{', '.join(keys)}: another whole number in nearly every row, like an identifier. Copies are also counted "
-            "without such columns. If they are identifiers, leave them out of the files, or name the other columns in "
-            "a schema (--schema)."
-        )
     strange = unmatched(members, others)
     if strange:
         shares = ", ".join(f"{name} ({percent(share)})" for name, share in strange.items())
         sentences.append(
-            f"Most members or control records have a text that no synthetic record has, in these columns: {shares}. No "
-            "exact copy can be seen there, so copies are also counted without these columns. If the three files write "
+            f"Most real records have a text that no synthetic record has, in these columns: {shares}. No copy can be "
+            "seen there, so copies are counted without these columns. If the three files write "
             "the texts differently, write them alike and audit again."
         )
     idle = [part.name for part in attacks if part.difference is None]

@@ -1,7 +1,12 @@
 """Verdict on a table: the attacks that decide, those that inform, and what would settle an open question.
 
-Copies decide, and so does the inference of the columns that the plan names as secrets. Linkability, singling out and
-the inference of other columns inform: they never raise concern, and they never keep a verdict open.
+Copies decide, and so does the inference of the columns that the plan names as secrets. Near copies, and lists of the
+records that the table comes closest to, are alarms: they raise concern where members have more of them than chance
+explains, and else keep no verdict open. In tables of few coarse columns most records have a near copy by chance, so an
+upper limit of near copies would keep every such verdict open. What a silent alarm leaves open is not left unjudged: the
+record-wise limits on the TPR are about the same records, and the second positive control says what would have been
+seen. Linkability, singling out and the inference of other columns inform: they never raise concern or keep a verdict
+open.
 """
 
 from __future__ import annotations
@@ -18,9 +23,10 @@ from miaudit.findings.verdict import DECLARE, LimitResult, Outcome
 from miaudit.metrics.rounding import Rounding, percent
 from miaudit.synthesis.table_attacks import copies as copied
 from miaudit.synthesis.table_attacks.planted_control import MOST, shown_power
-from miaudit.synthesis.table_attacks.success_rates import Comparison, Rate
+from miaudit.synthesis.table_attacks.success_rates import Comparison
 
 INFERENCE = "inference: "
+_MUCH_MORE = 1.5  # times as large a lower limit of near copies as of stricter ones, to be named too
 
 UNDECLARED = "Not answered (undeclared): nobody declared how membership was decided."
 ZERO_RUN = (
@@ -59,21 +65,24 @@ def rows(
     for part in comparisons:
         of_role["blocking" if copied.is_copies(part.attack) or part.attack in named else "informing"].append(part)
     return tuple(
-        _row(
-            part,
-            role,
-            _limits(part, threshold, copies),
-            corrected(confidence, sum(one.at is not None for one in parts)),
-            refuted,
-        )
+        _row(part, role, _limits(part, threshold, copies), _joint(part, parts, confidence), refuted)
         for role, parts in of_role.items()
         for part in parts
     )
 
 
+def _joint(part: Comparison, parts: Sequence[Comparison], confidence: float) -> float:
+    """Return the corrected confidence of an attack among those of its role: the tests of copies share one part."""
+    tested = [one for one in parts if one.at is not None]
+    tests = sum(copied.is_copies(one.attack) for one in tested)
+    limits = len(tested) - tests + min(tests, 1)
+    return corrected(confidence, limits * (tests if copied.is_copies(part.attack) else 1))
+
+
 def judge(
     attacks: Sequence[found.Attack],
     control: PositiveControl,
+    near: PositiveControl | None = None,
     *,
     threshold: float,
     confidence: float,
@@ -89,7 +98,7 @@ def judge(
     Parameters
     ----------
     attacks, threshold, confidence : as :func:`rows` returns and takes them
-    control : positive control
+    control, near : positive controls with exact copies, and with copies of which one cell was changed
     enough : members of which the positive control would be seen, if any number would do
     available : members and control records in the files, of which fewer may have been attacked
     """
@@ -97,7 +106,6 @@ def judge(
     count = sum(part.role == "blocking" for part in attacks)
     exceeded = [part for part in blocking if part.status == "flagged"]
     unresolved = [part for part in blocking if part.status == "inconclusive"]
-    blind = not unresolved and not exceeded and not control.found
     if exceeded:
         status: Status = "flagged"
         text = _concern(exceeded, confidence, count)
@@ -107,12 +115,12 @@ def judge(
         first, *more = (_open(part, _within_of(part, threshold, copies), available, least) for part in unresolved)
         sentence = " ".join([first, *(text[:1].upper() + text[1:] for text in more)])
         text = f"Not answered (inconclusive): with {percent(confidence)} confidence for each limit, {sentence}"
-    elif blind:
+    elif not control.found:
         status, text = "inconclusive", _blind(control, enough, available) + _even_so(blocking)
-        unresolved = [part for part in blocking if copied.is_copies(part.name)]
+        unresolved = [part for part in blocking if copied.is_copies(part.name) and not copied.is_alarm(part.name)]
     else:
-        limits = [_within_of(part, threshold, copies) for part in blocking]
-        status, text = "clear", _within(blocking, control, limits, confidence) + _even_so(blocking)
+        limits = [(part, _within_of(part, threshold, copies)) for part in blocking if part.status is not None]
+        status, text = "clear", _within(limits, control, near, confidence) + _even_so(blocking)
     return TableVerdict(
         status,
         text,
@@ -154,14 +162,16 @@ def _row(comparison: Comparison, role: Role, limits: tuple[float, float], joint:
     limit, threshold = limits
     high, sure = comparison.difference.high, comparison.low_at(joint)
     status: Status | None = None
+    silent: Status | None = None if copied.is_alarm(comparison.attack) else "inconclusive"
     if role == "blocking":
-        status = "flagged" if sure > limit else "clear" if high <= threshold else "inconclusive"
-        status = "inconclusive" if refuted else status
+        above = comparison.exceeds(limit, joint)
+        status = "flagged" if above and not refuted else silent
+        status = "clear" if status == "inconclusive" and high <= threshold and not refuted else status
     risk = comparison.risk
     return found.Attack(
         name=comparison.attack,
-        members=_rate(comparison.members),
-        control=_rate(comparison.control),
+        members=comparison.members.shown(),
+        control=comparison.control.shown(),
         difference=comparison.difference.value,
         difference_low=comparison.difference.low,
         difference_high=high,
@@ -172,7 +182,7 @@ def _row(comparison: Comparison, role: Role, limits: tuple[float, float], joint:
         role=role,
         threshold=limit if role == "blocking" else None,
         status=status,
-        p=comparison.p_value(limit if role == "blocking" else 0.0),
+        p=_p_value(comparison, limit if role == "blocking" else 0.0),
         corrected_low=sure,
         detectable=comparison.detectable,
         weak=comparison.weak,
@@ -180,8 +190,11 @@ def _row(comparison: Comparison, role: Role, limits: tuple[float, float], joint:
     )
 
 
-def _rate(rate: Rate) -> found.Rate:
-    return found.Rate(rate.right, rate.trials, rate.value if rate.trials else None, rate.low, rate.high)
+def _p_value(comparison: Comparison, limit: float) -> float | None:
+    """Of copies the larger one of the interval's and of Fisher's test, since concern needs both."""
+    p = comparison.p_value(limit)
+    exact = comparison.exact if copied.is_copies(comparison.attack) else None
+    return p if p is None or exact is None else min(max(p, exact), 1.0)
 
 
 def _limited(part: found.Attack, outcome: Outcome) -> LimitResult:
@@ -201,7 +214,9 @@ def _more(part: found.Attack, amount: str) -> str:
 
 
 def _copies(part: found.Attack) -> str:
-    """Name the copies: exact, or equal in all columns but some."""
+    """Name the copies: exact, equal in all columns but some, or near ones."""
+    if copied.is_alarm(part.name):
+        return part.name
     without = part.name.removeprefix(copied.ALL).removeprefix(" without ")
     return f"copies (equal in all columns but {without})" if without else "exact copies"
 
@@ -212,12 +227,48 @@ def _points(excess: float, rounding: Rounding = "nearest") -> str:
 
 def _concern(exceeded: Sequence[found.Attack], confidence: float, count: int) -> str:
     sentences = []
-    for part in sorted(exceeded, key=lambda one: -one.corrected_low):
+    for part in _telling(exceeded):
         limit = f"the limit is {_points(part.threshold)}" if part.threshold else "any excess is above the limit"
         least = f"at least {_points(part.corrected_low, 'down')}"
-        sentences.append(f"{_more(part, least)} ({limit})")
+        sentences.append(f"{_more(part, least)} ({limit}){_counted(part)}")
     together = f" for all {count} limits together" if count > 1 else ""
     return f"Concern: with {percent(confidence)} confidence{together}, {', and '.join(sentences)}."
+
+
+def _telling(exceeded: Sequence[found.Attack]) -> list[found.Attack]:
+    """Return tests of copies from the strictest on, then secrets from the largest excess on.
+
+    A test of near copies, or a list, is left out where a stricter test has shown nearly as much: an exact copy is a
+    near copy too.
+    """
+    telling: list[found.Attack] = []
+    shown = 0.0
+    for part in exceeded:
+        if copied.is_copies(part.name) and part.corrected_low > _MUCH_MORE * shown:
+            telling.append(part)
+            shown = part.corrected_low
+    secrets = (part for part in exceeded if not copied.is_copies(part.name))
+    return [*telling, *sorted(secrets, key=lambda one: -one.corrected_low)]
+
+
+def _counted(part: found.Attack) -> str:
+    """Count the copies that differ from their records, and the records on a list."""
+    differ = _differ(part)
+    inside, outside = part.members, part.control
+    counted = (
+        f"{inside.right:,} of {inside.trials:,} members and {outside.right:,} of {outside.trials:,} control records"
+    )
+    if copied.is_list(part.name):
+        return f": {counted} are on the list"
+    return f": {counted} are in the table but for {differ}" if differ else ""
+
+
+def _differ(part: found.Attack) -> str:
+    """Name what copies may differ in; nothing for exact copies and for secrets."""
+    if not copied.is_copies(part.name):
+        return ""
+    kinds = {copied.BUT_DIGITS: "the last digits of numbers", copied.BUT_ONE: "one column"}
+    return kinds.get(part.name, part.name.removeprefix(copied.ALL).removeprefix(" without "))
 
 
 def _within_of(part: found.Attack, threshold: float, copies: float | None) -> float:
@@ -226,18 +277,21 @@ def _within_of(part: found.Attack, threshold: float, copies: float | None) -> fl
 
 
 def _within(
-    blocking: Sequence[found.Attack], control: PositiveControl, limits: Sequence[float], confidence: float
+    limits: Sequence[tuple[found.Attack, float]],
+    control: PositiveControl,
+    near: PositiveControl | None,
+    confidence: float,
 ) -> str:
     sentences = [
         _more(part, f"at most {_points(max(part.difference_high, 0.0), 'up')}") + f" (the limit is {_points(limit)})"
-        for part, limit in zip(blocking, limits, strict=True)
+        for part, limit in limits
     ]
-    each = " for each limit" if len(blocking) > 1 else ""
+    each = " for each limit" if len(limits) > 1 else ""
+    power = percent(shown_power(control.seen, control.repetitions), "down", 2)
     return (
         f"Within the limits: with {percent(confidence)} confidence{each}, {', and '.join(sentences)}. "
-        f"The audit saw {_planted(control)}, so its power to see as many is at least "
-        f"{percent(shown_power(control.seen, control.repetitions), 'down', 2)}. An excess below the limit, or what a "
-        "stronger attack would find, is not excluded."
+        f"The audit saw {_planted(control)}, so its power to see as many is at least {power}."
+        f"{_unseen(near)} An excess below the limit, or what a stronger attack would find, is not excluded."
     )
 
 
@@ -249,10 +303,18 @@ def _even_so(blocking: Sequence[found.Attack]) -> str:
 
 
 def _planted(control: PositiveControl) -> str:
+    changed = " with one cell changed" if control.changed else ""
     return (
-        f"{control.copies:,} planted copies ({percent(control.share)} of the members) in {control.seen} of "
+        f"{control.copies:,} planted copies{changed} ({percent(control.share)} of the members) in {control.seen} of "
         f"{control.repetitions} repetitions"
     )
+
+
+def _unseen(near: PositiveControl | None) -> str:
+    """Say that copies of which one cell was changed are not excluded, where the audit did not see them."""
+    if near is None or near.found:
+        return ""
+    return f" It saw {_planted(near)}: {near.needed} are needed to exclude as many copies of that kind."
 
 
 def _open(part: found.Attack, threshold: float, available: tuple[int, int], least: float) -> str:
