@@ -41,9 +41,11 @@ def chosen(codes: Codes, plan: TablesPlan, noise: CountNoise, rng: np.random.Gen
     rng : of the synthetic records that the laws and the second choice rest on
     """
     sizes = plan.sizes
-    tables = [
-        measured(codes, (column,), sizes, plan.sd(share), noise) for column, share in enumerate(plan.single_shares())
-    ]
+    tables = (
+        [measured(codes, (j,), sizes, plan.sd(share), noise) for j, share in enumerate(plan.single_shares())]
+        if plan.first is None
+        else plan.first_tables
+    )
     if not plan.tree_size:
         return laws_of(tables, range(len(sizes)), plan, rng)[0]
     pairs = _tree(codes, tables, plan, noise)

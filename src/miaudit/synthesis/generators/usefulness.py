@@ -64,14 +64,14 @@ def judged(
     if len(real) < FEWEST:
         return _too_few(synthetic, private, real, on, look)
     near = fidelity(synthetic, real, private, rng=look)
-    alone = fidelity(_shuffled(private, look), real, private, rng=look)
-    dependence = _dependence(near, alone)
+    alone = fidelity(shuffled(private, look), real, private, rng=look)
+    dependence = dependence_kept(near, alone)
     measures = [dependence, _prediction(synthetic, private, real, predict)]
     if generator.graph.full and len(generator.graph.schema) > 1:
         measures.append(_interventions(generator, private, ask))
     measured = tuple(one for one in measures if one is not None)
     unseen = _unseen(near, private, real) if dependence is None else ""
-    verdict = _verdict(measured, _off(near), on, len(real), unseen, _lost(near, alone))
+    verdict = _verdict(measured, columns_off(near), on, len(real), unseen, _lost(near, alone))
     if verdict.status == "useful":
         return verdict, near
     advice = (*verdict.advice, *([first] if first else []), *_advice(generator, larger))
@@ -84,7 +84,7 @@ def _too_few(
     """Say that there are too few real records to judge by; with two or more their distances are measured."""
     text = f"Not judged: {len(real)} real records are too few to judge by; at least {FEWEST} are needed."
     near = fidelity(synthetic, real, private, rng=rng) if min(len(real), len(private)) > 1 else None
-    off = 0.0 if near is None else _off(near)
+    off = 0.0 if near is None else columns_off(near)
     return Usefulness("unjudged", text, on, len(real), off, (), ("bring more records",)), near
 
 
@@ -170,12 +170,13 @@ def _crossed(a: FloatArray, b: FloatArray) -> FloatArray:
     return np.asarray(table[table.sum(1) > 0][:, table.sum(0) > 0])
 
 
-def _off(near: Fidelity) -> float:
+def columns_off(near: Fidelity) -> float:
+    """Return how far off single columns are above two real samples: a total variation distance, averaged."""
     summary = near.summary
     return summary["marginal_distance"] - summary["marginal_floor"]
 
 
-def _dependence(near: Fidelity, alone: Fidelity) -> Kept | None:
+def dependence_kept(near: Fidelity, alone: Fidelity) -> Kept | None:
     """How much of the distance between the pairs and independence the release keeps, over pairs that depend.
 
     A pair depends if its association exceeds that of shuffled columns in as many records.
@@ -277,6 +278,6 @@ def _value(private: Table, name: str, rng: np.random.Generator) -> Category:
     return number if column.decimals is None else min(math.floor(number), math.floor(column.high))
 
 
-def _shuffled(table: Table, rng: np.random.Generator) -> Table:
+def shuffled(table: Table, rng: np.random.Generator) -> Table:
     """Each column permuted by itself: the right columns and nothing else."""
     return Table(table.schema, np.stack([rng.permutation(column) for column in table.values.T], axis=1))
