@@ -130,10 +130,16 @@ class _Run:
 
     def end(self) -> NoReturn:
         """Make the release, or go on with one that is entered already; then whatever stops the rest is a note."""
+        from miaudit.synthesis.generators.staging import ReleaseStopped
+
         try:
             self._show(*(self._stopped() or self._new()))
         except typer.Exit:
             raise
+        except ReleaseStopped as stop:
+            deliver(
+                stop.findings, lambda: text(stop.findings), self.file.parent, overwrite=self.overwrite, json=self.json
+            )
         except Exception as error:
             why = one_line(str(error) if isinstance(error, MiauditError) else f"{type(error).__name__}: {error}")
             if not self.placed:
@@ -243,7 +249,8 @@ def text(findings: SynthesisFindings) -> str:
     useful = findings.useful
     first = [] if useful is None or useful.status == "useful" else [f"{findings.word}."]
     lines = [*first, *findings.text, ""]
-    lines.append(f"{findings.release.records:,} synthetic records of {len(findings.columns):,} columns")
+    if not findings.stopped:
+        lines.append(f"{findings.release.records:,} synthetic records of {len(findings.columns):,} columns")
     guarantee = findings.guarantee
     if guarantee is not None:
         lines.append(
@@ -252,7 +259,7 @@ def text(findings: SynthesisFindings) -> str:
         )
         lines.append(f"Mechanism: {guarantee.mechanism}")
     if useful is not None:
-        lines.append(f"{useful.text} Judged by {useful.records:,} {useful.on}.")
+        lines.append(useful.text if findings.stopped else f"{useful.text} Judged by {useful.records:,} {useful.on}.")
         lines += [f"To change: {one_line(what)}" for what in useful.advice]
     spent = findings.spent
     if spent is not None and spent.epsilon is not None and spent.delta is not None:

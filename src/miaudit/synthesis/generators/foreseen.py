@@ -41,7 +41,11 @@ class Foreseen:
     @property
     def text(self) -> str:
         """In a sentence."""
-        share = "" if self.dependence is None else f", and {min(max(self.dependence, 0), 1):.0%} of invented dependence kept"
+        share = (
+            ""
+            if self.dependence is None
+            else f", and {min(max(self.dependence, 0), 1):.0%} of invented dependence kept"
+        )
         return (
             f"made of {self.records:,} records with the single columns of the first stage and invented dependence, "
             f"single columns were off by {max(self.off, 0):.1%}{share}"

@@ -90,7 +90,7 @@ class MergedLevels:
     >>> cells = cells_of(Column("visits", "continuous", low=0, high=9, decimals=0))
     >>> merged = MergedLevels.of(cells, np.array([600.0, 90, 80, 70, 60, 50, 3, -2, 1, 0]), 2.0, 4)
     >>> merged.level.tolist(), merged.encode(np.array([0.0, 9.0])).tolist()
-    ([0, 1, 1, 1, 1, 1, 1, 1, 1, 1], [0, 1])
+    ([0, 1, 1, 1, 2, 2, 2, 2, 2, 2], [0, 2])
     """
 
     cells: Levels

@@ -171,7 +171,9 @@ def fit_tables(
     known = repeatable and plan.privacy is not None
     noise = RepeatableNoise(rng.spawn(1)[0]) if known else secret_noise(plan)
     if plan.config.two_stages and plan.first is None:
-        plan = replace(plan, first=counted(table, plan.cells, [plan.sd(share) for share in plan.single_shares()], noise))
+        plan = replace(
+            plan, first=counted(table, plan.cells, [plan.sd(share) for share in plan.single_shares()], noise)
+        )
     codes = encoded(table, plan)
     if plan.chooses:
         return TablesGenerator(plan, _complete(chosen(codes, plan, noise, rng), plan), known)

@@ -12,8 +12,8 @@ import numpy as np
 
 from miaudit.dp.mechanism import Composed, GaussianNoise, Mechanism, Repeated, Selection
 from miaudit.errors import InputError
-from miaudit.synthesis.generators.generator_config import Privacy
 from miaudit.synthesis.generators.first_stage import FirstStage
+from miaudit.synthesis.generators.generator_config import Privacy
 from miaudit.synthesis.generators.levels import Levels, levels_of
 from miaudit.synthesis.generators.merged_levels import MERGED, MergedLevels, cells_of
 from miaudit.synthesis.generators.noisy_tables import NoisyTable
@@ -211,7 +211,9 @@ class TablesPlan:
             by_name |= {"further": _FURTHER, "more": _MORE}
         if self.config.two_stages and self.tree_size:  # a fixed share comes first, and may be all that is spent
             rest = sum(by_name.values()) - _SINGLE
-            return {stage: share if stage == "single" else share * (1 - _SINGLE) / rest for stage, share in by_name.items()}
+            return {
+                stage: share if stage == "single" else share * (1 - _SINGLE) / rest for stage, share in by_name.items()
+            }
         whole = sum(by_name.values())
         return {stage: share / whole for stage, share in by_name.items()}
 
