@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import functools
 import shlex
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -67,6 +68,7 @@ def synthesise(
     from miaudit.config import draft as drafts
     from miaudit.config import synthesise as synthesise_config
     from miaudit.synthesis.generators.entered_release import EnteredRelease
+    from miaudit.synthesis.undeclared import UndeclaredCategories
 
     if drafts.is_table(config):
         if json:
@@ -76,7 +78,12 @@ def synthesise(
     if public is not None:
         raise typer.BadParameter("--public goes with a table; a configuration names its public file itself")
     settings = synthesise_config.read(config)
-    table, plan = settings.read(config.parent)
+    try:
+        table, plan = settings.read(config.parent)
+    except UndeclaredCategories as error:
+        for line in drafts.lines_to_add(error.columns):
+            complain(line)
+        raise
     if dry_run:
         _rehearse(table, plan, settings.seed)
         return
@@ -98,13 +105,14 @@ def _rehearse(table: Table, plan: Publication, seed: int | None) -> None:
     """
     import numpy as np
 
-    from miaudit.synthesis.generators import publication
+    from miaudit.synthesis.generators import publication, staging
     from miaudit.synthesis.generators.epsilon_advice import budget_share
     from miaudit.synthesis.generators.settled_release import SettledRelease
 
     rng = np.random.default_rng(seed)
     with progress("recipes", meanwhile="rehearsal, trial of the judgement") as advance:
         settled = SettledRelease.of(table, plan, rehearse=rng, split=rng, progress=advance)
+        settled = staging.Started.of(plan).go_on(settled)
         ledger = settled.check()
         fails = publication.trial(settled, rng=rng)
     say(_forecast(settled))
@@ -138,7 +146,11 @@ class _Run:
             raise
         except ReleaseStopped as stop:
             deliver(
-                stop.findings, lambda: text(stop.findings), self.file.parent, overwrite=self.overwrite, json=self.json
+                stop.findings,
+                functools.partial(text, stop.findings),
+                self.file.parent,
+                overwrite=self.overwrite,
+                json=self.json,
             )
         except Exception as error:
             why = one_line(str(error) if isinstance(error, MiauditError) else f"{type(error).__name__}: {error}")
@@ -312,4 +324,16 @@ def _forecast(settled: SettledRelease) -> str:
         return f"{steps}; nothing would be claimed: privacy is none. Nothing was written.{tried}"
     claimed = "" if privacy.epsilon is None else f"epsilon = {privacy.epsilon:g}, "
     delta = upper_text(privacy.resolved_delta, 4)
-    return f"{claimed}delta = {delta}: {settled.mechanism}. Nothing was written.{tried}"
+    stages = f"\n{_stages(settled)}" if settled.in_stages and settled.plan is not None else ""
+    return f"{claimed}delta = {delta}: {settled.mechanism}. Nothing was written.{stages}{tried}"
+
+
+def _stages(settled: SettledRelease) -> str:
+    """What the first of two stages takes, or took, and what decides whether the rest follows."""
+    assert settled.plan is not None  # noqa: S101 - by its caller
+    share, most = settled.plan.first_share, settled.plan.config.most_off
+    counts = "Two stages: single columns are counted first" if settled.first is None else "The first stage is entered"
+    return (
+        f"{counts}, for {share:.0%} of the budget in squares of mu. If made-up records with these columns then show "
+        f"single columns off by more than {most:.0%}, the run stops, and {1 - share:.0%} is left."
+    )

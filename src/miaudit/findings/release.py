@@ -85,8 +85,8 @@ class Usefulness:
 
     Attributes
     ----------
-    status : "useful", "partly" or "not"; "unjudged" where too few real records were at hand; "stopped" where no table was
-        made, since made-up records showed that it would be of no use
+    status : "useful", "partly" or "not"; "unjudged" where too few real records were at hand; "stopped" where no table
+        was made, since made-up records showed that it would be of no use
     text : in a sentence
     on : which real records it was judged by, in words
     records : how many of them
@@ -214,7 +214,7 @@ class SynthesisFindings(FindingsRecord):
 
     @property
     def exit_code(self) -> int:
-        """0 where a guarantee is proved; 4 where nothing answers what the table gives away, it is not useful, or none was made."""
+        """0 where a guarantee is proved; 4 where none is, where the table is not useful, and where none was made."""
         useless = self.useful is not None and self.useful.status in ("not", "unjudged", "stopped")
         return 4 if self.guarantee is None or useless else 0
 

@@ -7,7 +7,7 @@ again, the noise of both stages included.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from miaudit.synthesis.generators.tables_plan import TablesPlan
 from miaudit.synthesis.generators.usefulness import columns_off, dependence_kept, shuffled
 from miaudit.synthesis.schema import Table
 
+_MOST = 100_000  # records that are made up; of more, so many with as much noise in relation
 _JUDGED = 4_000  # records of each table that is compared
 _FACTORS, _LOADING = 2, 0.8  # of the invented correlations
 
@@ -31,7 +32,7 @@ class Foreseen:
     ----------
     off : distance of single columns above that of two samples, averaged; what a stop rests on
     dependence : share of the invented dependence that was kept, or None; foreseen badly, so nothing rests on it
-    records : how many made-up records it was made of, the nominal number
+    records : how many made-up records it was made of: the nominal number, up to 100,000
     """
 
     off: float
@@ -61,13 +62,22 @@ def foreseen(plan: TablesPlan, *, rng: np.random.Generator) -> Foreseen:
     rng : of records, noise and comparison; it says nothing of private records
     """
     made_up, draw, look = rng.spawn(3)
+    blank = _without_first(plan)
     mixing = _LOADING * made_up.standard_normal((_FACTORS, len(plan.cells)))
-    private, real = (_records(plan, n, mixing, made_up) for n in (plan.records, _JUDGED))
-    blank = TablesPlan(plan.graph, plan.config, plan.privacy, plan.records)
+    private, real = (_records(plan, n, mixing, made_up) for n in (blank.records, _JUDGED))
     synthetic = fit_tables(private, blank, rng=draw, repeatable=True).sample(_JUDGED, rng=draw)
     near = fidelity(synthetic, real, private, rng=look)
     kept = dependence_kept(near, fidelity(shuffled(private, look), real, private, rng=look))
-    return Foreseen(columns_off(near), None if kept is None else kept.share, plan.records)
+    return Foreseen(columns_off(near), None if kept is None else kept.share, blank.records)
+
+
+def _without_first(plan: TablesPlan) -> TablesPlan:
+    """Return the plan of both stages for made-up records, at most so many, with the noise that goes with their number."""
+    records, privacy = min(plan.records, _MOST), plan.privacy
+    if privacy is not None and records < plan.records:
+        noise = privacy.relative_noise * records / plan.records
+        privacy = replace(privacy, records=records, epsilon=None, noise=noise, delta=privacy.resolved_delta)
+    return TablesPlan(plan.graph, plan.config, privacy, records)
 
 
 def _records(plan: TablesPlan, n: int, mixing: FloatArray, rng: np.random.Generator) -> Table:

@@ -53,7 +53,7 @@ def cells_of(column: Column) -> Levels:
         return Levels(column, np.array([low, low + width, *sorted(inner), high - width, high]))
     first, last = math.ceil(low / step - _NEAR), math.floor(high / step + _NEAR)  # counted in steps
     if last - first < _MOST_VALUES:
-        return Levels(column, step * (np.arange(first, max(last, first) + 2) - 0.5))
+        return Levels(column, step * (np.arange(first, max(last, first) + 2, dtype=np.float64) - 0.5))
     # an edge lies half a step below the value that it begins with
     starts = {round(edge) for edge in _inner(first, last, 1.0)} | {first + 1, last}
     inside = sorted(start for start in starts if first < start <= last)
@@ -125,7 +125,7 @@ class MergedLevels:
         return self.level[self.cells.encode(values)].astype(np.int32)
 
     def decode(self, codes: NDArray[np.integer], rng: np.random.Generator) -> FloatArray:
-        """Return a value (n,) of each level (n,): of one of its cells, by their shares, and there each equally often."""
+        """Return a value (n,) of each level (n,): of one of its cells, by their shares, and there any, equally often."""
         at = np.zeros(len(codes), dtype=np.int64)
         for level in np.unique(codes):
             rows, own = np.flatnonzero(codes == level), np.flatnonzero(self.level == level)
@@ -135,7 +135,7 @@ class MergedLevels:
     def table(self, column: int, counts: FloatArray, sd: float) -> NoisyTable:
         """Return the counts (cells,) of cells as a table of the levels of the column in this position."""
         cells = np.bincount(self.level).astype(np.float64)
-        return NoisyTable((column,), np.bincount(self.level, weights=counts), sd, cells)
+        return NoisyTable((column,), np.bincount(self.level, weights=counts).astype(np.float64), sd, cells)
 
 
 def _frequent(counts: FloatArray, sd: float) -> IntArray:

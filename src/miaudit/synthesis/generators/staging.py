@@ -2,8 +2,8 @@
 
 The first stage is written beside the ledger, then entered, like a release. So a run that is killed between the stages
 goes on with the counts that are entered, and charges them once. The seed that set records aside, and that of the
-rehearsal, are kept with them: the same command decides the same. A stop is a function of noisy counts alone, so it costs
-nothing, and leaves all that the second stage would have spent.
+rehearsal, are kept with them: the same command decides the same. A stop is a function of noisy counts alone, so it
+costs nothing, and leaves all that the second stage would have spent.
 """
 
 from __future__ import annotations

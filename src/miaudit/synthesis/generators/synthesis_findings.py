@@ -109,7 +109,7 @@ def synthesis_findings(
 def stopped_findings(
     settled: SettledRelease, outlook: Foreseen, *, file: str, repeat: Mapping[str, Any] | None
 ) -> SynthesisFindings:
-    """Return the findings of a release that stopped after the first of two stages, since the rest would be of no use."""
+    """Return the findings of a release that stopped after the first of two stages: the rest would be of no use."""
     publication, plan, privacy = settled.publication, settled.plan, settled.recipe.privacy
     assert plan is not None and privacy is not None  # noqa: S101 - of a release in two stages
     first, second = plan.first_mechanism, plan.second_mechanism
@@ -130,7 +130,7 @@ def stopped_findings(
             f"No table was made. The first of two stages counted single columns, and {plan.first_share:.0%} of the "
             "budget (in squares of mu) was charged for that.",
             f"What was charged is ({rounded_up(bound.value, 3)}, {rounded_up(bound.delta)})-differentially private. "
-            f"{1 - plan.first_share:.0%} is left: the decision to stop rests on the noisy counts alone and costs nothing.",
+            f"{1 - plan.first_share:.0%} is left: the decision to stop rests on the noisy counts alone, so it is free.",
         ),
         guarantee=Guarantee(
             epsilon=bound.value,

@@ -33,6 +33,8 @@ class TablesConfig:
     further : without a full graph the pairs that are measured beyond a tree, for each column
     two_stages : whether single columns are counted first, on fine public cells, and their levels follow from these
         noisy counts; no edges are then needed
+    targets : columns whose prediction by the others matters most: without a full graph every pair beyond the tree is one
+        of a target, so other dependence is kept less well
     most_off : in two stages, how far off single columns may be foreseen to be, as a total variation distance above
         that of two real samples, before a release stops with the rest of the budget left; 1 never stops
     records : public number of records, which with ``support`` says how large tables may be; None is that of the
@@ -59,6 +61,7 @@ class TablesConfig:
     draws_missing: Annotated[bool, Option(next_step="true is the default")] = True
     further: Annotated[float, Option(ge=0, le=10, next_step="1 is the default")] = 1.0
     two_stages: Annotated[bool, Option(next_step="false is the default")] = False
+    targets: Annotated[tuple[str, ...], Option()] = ()
     most_off: Annotated[float, Option(gt=0, le=1, next_step="0.15 is the default")] = 0.15
     records: MaybeWhole = None
 
@@ -70,12 +73,19 @@ class TablesConfig:
             raise InputError("edges", allowed, repr(edges)[:60], _PRIVATE)
         edges = {name: _rising(f"edges.{name}", options) for name, options in edges.items()}
         object.__setattr__(self, "edges", edges)
+        if isinstance(self.targets, str) or not all(isinstance(name, str) for name in self.targets):
+            raise InputError("targets", "names of columns", repr(self.targets)[:60], "write a list of names")
+        object.__setattr__(self, "targets", tuple(dict.fromkeys(self.targets)))
         if self.two_stages and edges:
             hint = "leave edges out: levels follow from noisy counts; or leave two_stages out"
             raise InputError("edges", "none in two stages", f"those of {', '.join(map(str, edges))}"[:60], hint)
 
     def check_schema(self, schema: Schema) -> None:
-        """Refuse edges of columns that are not there or not continuous, and edges outside a column's range."""
+        """Refuse targets and edges of columns that are not there, and edges of others than continuous ranges."""
+        for target in self.targets:
+            if target not in schema.names:
+                hint = nearest(target, schema.names) or f"it has {', '.join(schema.names[:8])}"
+                raise InputError("targets", "columns of the schema", repr(target), hint)
         for name, edges in self.edges.items():
             if name not in schema.names:
                 hint = nearest(str(name), schema.names) or f"it has {', '.join(schema.names[:8])}"

@@ -67,6 +67,7 @@ class TablesGenerator(Generator):
             **({"stages": 2, "levels": sum(plan.sizes)} if plan.first is not None else {}),
             "tables": sum(len(law.sets) for law in self.laws),
             "cells": sum(part.size for law in self.laws for part in law.logits),
+            **({"targets": ", ".join(plan.config.targets)} if plan.config.targets else {}),
             "parents": "chosen privately" if plan.chooses else "of the graph",
         }
         if plan.privacy is not None:
@@ -122,7 +123,7 @@ class TablesGenerator(Generator):
 
     def _stored(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         plan = self.plan
-        options = {
+        options: dict[str, Any] = {
             "config": {**asdict(plan.config), "edges": {name: list(own) for name, own in plan.config.edges.items()}},
             "privacy": None if plan.privacy is None else asdict(plan.privacy),
             "records": plan.records,

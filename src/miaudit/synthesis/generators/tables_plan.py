@@ -54,6 +54,7 @@ class TablesPlan:
     def cells(self) -> tuple[Levels, ...]:
         """The public levels of each column; in two stages the cells that the first one counts."""
         schema = self.graph.schema
+        self.config.check_schema(schema)
         return tuple(map(cells_of, schema.columns)) if self.config.two_stages else levels_of(schema, self.config)
 
     @cached_property
@@ -196,10 +197,25 @@ class TablesPlan:
         return len(self.sizes) - len(set(left))
 
     @cached_property
+    def beyond(self) -> tuple[tuple[int, int], ...]:
+        """The candidates that may be measured beyond the tree: those of a target, or all where none is named."""
+        targets = {self.graph.schema.position(name) for name in self.config.targets}
+        return tuple(pair for pair in self.candidates if not targets or targets & set(pair))
+
+    @cached_property
     def further(self) -> int:
-        """How many pairs are measured beyond the tree."""
-        wanted = round(self.config.further * len(self.sizes))
-        return max(0, min(wanted, len(self.candidates) - self.tree_size))
+        """How many pairs are measured beyond the tree, at most."""
+        in_tree = 0 if self.config.targets else self.tree_size  # how many of a target's pairs it takes is not known
+        return max(0, min(self._wanted, len(self.beyond) - in_tree))
+
+    @property
+    def _wanted(self) -> int:
+        return round(self.config.further * len(self.sizes))
+
+    @property
+    def measures_all(self) -> bool:
+        """Whether each pair of a target is measured, so that nothing is spent on choosing among them."""
+        return bool(self.config.targets) and len(self.beyond) <= self._wanted
 
     @cached_property
     def stages(self) -> dict[str, float]:
@@ -208,7 +224,8 @@ class TablesPlan:
         if self.tree_size:
             by_name |= {"tree": _TREE, "pairs": _PAIRS}
         if self.further:
-            by_name |= {"further": _FURTHER, "more": _MORE}
+            all_ = self.measures_all
+            by_name |= {"more": _FURTHER + _MORE} if all_ else {"further": _FURTHER, "more": _MORE}
         if self.config.two_stages and self.tree_size:  # a fixed share comes first, and may be all that is spent
             rest = sum(by_name.values()) - _SINGLE
             return {
@@ -268,6 +285,9 @@ class TablesPlan:
 
     def check(self) -> None:
         """Refuse what would leave nothing but noise, or cannot be measured, before any budget is spent."""
+        if self.config.targets and not self.chooses:
+            hint = "leave targets out, or edges: a full graph states which pairs are measured"
+            raise InputError("targets", "none with a full graph", ", ".join(self.config.targets)[:60], hint)
         singles = self.chooses or self.config.two_stages
         shares = self.single_shares() if singles else [self.shares[self._first(j)] for j in range(len(self.sizes))]
         moved = [

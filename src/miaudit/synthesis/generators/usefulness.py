@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import NormalDist
 
@@ -16,6 +17,7 @@ from miaudit.synthesis.fidelity import fidelity
 from miaudit.synthesis.generators.generator import Generator
 from miaudit.synthesis.generators.recipe import Recipe
 from miaudit.synthesis.generators.tables_config import TablesConfig
+from miaudit.synthesis.generators.tables_generator import TablesGenerator
 from miaudit.synthesis.interventions import InterventionalError, interventional_error
 from miaudit.synthesis.schema import Category, Table
 from miaudit.synthesis.utility import Benchmark, compare_with_real
@@ -66,7 +68,7 @@ def judged(
     near = fidelity(synthetic, real, private, rng=look)
     alone = fidelity(shuffled(private, look), real, private, rng=look)
     dependence = dependence_kept(near, alone)
-    measures = [dependence, _prediction(synthetic, private, real, predict)]
+    measures = [dependence, _prediction(synthetic, private, real, predict, _targets(generator))]
     if generator.graph.full and len(generator.graph.schema) > 1:
         measures.append(_interventions(generator, private, ask))
     measured = tuple(one for one in measures if one is not None)
@@ -119,10 +121,8 @@ def _advice(generator: Generator, larger: str) -> tuple[str, ...]:
         advice.append("a full graph, a group for each column, if it is known: nothing is then spent on choosing pairs")
     else:
         advice.append("edges between columns that depend on each other: what the graph leaves apart is drawn apart")
-    numbers = [column.name for column in generator.schema.columns if column.kind == "continuous"]
-    if generator.method == "tables" and numbers:
-        shown = ", ".join(numbers[:3]) + " ..." * (len(numbers) > 3)
-        advice.append(f"edges of the bins of {shown}, from public knowledge, if most records crowd in a few equal ones")
+    if generator.method == "tables" and "stages" not in generator.facts:
+        advice.append("tables: {two_stages: true}: levels then follow from noisy counts, within the same epsilon")
     return tuple(advice)
 
 
@@ -214,10 +214,18 @@ def _lost(near: Fidelity, alone: Fidelity) -> str:
     return f"less than half is kept of how {shown}{more} depend on each other (Cramér's V)" if lost else ""
 
 
-def _prediction(synthetic: Table, private: Table, real: Table, rng: np.random.Generator) -> Kept | None:
-    """How much of the AUC above chance classifiers keep that are trained on the release."""
+def _targets(generator: Generator) -> Sequence[str]:
+    """The columns that the publisher wants predicted; none if nobody said."""
+    return generator.plan.config.targets if isinstance(generator, TablesGenerator) else ()
+
+
+def _prediction(
+    synthetic: Table, private: Table, real: Table, rng: np.random.Generator, named: Sequence[str] = ()
+) -> Kept | None:
+    """How much of the AUC above chance classifiers keep that are trained on the release, of named attributes or some."""
+    targets = named or _TARGETS
     try:
-        benchmark = Benchmark.of(private, real, targets=_TARGETS, classifiers=_CLASSIFIERS, most_rows=_ROWS, rng=rng)
+        benchmark = Benchmark.of(private, real, targets=targets, classifiers=_CLASSIFIERS, most_rows=_ROWS, rng=rng)
     except InputError:  # no attribute with two classes that occur often enough
         return None
     true, synthetic_score = benchmark.score(), benchmark.score(synthetic)
