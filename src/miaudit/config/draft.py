@@ -92,9 +92,9 @@ privacy:
   # A nominal number: public, round, and not the length of the table. At epsilon 1 a count of two columns' levels
   # together, of $records records, would be off by about $noise (a standard deviation).
   records: $records
-# Single columns are counted first, in fine cells of their public ranges, for 15% of the budget. Bins and rare categories
-# follow from these noisy counts, so none have to be stated. Made-up records with these columns then show whether the
-# rest is worth its price. If not, the run stops, and 85% is left.
+# Single columns are counted first, in fine cells of their public ranges, for 15% of the budget. Bins follow from these
+# noisy counts, so none have to be stated. Made-up records with these columns then show whether the rest is worth its
+# price. If not, the run stops, and 85% is left.
 tables: {{two_stages: true}}  # and targets: [NAME], whose prediction by the other columns matters most
 release: {{records: $records, format: $format}}  # any public number: drawing more records costs no privacy
 # What was spent on this table, by all its releases. One ledger for one table, kept beside it.
@@ -357,8 +357,8 @@ def _warnings(column: ColumnProfile) -> tuple[str, ...]:
     warnings = []
     if column.rare and _rest_of(column):
         warnings.append(
-            f"values that fewer than {RARE} rows have are not named here, and read as {_rest_of(column)} (data.others in "
-            f"{CONFIG}): declare those that are publicly known, if they matter"
+            f"values that fewer than {RARE} rows have are not named here, and read as {_rest_of(column)} (data.others "
+            f"in {CONFIG}): declare those that are publicly known, if they matter"
         )
     elif column.rare:
         warnings.append(
@@ -465,7 +465,7 @@ def _config(table: Path, folder: Path, public: Path | None, budget: _Budget, col
     """The text of synthesise.yaml."""
     noise = _noise(columns, budget)
     rest = [f"{scalar(own.profile.name)}: {scalar(own.rest)}" for own in columns if own.rest is not None]
-    others = wrapped("\n  others: {", rest, "}  # what values are read as that no category has", "    ") if rest else ""
+    others = wrapped("\n  others: {", rest, "}  # for values of no category", "    ") if rest else ""
     compared = _NO_PUBLIC if public is None else Template(_PUBLIC).substitute(public=relative(public, folder))
     limits = zip(("half", "one", "two", "four", "eight"), map(budget.limit, (0.5, 1, 2, 4, 8)), strict=True)
     return _CONFIG.substitute(

@@ -72,7 +72,7 @@ def foreseen(plan: TablesPlan, *, rng: np.random.Generator) -> Foreseen:
 
 
 def _without_first(plan: TablesPlan) -> TablesPlan:
-    """Return the plan of both stages for made-up records, at most so many, with the noise that goes with their number."""
+    """Return the plan of both stages for made-up records, with the noise that goes with their number."""
     records, privacy = min(plan.records, _MOST), plan.privacy
     if privacy is not None and records < plan.records:
         noise = privacy.relative_noise * records / plan.records

@@ -125,7 +125,7 @@ class MergedLevels:
         return self.level[self.cells.encode(values)].astype(np.int32)
 
     def decode(self, codes: NDArray[np.integer], rng: np.random.Generator) -> FloatArray:
-        """Return a value (n,) of each level (n,): of one of its cells, by their shares, and there any, equally often."""
+        """Return a value (n,) of each level (n,): of a cell of it, by their shares, and there each equally often."""
         at = np.zeros(len(codes), dtype=np.int64)
         for level in np.unique(codes):
             rows, own = np.flatnonzero(codes == level), np.flatnonzero(self.level == level)

@@ -33,8 +33,8 @@ class TablesConfig:
     further : without a full graph the pairs that are measured beyond a tree, for each column
     two_stages : whether single columns are counted first, on fine public cells, and their levels follow from these
         noisy counts; no edges are then needed
-    targets : columns whose prediction by the others matters most: without a full graph every pair beyond the tree is one
-        of a target, so other dependence is kept less well
+    targets : columns whose prediction by the others matters most: without a full graph every pair beyond the tree is
+        one of a target, so other dependence is kept less well
     most_off : in two stages, how far off single columns may be foreseen to be, as a total variation distance above
         that of two real samples, before a release stops with the rest of the budget left; 1 never stops
     records : public number of records, which with ``support`` says how large tables may be; None is that of the
@@ -73,9 +73,10 @@ class TablesConfig:
             raise InputError("edges", allowed, repr(edges)[:60], _PRIVATE)
         edges = {name: _rising(f"edges.{name}", options) for name, options in edges.items()}
         object.__setattr__(self, "edges", edges)
-        if isinstance(self.targets, str) or not all(isinstance(name, str) for name in self.targets):
-            raise InputError("targets", "names of columns", repr(self.targets)[:60], "write a list of names")
-        object.__setattr__(self, "targets", tuple(dict.fromkeys(self.targets)))
+        targets = _untyped(self.targets)
+        if isinstance(targets, str) or not all(isinstance(name, str) for name in targets):
+            raise InputError("targets", "names of columns", repr(targets)[:60], "write a list of names")
+        object.__setattr__(self, "targets", tuple(dict.fromkeys(targets)))
         if self.two_stages and edges:
             hint = "leave edges out: levels follow from noisy counts; or leave two_stages out"
             raise InputError("edges", "none in two stages", f"those of {', '.join(map(str, edges))}"[:60], hint)

@@ -222,7 +222,7 @@ def _targets(generator: Generator) -> Sequence[str]:
 def _prediction(
     synthetic: Table, private: Table, real: Table, rng: np.random.Generator, named: Sequence[str] = ()
 ) -> Kept | None:
-    """How much of the AUC above chance classifiers keep that are trained on the release, of named attributes or some."""
+    """How much of the AUC above chance classifiers keep that are trained on the release, of the named attributes."""
     targets = named or _TARGETS
     try:
         benchmark = Benchmark.of(private, real, targets=targets, classifiers=_CLASSIFIERS, most_rows=_ROWS, rng=rng)
