@@ -32,38 +32,15 @@ WAYS = {
     "two stages, target": TablesConfig(two_stages=True),
 }
 TARGET = {"adult": "income", "acs": "income", "world": "rich"}
-ADULT = [
-    "age",
-    "workclass",
-    "fnlwgt",
-    "education",
-    "education_num",
-    "marital_status",
-    "occupation",
-    "relationship",
-    "race",
-    "sex",
-    "capital_gain",
-    "capital_loss",
-    "hours",
-    "native_country",
-    "income",
-]
+ADULT = (  # its columns in order; two of them are left out
+    *("age", "workclass", "fnlwgt", "education", "education_num", "marital_status", "occupation", "relationship"),
+    *("race", "sex", "capital_gain", "capital_loss", "hours", "native_country", "income"),
+)
 ADULT_RANGES = {"age": 100.0, "capital_gain": 100_000.0, "capital_loss": 5_000.0, "hours": 100.0}
-ACS = [
-    "Age",
-    "SS_Inc",
-    "Hours_Worked",
-    "COW",
-    "Marital_Status",
-    "Education",
-    "Sex",
-    "Disability",
-    "Employment",
-    "Private_HI",
-    "Public_HI",
-    "Race",
-]
+ACS = (
+    *("Age", "SS_Inc", "Hours_Worked", "COW", "Marital_Status", "Education", "Sex", "Disability", "Employment"),
+    *("Private_HI", "Public_HI", "Race"),
+)
 ACS_RANGES = {"Age": 100.0, "SS_Inc": 50_000.0, "Hours_Worked": 100.0, "income": 2_000_000.0}
 
 
