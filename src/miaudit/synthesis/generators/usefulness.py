@@ -115,7 +115,8 @@ def _advice(generator: Generator, larger: str) -> tuple[str, ...]:
         advice.append("take method: tables, or leave method and generator out for a rehearsal of both")
     if privacy is not None:
         advice += [larger] if larger else []
-        advice.append("fewer columns, levels or bins: each cell then has more records for the same noise")
+        levels = "categories" if "stages" in generator.facts else "levels or bins"
+        advice.append(f"fewer columns, {levels}: each cell then has more records for the same noise")
         advice.append("more records: the noise stays the same")
     if not generator.graph.full:
         advice.append("a full graph, a group for each column, if it is known: nothing is then spent on choosing pairs")
