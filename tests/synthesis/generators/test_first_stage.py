@@ -247,3 +247,16 @@ def test_merged_counts_agree_with_pairs_by_their_precision() -> None:
     bordered = np.block([[design.T * weights @ design, np.ones((2, 1))], [np.ones((1, 2)), np.zeros((1, 1))]])
     solved = np.linalg.solve(bordered, np.append(design.T * weights @ readings.ravel(), total))[:2]
     assert margins[0] == pytest.approx(solved, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"edges": {"age": [30]}}, "edges: expected none in two stages, received those of age; leave edges out"),
+        ({"combine": False}, "combine: expected true in two stages, received false"),
+        ({"most_off": 0}, "most_off: expected a number in"),
+    ],
+)
+def test_options_that_do_not_go_with_two_stages_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        TablesConfig(two_stages=True, **options)

@@ -80,6 +80,9 @@ class TablesConfig:
         if self.two_stages and edges:
             hint = "leave edges out: levels follow from noisy counts; or leave two_stages out"
             raise InputError("edges", "none in two stages", f"those of {', '.join(map(str, edges))}"[:60], hint)
+        if self.two_stages and not self.combine:
+            hint = "leave combine out: a table that is too large would be refused once the first stage is charged"
+            raise InputError("combine", "true in two stages", "false", hint)
 
     def check_schema(self, schema: Schema) -> None:
         """Refuse targets and edges of columns that are not there, and edges of others than continuous ranges."""
