@@ -95,7 +95,7 @@ privacy:
 # Single columns are counted first, in fine cells of their public ranges, for 15% of the budget. Bins follow from these
 # noisy counts, so none have to be stated. Made-up records with these columns then show whether the rest is worth its
 # price. If not, the run stops, and 85% is left.
-tables: {{two_stages: true}}  # and targets: [NAME], whose prediction by the other columns matters most
+tables: {{two_stages: true}}  # and, without edges, targets: [NAME]: what your users will predict
 release: {{records: $records, format: $format}}  # any public number: drawing more records costs no privacy
 # What was spent on this table, by all its releases. One ledger for one table, kept beside it.
 ledger:
