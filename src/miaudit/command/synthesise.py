@@ -149,8 +149,8 @@ class _Run:
         except typer.Exit:
             raise
         except ReleaseStopped as stop:
-            found, lines = stop.findings, functools.partial(text, stop.findings)
-            deliver(found, lines, self.file.parent, overwrite=self.overwrite, json=self.json)
+            findings, lines = stop.findings, functools.partial(text, stop.findings)
+            deliver(findings, lines, self.file.parent, overwrite=self.overwrite, json=self.json)
         except Exception as error:
             why = one_line(str(error) if isinstance(error, MiauditError) else f"{type(error).__name__}: {error}")
             if not self.placed:
