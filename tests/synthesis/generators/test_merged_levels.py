@@ -123,6 +123,12 @@ def test_rare_categories_share_a_level_and_missing_keeps_its_own() -> None:
     assert table.merged is not None and table.merged.tolist() == [1, 1, 1, 2, 1]
 
 
+def test_a_column_of_categories_in_noise_keeps_two_levels() -> None:
+    cells = cells_of(Column("x", "categorical", categories=tuple("abc")))
+    assert MergedLevels.of(cells, np.array([5.0, 20.0, -8.0]), 40.0).level.tolist() == [1, 0, 1]
+    assert MergedLevels.of(cells_of(Column("y")), np.array([30.0, -12.0]), 40.0).count == 2
+
+
 def test_a_level_is_drawn_back_by_the_noisy_shares_of_its_cells() -> None:
     counts = np.array([900.0, 10, 20, 40, 30])
     merged = MergedLevels.of(ages(counts.tolist()), counts, 0.5, 3)

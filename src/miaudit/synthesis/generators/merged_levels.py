@@ -139,8 +139,9 @@ class MergedLevels:
 
 
 def _frequent(counts: FloatArray, sd: float) -> IntArray:
-    """Give each frequent category a level; the others share the last one."""
+    """Give each frequent category a level, and the most frequent one in any case; the others share the last one."""
     rare = counts < _RARE_SDS * sd
+    rare[np.argmax(counts)] = False  # of a column in noise pairs still say something, if it has two levels
     level = np.cumsum(~rare) - 1
     level[rare] = np.count_nonzero(~rare)
     return np.asarray(level)
