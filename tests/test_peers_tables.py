@@ -141,6 +141,7 @@ def test_scores_tell_shuffled_columns_from_another_real_sample(peers):
     [
         ("miaudit-graph", "tables", True, True),
         ("miaudit-tables", "tables", False, False),
+        ("miaudit-stages", "tables", False, False),
         ("miaudit-vae", "vae", True, True),
     ],
 )
@@ -162,6 +163,7 @@ def test_ours_are_called_through_the_public_door(peers, monkeypatch, tool, metho
     privacy = asked["privacy"]
     assert (privacy.records, privacy.epsilon, privacy.delta) == (50, 1.0, 1e-5)
     assert asked["method"] == method and asked["repeatable"] and np.array_equal(asked["table"].values, codes)
+    assert (getattr(asked.get("config"), "two_stages", False) is True) == (tool == "miaudit-stages")
     assert asked["graph"] is (subject.graph if graph else None)
     more = call.more()
     assert bool(more) == forced

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +19,8 @@ import yaml
 
 import miaudit
 from miaudit.report import kinds
-from miaudit.synthesis.generators import ledger, synthesis_findings, usefulness
+from miaudit.synthesis.generators import ledger, staging, synthesis_findings, usefulness
+from miaudit.synthesis.generators.foreseen import Foreseen
 from miaudit.synthesis.generators.release import Release
 
 Run = Callable[..., tuple[int, str, str]]
@@ -262,3 +265,69 @@ def test_a_run_that_was_killed_while_it_was_judged_is_finished_and_charges_nothi
     assert findings["guarantee"]["epsilon"] == 4 and findings["spent"]["releases"] == ["first"]
     code, _, err = run("synthesise", folder / "s.yaml", "--overwrite")
     assert code == 1 and "one label is one table" in err
+
+
+_KILLED = """
+import os, signal, sys
+from miaudit.command.program import main
+from miaudit.synthesis.generators import {module}
+{module}.{name} = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+sys.argv = ["miaudit", "synthesise", sys.argv[1]]
+main()
+"""
+KILLS = {
+    "between the stages": ("staging", "foreseen"),
+    "before the second entry": ("publication", "_spent"),
+    "in the judgement": ("publication", "_judgement"),
+}
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill")
+@pytest.mark.parametrize(("module", "name"), KILLS.values(), ids=KILLS)
+def test_a_kill_in_two_stages_costs_nothing_more_and_the_same_command_goes_on(
+    tmp_path: Path, run: Run, module: str, name: str
+) -> None:
+    folder = made(tmp_path / "f", ("category", "number"), missing=True, graph="isolated", fidelity="none")
+    config = yaml.safe_load((folder / "s.yaml").read_text())
+    del config["method"]
+    (folder / "s.yaml").write_text(yaml.safe_dump(config | {"tables": {"two_stages": True, "most_off": 1}}))
+    command = [sys.executable, "-c", _KILLED.format(module=module, name=name), str(folder / "s.yaml")]
+    dead = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert dead.returncode == -signal.SIGKILL, dead.stderr
+    before = ledger.read(folder / "ledger.json")
+    assert before is not None
+    first = [entry.first_stage for entry in before.entries]
+    assert first == ([True, False] if name == "_judgement" else [True])
+    kept = [path.read_text() for path in folder.glob(".ledger.json.*/first.json")]
+    assert len(kept) == (name != "_judgement")
+    code, out, _ = run("synthesise", str(folder / "s.yaml"))
+    assert code == 0 and "synthetic records" in out and released(folder)
+    after = ledger.read(folder / "ledger.json")
+    assert after is not None and [entry.first_stage for entry in after.entries] == [True, False]
+    assert after.entries[0] == before.entries[0]
+    total = after.total(1e-3)
+    assert total is not None and total.value <= 4 and not list(folder.glob(".ledger.json.*"))
+
+
+def test_a_stop_has_its_page_and_exit_code_4_and_the_same_label_goes_on(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = made(tmp_path / "f", ("category", "number"), missing=False, graph="isolated", fidelity="none")
+    config = yaml.safe_load((folder / "s.yaml").read_text()) | {"tables": {"two_stages": True}}
+    (folder / "s.yaml").write_text(yaml.safe_dump(config))
+    monkeypatch.setattr(staging, "foreseen", lambda plan, **_: Foreseen(0.31, None, plan.records))
+    code, out, _ = run("synthesise", str(folder / "s.yaml"))
+    assert code == 4 and out.startswith("Stopped, with budget left.") and "single columns were off by 31.0%" in out
+    assert "85% is left" in out and "synthetic records" not in out and "No table was made" in out
+    assert sorted(path.name for path in (folder / "out").iterdir() if path.is_file()) == [
+        "findings.json",
+        "report.html",
+    ]
+    code, out, _ = run("synthesise", str(folder / "s.yaml"), "--dry-run")
+    assert code == 0 and "The first stage is entered, for 15% of the budget" in out
+    config["tables"] |= {"most_off": 1}
+    (folder / "s.yaml").write_text(yaml.safe_dump(config))
+    code, out, _ = run("synthesise", str(folder / "s.yaml"), "--overwrite")
+    assert code == 0 and "300 synthetic records" in out and released(folder)
+    held = ledger.read(folder / "ledger.json")
+    assert held is not None and len(held.entries) == 2

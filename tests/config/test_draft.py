@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,7 @@ from miaudit.config.draft import draft, round_number
 from miaudit.dp.tradeoff import EpsilonDelta
 from miaudit.errors import ConfigError, InputError
 from miaudit.io import profile
+from miaudit.synthesis.generators.tables_config import TablesConfig
 from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import read_table
 
@@ -147,8 +150,56 @@ def test_no_value_of_few_rows_or_of_a_left_out_column_is_told(table: Path, tmp_p
     assert all(f"#   {line}" in made.graph for line in made.left_out)
     warning = next(line for line in made.columns if line.startswith("town"))
     assert "values that fewer than 10 rows have are not named here" in warning and "Behausen" in warning
-    with pytest.raises(InputError, match="town: expected one of Ahausen, Behausen"):  # until one decides
-        read_table(table, CausalGraph.from_mapping(yaml.safe_load(settled(made.graph)[0])).schema)
+    schema = CausalGraph.from_mapping(yaml.safe_load(settled(made.graph)[0])).schema
+    others = yaml.safe_load(made.config)["data"]["others"]
+    assert schema.column("town").categories == ("Ahausen", "Behausen", "other") and others == {"town": "other"}
+    assert np.bincount(read_table(table, schema, others=others).column("town").astype(int)).tolist() == [150, 141, 9]
+    with pytest.raises(InputError, match="town: expected one of Ahausen, Behausen, other"):
+        read_table(table, schema)
+
+
+def test_undeclared_categories_stop_a_run_once_with_the_lines_to_add(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    frame = pl.DataFrame({name: rng.choice(["x", "y", "z"], 60) for name in ("a", "b")} | {"c": rng.integers(0, 2, 60)})
+    frame = frame.with_columns(a=pl.when(pl.int_range(60) == 7).then(pl.lit("rare: one")).otherwise(pl.col("a")))
+    frame = frame.with_columns(b=pl.when(pl.int_range(60) < 2).then(pl.lit("other")).otherwise(pl.col("b")))
+    frame.write_csv(tmp_path / "t.csv")
+    columns = [{"name": name, "kind": "categorical", "categories": ["x", "y"]} for name in ("a", "b")]
+    config = {
+        "data": {"file": "t.csv"},
+        "graph": {"columns": [*columns, {"name": "c", "kind": "binary"}], "edges": [], "isolated": ["a", "b", "c"]},
+        "privacy": {"epsilon": 4, "delta": 1e-3, "records": 60},
+        "tables": {"two_stages": True},
+        "fidelity": "none",
+    }
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump(config))
+    done = subprocess.run(
+        [sys.executable, "-m", "miaudit", "synthesise", str(tmp_path / "s.yaml")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1 and done.stdout == ""
+    lines = [line.removeprefix("miaudit: ") for line in done.stderr.splitlines()]
+    assert lines[1].startswith("a: z (") and '"rare: one" (1)' in lines[1]
+    assert lines[2].strip() == 'in graph.yaml: categories: [x, y, z, "rare: one"]'
+    assert lines[4].strip() == "in graph.yaml: categories: [x, y, z, other]"
+    assert "under data: others: {a: other, b: other}" in lines[5]
+    assert lines[6].startswith("2 columns: expected categories that are declared") and "rare" not in lines[6]
+    assert not (tmp_path / "results").exists()  # nothing of it reaches a file
+    for own, line in zip(columns, (lines[2], lines[4]), strict=True):
+        own["categories"] = yaml.safe_load(line.strip().removeprefix("in graph.yaml: "))["categories"]
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump(config))
+    table, _ = synthesise_config.read(tmp_path / "s.yaml").read(tmp_path)  # the lines are what was missing
+    assert len(table) == 60
+
+
+def test_the_draft_asks_for_no_bins_and_takes_two_stages(tmp_path: Path) -> None:
+    made = draft(EXAMPLE / "patients.csv", tmp_path)
+    assert yaml.safe_load(made.config)["tables"] == {"two_stages": True} and "method" not in yaml.safe_load(made.config)
+    asked = "\n".join([made.graph, *made.columns, *made.decisions])
+    assert "edges of the bins" not in asked and "bins" not in asked
+    assert "A wide range costs little" in made.graph
 
 
 def test_public_records_take_the_place_of_private_ones(tmp_path: Path) -> None:
@@ -220,7 +271,8 @@ def test_numbers_of_a_budget_go_together(tmp_path: Path, rows: int, monkeypatch:
     assert config.privacy is not None and config.release.records == config.privacy.records == records
     assert config.privacy.resolved_delta <= min(0.1, records**-1.1) * (1 + 1e-9)
     assert config.privacy.resolved_delta > 0.4 * min(0.1, records**-1.1)
-    assert config.method is None and config.config() is None and config.fidelity == "held-out"
+    assert config.method is None and config.fidelity == "held-out"
+    assert config.config() == TablesConfig(two_stages=True)
     assert len(str(records).rstrip("0")) == 1 and abs(records - rows) <= 0.5 * 10 ** (len(str(rows)) - 1)
 
 

@@ -128,6 +128,7 @@ def ours(method: str, along_graph: bool) -> Run:
 RUN: dict[str, tuple[str, Run]] = {  # name of a row -> environment, and how it is called
     "miaudit-graph": ("miaudit", ours("tables", True)),
     "miaudit-tables": ("miaudit", ours("tables", False)),
+    "miaudit-stages": ("miaudit", ours("stages", False)),
     "miaudit-vae": ("miaudit", ours("vae", True)),
     "mst": ("smartnoise-synth", smartnoise("mst", "cube")),
     "aim": ("smartnoise-synth", smartnoise("aim", "cube")),

@@ -22,6 +22,7 @@ ROWS = {
     "real": "real (other sample)",
     "miaudit-graph": "miaudit, tables along the graph",
     "miaudit-tables": "miaudit, tables without a graph",
+    "miaudit-stages": "miaudit, tables in two stages",
     "miaudit-vae": "miaudit, causal VAE",
     "mst": "MST",
     "mst-shipped": "MST, drawn as shipped",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import functools
 import shlex
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -60,13 +61,18 @@ def synthesise(
 
     Then miaudit synthesise TABLE/synthesise.yaml writes synthetic.csv (or
     .parquet) with synthetic.json beside it, findings.json, report.html and
-    figures/. Exit code 0: a guarantee is proved, and the table is useful, at
-    least in part; 4: it is not, with what to change, or privacy is "none", and
-    nothing answers what the table gives away.
+    figures/. A draft makes it in two stages: single columns are counted for
+    15% of the budget, then made-up records show whether the rest is worth its
+    price. If not, the run stops, and 85% of the budget is left.
+
+    Exit code 0: a guarantee is proved, and the table is useful, at least in
+    part; 4: it is not, with what to change, the run stopped after the first
+    stage, or privacy is "none", and nothing answers what the table gives away.
     """
     from miaudit.config import draft as drafts
     from miaudit.config import synthesise as synthesise_config
     from miaudit.synthesis.generators.entered_release import EnteredRelease
+    from miaudit.synthesis.undeclared import UndeclaredCategories
 
     if drafts.is_table(config):
         if json:
@@ -76,7 +82,12 @@ def synthesise(
     if public is not None:
         raise typer.BadParameter("--public goes with a table; a configuration names its public file itself")
     settings = synthesise_config.read(config)
-    table, plan = settings.read(config.parent)
+    try:
+        table, plan = settings.read(config.parent)
+    except UndeclaredCategories as error:
+        for line in drafts.lines_to_add(error.columns):
+            complain(line)
+        raise
     if dry_run:
         _rehearse(table, plan, settings.seed)
         return
@@ -98,13 +109,14 @@ def _rehearse(table: Table, plan: Publication, seed: int | None) -> None:
     """
     import numpy as np
 
-    from miaudit.synthesis.generators import publication
+    from miaudit.synthesis.generators import publication, staging
     from miaudit.synthesis.generators.epsilon_advice import budget_share
     from miaudit.synthesis.generators.settled_release import SettledRelease
 
     rng = np.random.default_rng(seed)
     with progress("recipes", meanwhile="rehearsal, trial of the judgement") as advance:
         settled = SettledRelease.of(table, plan, rehearse=rng, split=rng, progress=advance)
+        settled = staging.Started.of(plan).go_on(settled)
         ledger = settled.check()
         fails = publication.trial(settled, rng=rng)
     say(_forecast(settled))
@@ -130,10 +142,15 @@ class _Run:
 
     def end(self) -> NoReturn:
         """Make the release, or go on with one that is entered already; then whatever stops the rest is a note."""
+        from miaudit.synthesis.generators.staging import ReleaseStopped
+
         try:
             self._show(*(self._stopped() or self._new()))
         except typer.Exit:
             raise
+        except ReleaseStopped as stop:
+            findings, lines = stop.findings, functools.partial(text, stop.findings)
+            deliver(findings, lines, self.file.parent, overwrite=self.overwrite, json=self.json)
         except Exception as error:
             why = one_line(str(error) if isinstance(error, MiauditError) else f"{type(error).__name__}: {error}")
             if not self.placed:
@@ -243,7 +260,8 @@ def text(findings: SynthesisFindings) -> str:
     useful = findings.useful
     first = [] if useful is None or useful.status == "useful" else [f"{findings.word}."]
     lines = [*first, *findings.text, ""]
-    lines.append(f"{findings.release.records:,} synthetic records of {len(findings.columns):,} columns")
+    if not findings.stopped:
+        lines.append(f"{findings.release.records:,} synthetic records of {len(findings.columns):,} columns")
     guarantee = findings.guarantee
     if guarantee is not None:
         lines.append(
@@ -252,7 +270,7 @@ def text(findings: SynthesisFindings) -> str:
         )
         lines.append(f"Mechanism: {guarantee.mechanism}")
     if useful is not None:
-        lines.append(f"{useful.text} Judged by {useful.records:,} {useful.on}.")
+        lines.append(useful.text if findings.stopped else f"{useful.text} Judged by {useful.records:,} {useful.on}.")
         lines += [f"To change: {one_line(what)}" for what in useful.advice]
     spent = findings.spent
     if spent is not None and spent.epsilon is not None and spent.delta is not None:
@@ -305,4 +323,16 @@ def _forecast(settled: SettledRelease) -> str:
         return f"{steps}; nothing would be claimed: privacy is none. Nothing was written.{tried}"
     claimed = "" if privacy.epsilon is None else f"epsilon = {privacy.epsilon:g}, "
     delta = upper_text(privacy.resolved_delta, 4)
-    return f"{claimed}delta = {delta}: {settled.mechanism}. Nothing was written.{tried}"
+    stages = f"\n{_stages(settled)}" if settled.in_stages and settled.plan is not None else ""
+    return f"{claimed}delta = {delta}: {settled.mechanism}. Nothing was written.{stages}{tried}"
+
+
+def _stages(settled: SettledRelease) -> str:
+    """What the first of two stages takes, or took, and what decides whether the rest follows."""
+    assert settled.plan is not None  # noqa: S101 - by its caller
+    share, most = settled.plan.first_share, settled.plan.config.most_off
+    counts = "Two stages: single columns are counted first" if settled.first is None else "The first stage is entered"
+    return (
+        f"{counts}, for {share:.0%} of the budget in squares of mu. If made-up records with these columns then show "
+        f"single columns off by more than {most:.0%}, the run stops, and {1 - share:.0%} is left."
+    )

@@ -35,6 +35,7 @@ from miaudit.synthesis.generators.private_tables import over
 from miaudit.synthesis.generators.tables_config import TablesConfig
 from miaudit.synthesis.generators.tables_plan import TablesPlan
 from miaudit.synthesis.schema import MARK, TABLE_SUFFIXES, Schema, Table
+from miaudit.synthesis.undeclared import Undeclared
 
 if TYPE_CHECKING:
     import polars as pl
@@ -43,11 +44,13 @@ GRAPH, CONFIG = "graph.yaml", "synthesise.yaml"
 _WIDTH = 120
 _LEARNED_FROM = 50_000  # rows, or up to twice as many
 _FPR = 0.01
+_SHOWN = 8  # undeclared values of a column
+_RESTS = ("other", "others", "unknown")
 _OFF_PRIVATE = "read off the private table"
 _MARKED = f"""\
 # A DRAFT: miaudit synthesise refuses it while a column has "{MARK}: true". This file is public input, and no
 # promise of privacy covers what it says. So state for each such column what is known without the table, from a
-# code book, a questionnaire or a law, and then delete its "{MARK}: true".
+# code book, a questionnaire or a law, and then delete its "{MARK}: true". A wide range costs little.
 #
 # Until then keep this file as private as the table. Its categories are values that at least {RARE} rows have. Its
 # ranges are rounded outward, but follow from the least and the largest value, which may be one person's. Kinds,
@@ -79,7 +82,7 @@ _CONFIG = Template(
 # A draft of miaudit synthesise $table. Every key: docs/synthesis.md
 data:
   file: $file  # private
-  outside: clip  # a number beyond its public range is moved to the nearest end; refuse would stop there
+  outside: clip  # a number beyond its public range is moved to the nearest end; refuse would stop there$others
 graph: {GRAPH}
 privacy:
   # What is promised to each record. Whoever takes 1% of the people outside the table for members finds at most
@@ -89,7 +92,10 @@ privacy:
   # A nominal number: public, round, and not the length of the table. At epsilon 1 a count of two columns' levels
   # together, of $records records, would be off by about $noise (a standard deviation).
   records: $records
-# method: tables, or vae; left out, the one that does better on simulated records, of which none is private
+# Single columns are counted first, in fine cells of their public ranges, for 15% of the budget. Bins follow from these
+# noisy counts, so none have to be stated. Made-up records with these columns then show whether the rest is worth its
+# price. If not, the run stops, and 85% is left.
+tables: {{two_stages: true}}  # and, without edges, targets: [NAME]: what your users will predict
 release: {{records: $records, format: $format}}  # any public number: drawing more records costs no privacy
 # What was spent on this table, by all its releases. One ledger for one table, kept beside it.
 ledger:
@@ -113,6 +119,32 @@ _NO_PUBLIC = (
 )
 _PUBLIC = """public: $public  # records that are not private
 fidelity: public  # what the result is compared with"""
+
+
+def lines_to_add(columns: Sequence[Undeclared]) -> list[str]:
+    """Return what a publisher may add to the files for values that no category has: for their own terminal alone.
+
+    The values are private: the lines must not go into findings, pages or logs that others see.
+    """
+    lines = [
+        "values that no category has. A category is public input: add only those that anybody may know (a code book, a "
+        "law), and read the rest as one. Your terminal shows them; keep this text as private as the table."
+    ]
+    for own in columns:
+        shown = ", ".join(f"{scalar(value)} ({count:,})" for value, count in own.rows[:_SHOWN])
+        left = len(own.rows) - _SHOWN
+        lines.append(f"{one_line(own.column)}: {shown}{f' and {left:,} more' * (left > 0)}")
+        every = [*own.categories, *(value for value, _ in own.rows[:_SHOWN])]
+        lines.append(f"  in {GRAPH}: categories: [{', '.join(map(scalar, every))}]")
+    rest = ", ".join(f"{scalar(own.column)}: {_rest(own)}" for own in columns)
+    lines.append(f"or in {CONFIG}, under data: others: {{{rest}}}  # each a declared category of its column")
+    return lines
+
+
+def _rest(own: Undeclared) -> str:
+    """The category that may stand for others: one with such a name, or a new one."""
+    named = (str(category) for category in own.categories if str(category).strip().lower() in _RESTS)
+    return scalar(next(named, "other"))
 
 
 def is_table(path: Path) -> bool:
@@ -204,12 +236,19 @@ class _Column:
         ) * beyond
         return cls(replace(public, missing=gaps or public.missing), True, gaps, tuple(warnings), screen_notes)
 
+    @property
+    def rest(self) -> str | None:
+        """The category that values are read as that the draft does not name; None where it names all, or cannot."""
+        return None if self.public else _rest_of(self.profile)
+
     def line(self) -> str:
         """The item of the list ``columns`` in YAML, with its comments."""
         column, marked = self.profile, self.marked
-        pairs = [f"{MARK}: true"] * marked + [f"name: {scalar(column.name)}", f"kind: {column.kind}"]
+        rest = (self.rest,) if self.rest is not None and self.rest not in column.categories else ()
+        kind = "categorical" if rest else column.kind  # two and others are no longer binary
+        pairs = [f"{MARK}: true"] * marked + [f"name: {scalar(column.name)}", f"kind: {kind}"]
         if column.categories:
-            pairs.append(f"categories: [{', '.join(map(scalar, column.categories))}]")
+            pairs.append(f"categories: [{', '.join(map(scalar, (*column.categories, *rest)))}]")
         if column.low is not None and column.high is not None:
             pairs += [f"low: {_number(column.low)}", f"high: {_number(column.high)}"]
         if column.decimals is not None:
@@ -270,7 +309,7 @@ def draft(table: Path, folder: Path, public: Path | None = None) -> Draft:
     budget = _Budget(round_number(rows))
     return Draft(
         graph=_graph(table, public, columns, left_out, edges),
-        config=_config(table, folder, public, budget, _noise(columns, budget)),
+        config=_config(table, folder, public, budget, columns),
         columns=(
             *(column.sentence() for column in columns if column.marked or column.warnings or column.screen_notes),
             *([f"{seen}: values that only later ones have are not in the draft"] if seen else []),
@@ -316,7 +355,12 @@ def _nothing_usable(lost: Sequence[ColumnProfile]) -> InputError:
 
 def _warnings(column: ColumnProfile) -> tuple[str, ...]:
     warnings = []
-    if column.rare:
+    if column.rare and _rest_of(column):
+        warnings.append(
+            f"values that fewer than {RARE} rows have are not named here, and read as {_rest_of(column)} (data.others "
+            f"in {CONFIG}): declare those that are publicly known, if they matter"
+        )
+    elif column.rare:
         warnings.append(
             f"values that fewer than {RARE} rows have are not named here: declare those that are publicly known, or "
             "join them in the table under one name, such as other; a run refuses what is not declared"
@@ -328,6 +372,13 @@ def _warnings(column: ColumnProfile) -> tuple[str, ...]:
     return tuple(warnings)
 
 
+def _rest_of(column: ColumnProfile) -> str | None:
+    """The category for values of a column of texts that too few rows have; None where there are none."""
+    if not column.rare or not column.categories or not all(isinstance(own, str) for own in column.categories):
+        return None
+    return next((str(own) for own in column.categories if str(own).strip().lower() in _RESTS), "other")
+
+
 def _schema(columns: Sequence[_Column]) -> Schema:
     """What would be declared once the marks are deleted."""
     return Schema.from_mapping([yaml.safe_load(replace(column, marked=False).line())[0] for column in columns])
@@ -336,7 +387,7 @@ def _schema(columns: Sequence[_Column]) -> Schema:
 def _noise(columns: Sequence[_Column], budget: _Budget) -> float:
     """The standard deviation of the noise on counts of a pair of columns at epsilon 1, where pairs are chosen."""
     privacy = Privacy(records=budget.records, epsilon=1.0, delta=float(budget.delta))
-    plan = TablesPlan(over(_schema(columns), None), TablesConfig(), privacy, budget.records)
+    plan = TablesPlan(over(_schema(columns), None), TablesConfig(two_stages=True), privacy, budget.records)
     return plan.sd(plan.stages["pairs"] / plan.tree_size if plan.tree_size else 1.0)
 
 
@@ -410,14 +461,18 @@ def _graph(
     return re.sub(r"\n\n+", "\n\n", text.replace("\n\ncolumns:", "\ncolumns:"))
 
 
-def _config(table: Path, folder: Path, public: Path | None, budget: _Budget, noise: float) -> str:
+def _config(table: Path, folder: Path, public: Path | None, budget: _Budget, columns: Sequence[_Column]) -> str:
     """The text of synthesise.yaml."""
+    noise = _noise(columns, budget)
+    rest = [f"{scalar(own.profile.name)}: {scalar(own.rest)}" for own in columns if own.rest is not None]
+    others = wrapped("\n  others: {", rest, "}  # for values of no category", "    ") if rest else ""
     compared = _NO_PUBLIC if public is None else Template(_PUBLIC).substitute(public=relative(public, folder))
     limits = zip(("half", "one", "two", "four", "eight"), map(budget.limit, (0.5, 1, 2, 4, 8)), strict=True)
     return _CONFIG.substitute(
         dict(limits),
         table=_named(table),
         file=relative(table, folder),
+        others=others,
         delta=budget.delta,
         records=budget.records,
         noise=f"{noise:,.0f}" if noise >= 10 else f"{noise:.1f}",

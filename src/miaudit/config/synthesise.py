@@ -39,10 +39,15 @@ Whole = Annotated[int, Field(ge=1)]
 
 
 class DataSection(Section):
-    """The private table: a .csv or .parquet file; values of numbers outside their range are refused or moved."""
+    """The private table: a .csv or .parquet file.
+
+    Numbers outside their range are refused or moved; values that no category has are refused, or read as the category
+    that ``others`` names for their column.
+    """
 
     file: FilePath
     outside: Literal["refuse", "clip"] = "refuse"
+    others: dict[Text, str | int | float] = Field(default_factory=dict)
 
 
 def generator_config(generator: dict[str, Any]) -> GeneratorConfig:
@@ -194,10 +199,11 @@ class SynthesiseConfig(File):
         if isinstance(config, GeneratorConfig) and not plain:
             config.check_graph(graph)
         source = base / self.data.file
-        table = read_table(source, graph.schema, argument="data.file", outside=self.data.outside)
+        reading: dict[str, Any] = {"outside": self.data.outside, "others": self.data.others}
+        table = read_table(source, graph.schema, argument="data.file", **reading)
         public = None
         if self.public is not None:
-            public = read_table(base / self.public, graph.schema, argument="public", outside=self.data.outside)
+            public = read_table(base / self.public, graph.schema, argument="public", **reading)
             check_other(base / self.public, source, "public")
             if len(table) and np.array_equal(public.values, table.values, equal_nan=True):
                 hint = "what is said of public records may be published: name records that are public"

@@ -15,7 +15,7 @@ from miaudit.metrics.rounding import upper_text
 
 _COLUMN = Entries({"name": str, "kind": Literal["binary", "categorical", "ordinal", "continuous"]})
 Status = Literal["proved", "unproved"]
-Useful = Literal["useful", "partly", "not", "unjudged"]
+Useful = Literal["useful", "partly", "not", "unjudged", "stopped"]
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,8 @@ class Usefulness:
 
     Attributes
     ----------
-    status : "useful", "partly" or "not"; "unjudged" where too few real records were at hand
+    status : "useful", "partly" or "not"; "unjudged" where too few real records were at hand; "stopped" where no table
+        was made, since made-up records showed that it would be of no use
     text : in a sentence
     on : which real records it was judged by, in words
     records : how many of them
@@ -196,18 +197,25 @@ class SynthesisFindings(FindingsRecord):
         return "unproved" if self.guarantee is None else "proved"
 
     @property
+    def stopped(self) -> bool:
+        """Whether no table was made, since it would be of no use."""
+        return self.useful is not None and self.useful.status == "stopped"
+
+    @property
     def word(self) -> str:
         """Both verdicts in a few words: of privacy, and of use where it is less than full."""
         if self.guarantee is None:
             return "No guarantee"
+        if self.stopped:
+            return "Stopped, with budget left"
         besides = {"not": "not useful", "partly": "only partly useful", "unjudged": "its use was not judged"}
         besides_word = None if self.useful is None else besides.get(self.useful.status)
         return "Differentially private" if besides_word is None else f"Private, but {besides_word}"
 
     @property
     def exit_code(self) -> int:
-        """0 where a guarantee is proved; 4 where nothing answers what the table gives away, or it is not useful."""
-        useless = self.useful is not None and self.useful.status in ("not", "unjudged")
+        """0 where a guarantee is proved; 4 where none is, where the table is not useful, and where none was made."""
+        useless = self.useful is not None and self.useful.status in ("not", "unjudged", "stopped")
         return 4 if self.guarantee is None or useless else 0
 
 

@@ -54,6 +54,8 @@ def _overall(findings: SynthesisFindings) -> dict[str, str]:
     guarantee, useful, word = findings.guarantee, findings.useful, findings.word
     if guarantee is not None and (useful is None or useful.status == "useful"):
         return {"word": word, "tone": "clear", "said": ""}
+    if findings.stopped and useful is not None:
+        return {"word": word, "tone": "inconclusive", "said": useful.text}
     at = "" if guarantee is None else f", with epsilon {rounded_up(guarantee.epsilon, 6)}"
     sentence = "" if useful is None else f"{word}{at}. {useful.text}"
     return {"word": word, "tone": "inconclusive", "said": sentence}
@@ -68,6 +70,8 @@ def _steps(findings: SynthesisFindings) -> list[Step]:
     if findings.guarantee is None:
         private = "Ask for differential privacy, or audit the table before anybody sees it."
         return [Step(private, audit)]
+    if useful is not None and findings.stopped:
+        return [Step(f"{text[:1].upper()}{text[1:]}.") for text in useful.advice]
     if useful is not None and useful.status in ("not", "unjudged"):
         return [
             Step(
@@ -130,7 +134,8 @@ def _cards(findings: SynthesisFindings) -> list[tuple[str, str, str]]:
             ("Delta", rounded_up(guarantee.delta), f"of {guarantee.records:,} records, nominally"),
             (f"TPR at {percent(fpr)} FPR", f"{rounded_up(100 * tpr)}%", "at most, for any attack on a record"),
         ]
-    cards.append(("Records", f"{findings.release.records:,}", findings.release.file))
+    if not findings.stopped:
+        cards.append(("Records", f"{findings.release.records:,}", findings.release.file))
     cards.append(("Columns", f"{len(findings.columns):,}", _kinds(findings.columns)))
     return cards
 
@@ -187,9 +192,13 @@ def _useful(usefulness: Usefulness | None) -> dict[str, Any] | None:
         }
         for one in usefulness.kept
     ]
-    tone = {"useful": "clear", "partly": "inconclusive", "not": "flagged", "unjudged": "inconclusive"}[
-        usefulness.status
-    ]
+    tone = {
+        "useful": "clear",
+        "partly": "inconclusive",
+        "not": "flagged",
+        "unjudged": "inconclusive",
+        "stopped": "inconclusive",
+    }[usefulness.status]
     return {"text": usefulness.text, "tone": tone, "on": usefulness.on, "records": usefulness.records, "rows": rows}
 
 

@@ -22,6 +22,7 @@ from miaudit.errors import InputError, nearest
 from miaudit.errors.checks import is_number, is_whole
 from miaudit.io import cells, csv_file
 from miaudit.io.tables import column_names, existing_file
+from miaudit.synthesis.undeclared import Undeclared, UndeclaredCategories
 
 if TYPE_CHECKING:
     import polars as pl
@@ -259,7 +260,14 @@ class Table:
         return type(self), (self.schema, self.values)
 
     @classmethod
-    def from_frame(cls, frame: pl.DataFrame, schema: Schema, *, outside: Literal["refuse", "clip"] = "refuse") -> Table:
+    def from_frame(
+        cls,
+        frame: pl.DataFrame,
+        schema: Schema,
+        *,
+        outside: Literal["refuse", "clip"] = "refuse",
+        others: Mapping[str, Category] | None = None,
+    ) -> Table:
         """Read the columns of the schema from a polars frame; ignore others.
 
         Parameters
@@ -267,11 +275,14 @@ class Table:
         frame : n rows; null and NaN are missing
         schema : what the columns are
         outside : whether values of a continuous column outside its range are refused, or moved to its nearest end
+        others : by column, the category that stands for all values that none is declared for; they are refused without
 
         Raises
         ------
         InputError
-            For a column that is not there, of another type, or with a value that no category has.
+            For a column that is not there, or of another type.
+        UndeclaredCategories
+            An InputError for values that no category has, of all columns at once.
 
         Examples
         --------
@@ -282,13 +293,24 @@ class Table:
         """
         if outside not in ("refuse", "clip"):
             raise InputError("outside", "'refuse' or 'clip'", repr(outside), "refuse is the default")
-        values = np.empty((frame.height, len(schema)))
-        for i, column in enumerate(schema.columns):
+        values, undeclared = np.empty((frame.height, len(schema))), []
+        rest = _checked_others(schema, others or {})
+        for column in schema.columns:
             if column.name not in frame.columns:
                 hint = nearest(column.name, frame.columns) or f"it has {', '.join(frame.columns[:8])}"
                 raise InputError(column.name, "a column of the table", "a name that is not there", hint)
-            values[:, i] = _encoded(frame[column.name], column)
-            if outside == "clip" and column.kind == "continuous":
+        for i, column in enumerate(schema.columns):
+            if column.kind == "continuous":
+                continue
+            values[:, i], unknown = _encoded(frame[column.name], column, rest.get(column.name))
+            undeclared += [] if unknown is None else [unknown]
+        if undeclared:  # of all columns, before anything else of them is looked at
+            raise UndeclaredCategories(undeclared)
+        for i, column in enumerate(schema.columns):
+            if column.kind != "continuous":
+                continue
+            values[:, i] = _numbers(frame[column.name], column)
+            if outside == "clip":
                 inside = np.clip(values[:, i], column.low, column.high)
                 values[:, i] = np.where(
                     np.isinf(values[:, i]), values[:, i], inside
@@ -326,7 +348,12 @@ class Table:
 
 
 def read_table(
-    path: str | Path, schema: Schema, *, argument: str = "table", outside: Literal["refuse", "clip"] = "refuse"
+    path: str | Path,
+    schema: Schema,
+    *,
+    argument: str = "table",
+    outside: Literal["refuse", "clip"] = "refuse",
+    others: Mapping[str, Category] | None = None,
 ) -> Table:
     """Read the columns of a schema from a .csv or .parquet file; columns of text keep leading zeros.
 
@@ -335,7 +362,8 @@ def read_table(
     InputError
         If the file cannot be read, a column is missing, or a value is not allowed by the schema.
     """
-    return Table.from_frame(read_frame(path, argument, schema.text_columns, schema.names), schema, outside=outside)
+    frame = read_frame(path, argument, schema.text_columns, schema.names)
+    return Table.from_frame(frame, schema, outside=outside, others=others)
 
 
 def read_frame(path: str | Path, argument: str, text: Collection[str] = (), only: Collection[str] = ()) -> pl.DataFrame:
@@ -477,12 +505,23 @@ def _counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
-def _encoded(series: pl.Series, column: Column) -> FloatArray:
-    """Return a column of a frame in the coding of the table."""
+def _checked_others(schema: Schema, others: Mapping[str, Category]) -> dict[str, int]:
+    """Return by column the position of the category that stands for all values that none is declared for."""
+    positions = {}
+    for name, category in others.items():
+        declared = schema.column(name).categories
+        if category not in declared:
+            allowed = f"one of its categories, {', '.join(map(str, declared[:8]))}" if declared else "a column with any"
+            hint = "declare it in the graph first, such as other"
+            raise InputError(f"others.{name}", allowed, repr(category), hint)
+        positions[name] = declared.index(category)
+    return positions
+
+
+def _encoded(series: pl.Series, column: Column, rest: int | None) -> tuple[FloatArray, Undeclared | None]:
+    """Return a column of a frame in the coding of the table, and its values that no category has."""
     import polars as pl  # noqa: PLC0415
 
-    if column.kind == "continuous":
-        return _numbers(series, column)
     if series.dtype == pl.Boolean and column.categories == (0, 1):
         series = series.cast(pl.Int8)
     if isinstance(column.categories[0], str):
@@ -495,16 +534,10 @@ def _encoded(series: pl.Series, column: Column) -> FloatArray:
         values = [None if math.isnan(value) else value for value in _numbers(series, column).tolist()]
         known = {float(category): i for i, category in enumerate(column.categories)}
     known[None] = -1
-    rows = [row for row, value in enumerate(values) if value not in known]
-    if rows:
-        hint = "look at the column: declare every category that is publicly known, and join others under one of these"
-        allowed = f"one of {', '.join(map(str, column.categories[:8]))}{' ...' * (column.levels > 8)}"
-        kinds = len({values[row] for row in rows})
-        received = f"{_counted(kinds, 'other value')} in {_counted(len(rows), 'row')}, the first in row {rows[0]}"
-        raise InputError(column.name, allowed, received, hint)
-    codes = np.array([known[value] for value in values], dtype=np.float64)
+    codes = np.array([known.get(value, column.levels if rest is None else rest) for value in values], dtype=np.float64)
+    rows = np.flatnonzero(codes == column.levels).tolist()
     codes[codes < 0] = np.nan
-    return codes
+    return codes, Undeclared.of(column.name, column.categories, values, rows) if rows else None
 
 
 def _numbers(series: pl.Series, column: Column) -> FloatArray:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from miaudit.dp.accounting import upper_bound
+from miaudit.errors import InputError
 from miaudit.synthesis.generators import private_choice
 from miaudit.synthesis.generators.count_noise import NoNoise, RepeatableNoise
 from miaudit.synthesis.generators.generator_config import Privacy
 from miaudit.synthesis.generators.levels import Codes
 from miaudit.synthesis.generators.noisy_tables import measured
+from miaudit.synthesis.generators.private_choice import chosen
 from miaudit.synthesis.generators.tables_config import TablesConfig
 from miaudit.synthesis.generators.tables_plan import TablesPlan
 from miaudit.synthesis.graph import CausalGraph
@@ -98,3 +101,47 @@ def test_columns_that_nothing_ties_together_are_drawn_alone() -> None:
     laws = private_choice.chosen(chain(500), found, NoNoise(), np.random.default_rng(0))
     parents = {law.column: {i for own in law.sets for i in own} for law in laws}
     assert parents[4] == set() and parents[2] == set() and parents[3] == {2} and {0, 1} >= parents[0] | parents[1]
+
+
+def test_targets_get_every_pair_beyond_the_tree_and_nothing_is_spent_on_choosing_among_them() -> None:
+    rng, names = np.random.default_rng(0), tuple("abcdefgh")
+    schema = Schema(tuple(Column(name) for name in names))
+    graph = CausalGraph(schema, {"columns": names})
+    first = rng.integers(0, 2, (4_000, 7))
+    weak = (rng.random(4_000) < 0.2 + 0.6 * first.mean(axis=1)).astype(int)  # a little of each column
+    records = np.column_stack([first, weak])
+    privacy = Privacy(records=4_000, epsilon=2.0, delta=1e-5)
+    learned = {}
+    for targets in ((), ("h",)):
+        found = TablesPlan(graph, TablesConfig(targets=targets), privacy, 4_000)
+        laws = chosen(records.astype(np.int32), found, RepeatableNoise(np.random.default_rng(1)), rng)
+        pairs = {frozenset((law.column, *own)) for law in laws for own in law.sets if own}
+        learned[targets] = sum(7 in pair for pair in pairs)
+        assert found.further == (7 if targets else 8) and found.measures_all == bool(targets)
+        assert ("further" in found.stages) != bool(targets)
+        bound = upper_bound(found.mechanism, delta=1e-5).value  # type: ignore[arg-type]
+        assert bound == pytest.approx(2.0, rel=1e-4) and bound <= 2.0
+        spent = sum(found.sd(share) ** -2 for share in found.single_shares())
+        spent += sum(found.sd(share) ** -2 for share in found.pair_shares("pairs", found.candidates[:7]))
+        spent += sum(found.sd(share) ** -2 for share in found.pair_shares("more", found.beyond[: found.further]))
+        for stage, times in (("tree", 7), ("further", found.further)):
+            one = found.selection(stage) if stage in found.stages else None
+            spent += 0 if one is None else times * one.mu**2
+        assert np.sqrt(spent) == pytest.approx(found.mu)
+    assert learned[("h",)] == 7 and learned[()] <= 7
+
+
+def test_more_pairs_of_targets_than_may_be_measured_are_chosen_among() -> None:
+    names = tuple("abcdefgh")
+    graph = CausalGraph(Schema(tuple(Column(name) for name in names)), {"columns": names})
+    found = TablesPlan(graph, TablesConfig(targets=("a", "h")), Privacy(records=500, epsilon=1.0), 500)
+    assert len(found.beyond) == 13 and found.further == 8 and not found.measures_all and "further" in found.stages
+    assert all({0, 7} & set(pair) for pair in found.beyond)
+    for targets, message in ((("z",), "columns of the schema, received 'z'"), ("a", "a list of names")):
+        with pytest.raises(InputError, match=message):
+            _ = TablesPlan(graph, TablesConfig(targets=targets), None, 500).levels  # type: ignore[arg-type]
+    full = TablesPlan(
+        CausalGraph(graph.schema, None, [("a", "b")], list("cdefgh")), TablesConfig(targets=("a",)), None, 9
+    )
+    with pytest.raises(InputError, match="targets: expected none with a full graph, received a"):
+        full.check()

@@ -1,31 +1,34 @@
-"""A release on its way from the ledger to its folder, stored whole beside the ledger.
+"""A release on its way from the ledger to its folder, stored whole beside the ledger; so is its first stage.
 
 A release is written here first, then entered in the ledger, then put into the folder of results, then judged. So a run
 that stops on the way, even by a kill, leaves either no entry, or an entry with its table: the same command then puts
-that table in its place, at no further cost. A table without an entry was never shown, and is removed.
+that table in its place, at no further cost. A table without an entry was never shown, and is removed. The noisy counts
+of the first of two stages are written and entered in the same order, and stay until the release has arrived.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
+from typing import Any
 
 from miaudit.errors import InputError, OutputError, one_line
-from miaudit.io import atomic
+from miaudit.io import atomic, plain_files
 from miaudit.synthesis.generators import ledger as ledgers
 from miaudit.synthesis.generators.release import Release
 from miaudit.synthesis.schema import TABLE_SUFFIXES
 
 __all__ = ["EnteredRelease"]
 
-_LOCK, _WHOLE = ".lock", "release"
+_LOCK, _WHOLE, _FIRST = ".lock", "release", "first.json"
 _NAME = re.compile("[0-9a-f]{12}")
 
 
@@ -58,7 +61,7 @@ class EnteredRelease:
     def is_entered(self) -> bool:
         """Whether the ledger holds the release."""
         ledger = ledgers.read(self.ledger)
-        return ledger is not None and any(entry.label == self.label for entry in ledger.entries)
+        return ledger is not None and ledger.has(self.label)
 
     @property
     def table(self) -> Path | None:
@@ -67,9 +70,50 @@ class EnteredRelease:
             return None
         return next(path for path in (self.folder / _WHOLE).iterdir() if path.suffix in TABLE_SUFFIXES)
 
+    @property
+    def first(self) -> Mapping[str, Any] | None:
+        """What :meth:`write_first` stored of a first stage that is entered and not completed; None where none is.
+
+        Raises
+        ------
+        InputError
+            If it is entered, and its counts are not here: nobody can draw the same noise again.
+        """
+        ledger = ledgers.read(self.ledger)
+        if ledger is None or ledger.has(self.label) or not ledger.has(self.label, first_stage=True):
+            return None
+        path = self.folder / _FIRST
+        try:
+            content: Mapping[str, Any] = json.loads(plain_files.read_text(path, "ledger"))
+            return content
+        except (OSError, ValueError) as error:
+            hint = "restore them, or choose another label: another first stage is another entry"
+            allowed, received = f"the counts of its first stage, which is entered, in {path}", "none that can be read"
+            raise InputError("ledger.label", allowed, received, hint) from error
+
+    def write_first(self, content: Mapping[str, Any]) -> None:
+        """Write the counts of a first stage, before it is entered.
+
+        Raises
+        ------
+        OutputError
+            If they cannot be written.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            atomic.write_text(self.folder / _FIRST, json.dumps(content), mode=0o600)
+        except OSError as error:
+            raise OutputError(one_line(f"first stage: cannot be written ({error.strerror or error})")) from error
+
+    def forget_first(self) -> None:
+        """Remove the counts of a first stage that is completed."""
+        (self.folder / _FIRST).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a release on its way is there too
+            self.folder.rmdir()
+
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other processes from making the same release; at the end remove a table that is not entered.
+        """Keep other processes from making the same release; at the end remove what is not entered.
 
         Raises
         ------
@@ -95,7 +139,7 @@ class EnteredRelease:
                 yield
             finally:
                 with contextlib.suppress(OSError, InputError):  # of a ledger that cannot be read nothing is removed
-                    if self.table is None:
+                    if self.table is None and self.first is None:
                         self.remove()
 
     def _sweep(self) -> None:

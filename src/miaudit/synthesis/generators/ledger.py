@@ -57,12 +57,22 @@ NEW_PROMISE = (
 
 @dataclass(frozen=True)
 class Entry:
-    """One release: its name, when it was entered, its mechanism (None without privacy), and for which neighbours."""
+    """One release, or the first of its two stages.
+
+    Attributes
+    ----------
+    label : name of the release; both of its stages have it
+    entered : when
+    mechanism : None without privacy
+    neighbours : tables that it does not distinguish
+    first_stage : whether it is the first of two stages; the rest, if it follows, is an entry of its own
+    """
 
     label: str
     entered: str
     mechanism: Mechanism | None
     neighbours: Neighbours = _USUAL
+    first_stage: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,10 +104,26 @@ class Ledger:
             return None
         return proved(_composed(mechanisms), delta)
 
+    def has(self, label: str, *, first_stage: bool = False) -> bool:
+        """Whether a release is entered, or the first of its two stages."""
+        return any(entry.label == label and entry.first_stage == first_stage for entry in self.entries)
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        """What was released, in order: each label once, with a word where it is the first of two stages alone."""
+        labels = dict.fromkeys(entry.label for entry in self.entries)
+        return tuple(label if self.has(label) else f"{label} (first stage alone)" for label in labels)
+
     def with_entry(
-        self, label: str, mechanism: Mechanism | None, *, entered: str = "", neighbours: Neighbours = _USUAL
+        self,
+        label: str,
+        mechanism: Mechanism | None,
+        *,
+        entered: str = "",
+        neighbours: Neighbours = _USUAL,
+        first_stage: bool = False,
     ) -> Ledger:
-        """Return the ledger with one more release.
+        """Return the ledger with one more release, or with the first of its two stages.
 
         Raises
         ------
@@ -106,7 +132,7 @@ class Ledger:
             does not bound the other), or all releases together would exceed the budget.
         """
         used = next((entry for entry in self.entries if entry.label == label), None)
-        if used is not None:
+        if used is not None and (first_stage or self.has(label)):
             when = f", entered {used.entered}" if used.entered else ""
             hint = "choose another label; one label is one table"
             raise InputError("label", "a name of its own for each release", f"{label!r}{when}", hint)
@@ -114,7 +140,7 @@ class Ledger:
         if other is not None and mechanism is not None:
             allowed = f"{other.neighbours}, as for the other releases of this ledger: epsilons of the two do not add up"
             raise InputError("privacy.neighbours", allowed, neighbours, "ask for the same, or keep another ledger")
-        grown = replace(self, entries=(*self.entries, Entry(label, entered, mechanism, neighbours)))
+        grown = replace(self, entries=(*self.entries, Entry(label, entered, mechanism, neighbours, first_stage)))
         if self.budget is None:
             return grown
         if mechanism is None:
@@ -166,7 +192,8 @@ class Ledger:
         links: list[dict[str, Any]] = [{"before": _sha256(self._start())}]
         for entry in self.entries:
             mechanism = None if entry.mechanism is None else described(entry.mechanism)
-            own = {"label": entry.label, "entered": entry.entered, "mechanism": mechanism}
+            own: dict[str, Any] = {"label": entry.label, "entered": entry.entered, "mechanism": mechanism}
+            own |= {"first_stage": True} if entry.first_stage else {}
             links[-1] = {**own, "neighbours": entry.neighbours, **links[-1]}
             links.append({"before": _sha256(links[-1])})
         return links
@@ -198,6 +225,7 @@ def spend(
     mechanism: Mechanism | None,
     budget: Claim | None = None,
     neighbours: Neighbours = _USUAL,
+    first_stage: bool = False,
 ) -> Ledger:
     """Enter a release before anything of it is shown, and return the ledger with it.
 
@@ -210,6 +238,7 @@ def spend(
     mechanism : the whole training; None for a release without differential privacy
     budget : (epsilon, delta) that all releases together must keep; fixed with the first release
     neighbours : tables that the release does not distinguish, the same for all releases
+    first_stage : whether this is the first of two stages of the release, whose second is entered under the same label
 
     Raises
     ------
@@ -225,7 +254,7 @@ def spend(
             for left in place.ledger.parent.glob(f".{escape(place.ledger.name)}.*.part"):  # by a killed process
                 left.unlink(missing_ok=True)
             ledger = place.read(lock) or Ledger(table, budget, ())
-            more = _grown(ledger, table, label, mechanism, budget, neighbours)
+            more = _grown(ledger, table, label, mechanism, budget, neighbours, first_stage)
             # The ledger is written between the two: one that is an entry ahead of its lock comes of a crash, or a full
             # disk, and counts as spent; one that is behind was cut short.
             _remember(lock, ledger)
@@ -245,9 +274,11 @@ def grown(
     mechanism: Mechanism | None,
     budget: Claim | None = None,
     neighbours: Neighbours = _USUAL,
+    first_stage: bool = False,
 ) -> Ledger:
     """Return the ledger as :func:`spend` would leave it, without writing; arguments and refusals are the same."""
-    return _grown(read(path) or Ledger(table, budget, ()), table, label, mechanism, budget, neighbours)
+    ledger = read(path) or Ledger(table, budget, ())
+    return _grown(ledger, table, label, mechanism, budget, neighbours, first_stage)
 
 
 def _grown(
@@ -257,6 +288,7 @@ def _grown(
     mechanism: Mechanism | None,
     budget: Claim | None,
     neighbours: Neighbours,
+    first_stage: bool,
 ) -> Ledger:
     if budget is not None and budget.parameter != "epsilon":
         raise InputError("budget", "an epsilon and a delta", str(budget), "use Claim.epsilon_delta")
@@ -269,7 +301,7 @@ def _grown(
             hint = f"{hint}: keep it, or {NEW_PROMISE}"
         raise InputError("budget", str(ledger.budget or "none"), str(budget), hint)
     entered = datetime.now(UTC).isoformat(timespec="seconds")
-    return ledger.with_entry(label, mechanism, entered=entered, neighbours=neighbours)
+    return ledger.with_entry(label, mechanism, entered=entered, neighbours=neighbours, first_stage=first_stage)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -327,6 +359,7 @@ def _from_mapping(content: Mapping[str, Any]) -> Ledger:
             str(entry["entered"]),
             None if entry["mechanism"] is None else from_mapping(entry["mechanism"]),
             _related(entry["neighbours"]),
+            entry.get("first_stage") is True,
         )
         for entry in content["entries"]
     )

@@ -15,6 +15,7 @@ from miaudit.synthesis.schema import Column, Schema
 
 Codes = NDArray[np.int32]  # 32 bits: a million records of many columns are held as levels
 _NEAR = 1e-9  # of a step between rounded values, for values that floating point moved
+_BINS = 16  # equal ones of a range
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,14 +51,14 @@ class Levels:
             levels = cls(column, np.concatenate([[column.low], inner, [column.high]]))
             levels._check()
             return levels
-        step = _step(column)
+        step, bins = step_of(column), config.bins or _BINS
         values = math.inf if step is None else math.floor((column.high - column.low) / step + _NEAR) + 1
-        if step is not None and values <= 2 * config.bins:
+        if step is not None and values <= 2 * bins:
             return cls(column, np.append(column.low + step * (np.arange(values) - 0.5), column.high + step / 2))
         if step is not None:  # equal in values, so that each bin has some
-            at = np.linspace(0, values, config.bins + 1)[1:-1].round()
+            at = np.linspace(0, values, bins + 1)[1:-1].round()
             return cls(column, np.concatenate([[column.low], column.low + step * (at - 0.5), [column.high]]))
-        return cls(column, np.linspace(column.low, column.high, config.bins + 1))
+        return cls(column, np.linspace(column.low, column.high, bins + 1))
 
     @property
     def known(self) -> int:
@@ -99,7 +100,7 @@ class Levels:
     def _ends(self) -> tuple[FloatArray, FloatArray, float | None]:
         """The first and last value of each bin, and the step between values that are rounded."""
         assert self.edges is not None  # noqa: S101 - for continuous columns alone
-        first, last, step = self.edges[:-1], self.edges[1:], _step(self.column)
+        first, last, step = self.edges[:-1], self.edges[1:], step_of(self.column)
         if step is None:
             return first, last, None
         lifted = np.ceil(first / step - _NEAR) * step
@@ -121,5 +122,6 @@ def levels_of(schema: Schema, config: TablesConfig) -> tuple[Levels, ...]:
     return tuple(Levels.of(column, config) for column in schema.columns)
 
 
-def _step(column: Column) -> float | None:
+def step_of(column: Column) -> float | None:
+    """Return the step between the values of a rounded column; None of one that is not rounded."""
     return None if column.decimals is None else 10.0**-column.decimals

@@ -34,11 +34,13 @@ class NoisyTable:
     columns : the parents' positions and last that of the column whose law the table gives
     counts : an axis for each of them
     sd : standard deviation of the noise on each cell
+    merged : (levels,) of a table of one column, how many cells with this noise each count is the sum of; None is one
     """
 
     columns: tuple[int, ...]
     counts: FloatArray
     sd: float
+    merged: FloatArray | None = None
 
     @property
     def column(self) -> int:
@@ -89,15 +91,31 @@ def consistent(tables: Sequence[NoisyTable]) -> tuple[list[NoisyTable], dict[int
     >>> margins[0].round(2).tolist(), tables[1].margin(0).round(2).tolist()
     ([36.67, 63.33], [36.67, 63.33])
     """
-    precision = [1 / (_variance(table) * table.counts.size) for table in tables]
+    precision = [1 / (_variance(table) * _cells(table)) for table in tables]
     total = float(np.average([table.counts.sum() for table in tables], weights=precision))
-    level = [replace(t, counts=t.counts + (total - t.counts.sum()) / t.counts.size) for t in tables]
+    level = [_with_total(table, total) for table in tables]
     margins = {}
     for column in sorted({column for table in tables for column in table.columns}):
-        sentences = [table for table in level if column in table.columns]
-        weights = [1 / (_variance(table) * table.counts.size) for table in sentences]  # alike in levels of this column
-        margins[column] = np.average([table.margin(column) for table in sentences], axis=0, weights=weights)
+        own = [table for table in level if column in table.columns]
+        sums = np.array([table.margin(column) for table in own])
+        # of a level of a table without merged cells the noise is the same for each level of this column
+        noise = [_variance(t) * (t.counts.size if t.merged is None else t.counts.size * t.merged) for t in own]
+        weights = 1 / np.array([np.broadcast_to(part, sums.shape[1:]) for part in noise])
+        margins[column] = np.average(sums, axis=0, weights=weights)
+        if any(table.merged is not None for table in own):  # weights that differ by level lose the common total
+            uncertain = 1 / weights.sum(axis=0)
+            margins[column] += (total - margins[column].sum()) * uncertain / uncertain.sum()
     return [_with_margins(table, margins) for table in level], margins
+
+
+def _cells(table: NoisyTable) -> float:
+    return table.counts.size if table.merged is None else float(table.merged.sum())
+
+
+def _with_total(table: NoisyTable, total: float) -> NoisyTable:
+    """Share a change of the total out over the counts, by the variance of each."""
+    share = 1.0 if table.merged is None else table.merged
+    return replace(table, counts=table.counts + (total - table.counts.sum()) / _cells(table) * share)
 
 
 def _with_margins(table: NoisyTable, margins: Mapping[int, FloatArray]) -> NoisyTable:

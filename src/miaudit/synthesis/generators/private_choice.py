@@ -41,9 +41,11 @@ def chosen(codes: Codes, plan: TablesPlan, noise: CountNoise, rng: np.random.Gen
     rng : of the synthetic records that the laws and the second choice rest on
     """
     sizes = plan.sizes
-    tables = [
-        measured(codes, (column,), sizes, plan.sd(share), noise) for column, share in enumerate(plan.single_shares())
-    ]
+    tables = (
+        [measured(codes, (j,), sizes, plan.sd(share), noise) for j, share in enumerate(plan.single_shares())]
+        if plan.first is None
+        else plan.first_tables
+    )
     if not plan.tree_size:
         return laws_of(tables, range(len(sizes)), plan, rng)[0]
     pairs = _tree(codes, tables, plan, noise)
@@ -93,16 +95,21 @@ def _tree(codes: Codes, tables: Sequence[NoisyTable], plan: TablesPlan, noise: C
 def _worst(
     codes: Codes, synthetic: Codes, known: Sequence[Pair], total: float, plan: TablesPlan, noise: CountNoise
 ) -> list[Pair]:
-    """Choose further pairs, in which the synthetic records differ most from the private ones."""
+    """Choose further pairs, in which the synthetic records differ most from the private ones.
+
+    If all that may be measured are, nothing is chosen.
+    """
+    open_ = [pair for pair in plan.beyond if pair not in known]
+    if plan.measures_all:
+        return open_
     size = total / len(synthetic)
     worth = {
         pair: float(np.abs(_counts(codes, pair, plan) - size * _counts(synthetic, pair, plan)).sum())
         - plan.expected_noise("more", pair)
-        for pair in plan.candidates
-        if pair not in known
+        for pair in open_
     }
     further: list[Pair] = []
-    for _ in range(plan.further):
+    for _ in range(min(plan.further, len(open_))):
         left = [pair for pair in worth if pair not in further]
         further.append(left[noise.choose([worth[pair] for pair in left], plan.scale("further"))])
     return further

@@ -1,7 +1,8 @@
-"""A release of a private table, stage by stage: settle, check, fit, spend, judge.
+"""A release of a private table, step by step: settle, check, fit, spend, judge.
 
 What can fail before the table is written costs nothing, since nothing of it is shown. What can fail afterwards, such as
-the judgement, adds to a table that is there.
+the judgement, adds to a table that is there. A release in two stages is fitted and entered in two parts, and may end
+after the first (:mod:`miaudit.synthesis.generators.staging`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from miaudit.findings.fidelity import Fidelity
 from miaudit.findings.release import SynthesisFindings, Usefulness
 from miaudit.synthesis import fidelity as fidelity_of
 from miaudit.synthesis.generators import ledger as ledgers
-from miaudit.synthesis.generators import rehearsal, usefulness
+from miaudit.synthesis.generators import rehearsal, staging, usefulness
 from miaudit.synthesis.generators.epsilon_advice import epsilon_advice
 from miaudit.synthesis.generators.generator import Generator, Method
 from miaudit.synthesis.generators.private_tables import over
@@ -74,13 +75,22 @@ def publish(
     ------
     InputError
         As :func:`miaudit.synthesis.fit`, and if the ledger's budget forbids the release: nothing is then trained.
+    ReleaseStopped
+        After the first of two stages, with the findings of that, if the rest would be of no use.
     """
     learn, draw, look, rehearse, split = rng.spawn(5)
+    started = staging.Started.of(publication)
+    split = started.split(split)
     settled = SettledRelease.of(table, publication, rehearse=rehearse, split=split, progress=progress)
+    settled = started.go_on(settled)
     advice = epsilon_advice(settled, settled.check())
+    if settled.in_stages:
+        settled = started.first(settled)
+        settled = started.check_worth(settled, file=file, repeat=repeat)
     generator = settled.fit(rng=learn, progress=progress)
     release = Release.of(generator, settled.records, rng=draw)
     ledger = _spent(settled, release, keep)
+    started.end()
     judgement = _judgement(settled, release, generator, advice, look)
     return release, synthesis_findings(release, publication, ledger, judgement, file=file, repeat=repeat)
 

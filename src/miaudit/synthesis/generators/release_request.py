@@ -27,7 +27,13 @@ class LedgerPlan:
     label: str
     budget: Claim | None = None
 
-    def with_entry(self, mechanism: Mechanism | None, neighbours: Neighbours) -> ledgers.Ledger:
+    def read(self) -> ledgers.Ledger | None:
+        """Return the ledger as it is; None before the first release."""
+        return ledgers.read(self.path)
+
+    def with_entry(
+        self, mechanism: Mechanism | None, neighbours: Neighbours, *, first_stage: bool = False
+    ) -> ledgers.Ledger:
         """Return the ledger as it would be with the release, without writing; refuse what it does not allow."""
         return ledgers.grown(
             self.path,
@@ -36,10 +42,13 @@ class LedgerPlan:
             mechanism=mechanism,
             budget=self.budget,
             neighbours=neighbours,
+            first_stage=first_stage,
         )
 
-    def spend(self, mechanism: Mechanism | None, neighbours: Neighbours) -> ledgers.Ledger:
-        """Enter the release, and return the ledger with it."""
+    def spend(
+        self, mechanism: Mechanism | None, neighbours: Neighbours, *, first_stage: bool = False
+    ) -> ledgers.Ledger:
+        """Enter the release, or the first of its two stages, and return the ledger with it."""
         return ledgers.spend(
             self.path,
             table=self.table,
@@ -47,6 +56,7 @@ class LedgerPlan:
             mechanism=mechanism,
             budget=self.budget,
             neighbours=neighbours,
+            first_stage=first_stage,
         )
 
 

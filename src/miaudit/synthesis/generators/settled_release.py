@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +11,7 @@ from miaudit.dp.mechanism import GaussianNoise, Mechanism
 from miaudit.errors import InputError
 from miaudit.synthesis.generators import fitting
 from miaudit.synthesis.generators import ledger as ledgers
+from miaudit.synthesis.generators.first_stage import FirstStage
 from miaudit.synthesis.generators.generator import Generator
 from miaudit.synthesis.generators.generator_config import GeneratorConfig
 from miaudit.synthesis.generators.recipe import Progress, Recipe
@@ -34,12 +35,14 @@ class SettledRelease:
     recipe : method, options and privacy, chosen by public numbers; without privacy by the length of the table too
     private : the records that the release is made of
     aside : the private records that are set aside to judge the release by; none where others judge it
+    first : counts of the first of two stages, once it is made and entered; else None
     """
 
     publication: Publication
     recipe: Recipe
     private: Table
     aside: Table
+    first: FirstStage | None = None
 
     @classmethod
     def of(
@@ -92,7 +95,20 @@ class SettledRelease:
     @cached_property
     def plan(self) -> TablesPlan | None:
         """What noisy tables measure with which share of the budget; None for a network."""
-        return self.recipe.plan(self.private.schema, self.graph, len(self.private))
+        plan = self.recipe.plan(self.private.schema, self.graph, len(self.private))
+        return plan if plan is None or self.first is None else replace(plan, first=self.first)
+
+    @property
+    def in_stages(self) -> bool:
+        """Whether a first stage is entered by itself, and the rest may not follow."""
+        return (
+            self.plan is not None and self.plan.first_mechanism is not None and self.plan.second_mechanism is not None
+        )
+
+    @property
+    def to_enter(self) -> Mechanism | None:
+        """What is not entered in the ledger yet, as an accountant sees it; None without privacy."""
+        return self.mechanism if self.first is None or self.plan is None else self.plan.second_mechanism
 
     @cached_property
     def mechanism(self) -> Mechanism | None:
@@ -115,7 +131,7 @@ class SettledRelease:
         InputError
             As :func:`miaudit.synthesis.fit`, and if the ledger's budget forbids the release.
         """
-        mechanism = self.mechanism  # public numbers first
+        mechanism = self.to_enter  # public numbers first
         width = len(self.private.schema)
         if self.records * width > _MOST_NUMBERS:
             received = f"{self.records * width:.3g}, {width} for each record"
@@ -153,7 +169,7 @@ class SettledRelease:
     def spend(self) -> ledgers.Ledger | None:
         """Enter the release in its ledger, before anything of it is shown; None without a ledger."""
         ledger = self.publication.ledger
-        return None if ledger is None else ledger.spend(self.mechanism, self.publication.neighbours)
+        return None if ledger is None else ledger.spend(self.to_enter, self.publication.neighbours)
 
 
 def set_aside(table: Table, publication: Publication, rng: np.random.Generator) -> tuple[Table, Table]:

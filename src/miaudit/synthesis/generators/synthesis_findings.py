@@ -18,8 +18,9 @@ from miaudit.findings.release import (
     Usefulness,
     rounded_up,
 )
+from miaudit.synthesis.generators.foreseen import Foreseen
 from miaudit.synthesis.generators.generator import Method
-from miaudit.synthesis.generators.generator_config import GeneratorConfig, Neighbours
+from miaudit.synthesis.generators.generator_config import GeneratorConfig, Neighbours, proved
 from miaudit.synthesis.generators.ledger import Ledger
 from miaudit.synthesis.generators.release import Release
 from miaudit.synthesis.generators.release_request import Publication
@@ -28,6 +29,7 @@ from miaudit.synthesis.graph import CausalGraph
 
 ASIDE = "private records that were set aside"
 PUBLIC = "public records"
+MADE_UP = "made-up records"
 _FPR = (0.001, 0.01, 0.1)
 _FLOATING = (
     "The guarantee is proved for real numbers and ideal noise. It is drawn by numpy's PCG64 in single precision, "
@@ -104,6 +106,56 @@ def synthesis_findings(
     )
 
 
+def stopped_findings(
+    settled: SettledRelease, outlook: Foreseen, *, file: str, repeat: Mapping[str, Any] | None
+) -> SynthesisFindings:
+    """Return the findings of a release that stopped after the first of two stages: the rest would be of no use."""
+    publication, plan, privacy = settled.publication, settled.plan, settled.recipe.privacy
+    assert plan is not None and privacy is not None  # noqa: S101 - of a release in two stages
+    first, second = plan.first_mechanism, plan.second_mechanism
+    assert first is not None and second is not None  # noqa: S101
+    bound = proved(first, privacy.resolved_delta, privacy.neighbours)
+    limits = EpsilonDelta(bound.value, bound.delta)
+    ledger = None if publication.ledger is None else publication.ledger.read()
+    left = proved(second, privacy.resolved_delta, privacy.neighbours).value
+    text = f"Stopped: {outlook.text}; at most {plan.config.most_off:.1%} is accepted."
+    advice = (
+        "fewer columns, or fewer categories: each count then has less noise",
+        "more records, if the nominal number is smaller than it has to be: the noise stays the same",
+        f"another label for a changed release: what is left here allows it an epsilon of {left:.2g}",
+        "tables: {most_off: 1}, and the same label, to go on all the same: what was counted is not charged again",
+    )
+    return SynthesisFindings(
+        text=(
+            f"No table was made. The first of two stages counted single columns, and {plan.first_share:.0%} of the "
+            "budget (in squares of mu) was charged for that.",
+            f"What was charged is ({rounded_up(bound.value, 3)}, {rounded_up(bound.delta)})-differentially private. "
+            f"{1 - plan.first_share:.0%} is left: the decision to stop rests on the noisy counts alone, so it is free.",
+        ),
+        guarantee=Guarantee(
+            epsilon=bound.value,
+            delta=bound.delta,
+            proved=bound.value,
+            accountant=bound.accountant,
+            mechanism=str(first),
+            records=privacy.records,
+            noise=privacy.relative_noise,
+            clip=None,
+            tpr_limits=tuple((fpr, float(limits.tpr_at_fpr(fpr))) for fpr in _FPR),
+        ),
+        spent=None if ledger is None else _spent(ledger, bound.delta),
+        graph=None if publication.graph is None else _graph(publication.graph),
+        release=Released(file, 0),
+        columns=tuple({"name": column.name, "kind": column.kind} for column in settled.private.schema.columns),
+        generator={"method": "tables", "stages": 2, "rehearsed": outlook.text},
+        useful=Usefulness("stopped", text, MADE_UP, outlook.records, outlook.off, (), advice),
+        neighbours="replace-one" if privacy.neighbours == "replace-one" else None,
+        notes=privacy_notes(publication, "tables"),
+        source=publication.source,
+        repeat=dict(repeat or {}),
+    )
+
+
 def unjudged(publication: Publication, why: str) -> tuple[Usefulness | None, tuple[str, ...]]:
     """Return why a release was not judged, as its use and as a note; nothing if no judgement was required."""
     if publication.fidelity == "none":
@@ -170,7 +222,7 @@ def _spent(ledger: Ledger, delta: float | None) -> Spent:
     total = None if delta is None else ledger.total(delta)
     return Spent(
         table=ledger.table,
-        releases=tuple(entry.label for entry in ledger.entries),
+        releases=ledger.releases,
         epsilon=None if total is None else total.value,
         delta=delta,
         budget=None if ledger.budget is None else ledger.budget.value,

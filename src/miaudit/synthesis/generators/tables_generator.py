@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -14,6 +14,7 @@ from miaudit.arrays import FloatArray
 from miaudit.dp.mechanism import Mechanism
 from miaudit.errors import InputError
 from miaudit.synthesis.generators.count_noise import CountNoise, NoNoise, RepeatableNoise, SecretNoise
+from miaudit.synthesis.generators.first_stage import FirstStage, counted
 from miaudit.synthesis.generators.generator import Generator, Method
 from miaudit.synthesis.generators.generator_config import Privacy
 from miaudit.synthesis.generators.levels import Codes
@@ -63,8 +64,10 @@ class TablesGenerator(Generator):
         plan = self.plan
         by_name: dict[str, int | float | str] = {
             "method": self.method,
+            **({"stages": 2, "levels": sum(plan.sizes)} if plan.first is not None else {}),
             "tables": sum(len(law.sets) for law in self.laws),
             "cells": sum(part.size for law in self.laws for part in law.logits),
+            **({"targets": ", ".join(plan.config.targets)} if plan.config.targets else {}),
             "parents": "chosen privately" if plan.chooses else "of the graph",
         }
         if plan.privacy is not None:
@@ -120,7 +123,7 @@ class TablesGenerator(Generator):
 
     def _stored(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         plan = self.plan
-        options = {
+        options: dict[str, Any] = {
             "config": {**asdict(plan.config), "edges": {name: list(own) for name, own in plan.config.edges.items()}},
             "privacy": None if plan.privacy is None else asdict(plan.privacy),
             "records": plan.records,
@@ -129,12 +132,20 @@ class TablesGenerator(Generator):
             "rehearsed": self.rehearsed,
         }
         arrays = {f"logits-{i}-{j}": part for i, law in enumerate(self.laws) for j, part in enumerate(law.logits)}
+        if plan.first is not None:
+            options["first_sds"] = list(plan.first.sds)
+            arrays |= {f"first-{column}": counts for column, counts in enumerate(plan.first.counts)}
         return options, arrays
 
     @classmethod
     def _restored(cls, graph: CausalGraph, options: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         privacy = None if options["privacy"] is None else Privacy(**options["privacy"])
         plan = TablesPlan(graph, TablesConfig(**options["config"]), privacy, int(options["records"]))
+        if "first_sds" in options:
+            sds = tuple(map(float, options["first_sds"]))
+            first = FirstStage(tuple(arrays[f"first-{column}"] for column in range(len(sds))), sds)
+            first.check(plan.sizes)
+            plan = replace(plan, first=first)
         laws = []
         for i, entry in enumerate(options["laws"]):
             sets = tuple(tuple(int(column) for column in own) for own in entry["sets"])
@@ -158,9 +169,12 @@ def fit_tables(
     rng : of the synthetic records on which laws of several sets of parents rest; with ``repeatable`` of the noise too
     repeatable : whether the noise comes from ``rng``, for experiments, and not from the operating system
     """
-    secret: CountNoise = NoNoise() if plan.privacy is None else SecretNoise()
     known = repeatable and plan.privacy is not None
-    noise = RepeatableNoise(rng.spawn(1)[0]) if known else secret
+    noise = RepeatableNoise(rng.spawn(1)[0]) if known else secret_noise(plan)
+    if plan.config.two_stages and plan.first is None:
+        plan = replace(
+            plan, first=counted(table, plan.cells, [plan.sd(share) for share in plan.single_shares()], noise)
+        )
     codes = encoded(table, plan)
     if plan.chooses:
         return TablesGenerator(plan, _complete(chosen(codes, plan, noise, rng), plan), known)
@@ -168,8 +182,14 @@ def fit_tables(
         measured(codes, columns, plan.sizes, plan.sd(share), noise)
         for columns, share in zip(plan.along, plan.shares, strict=True)
     ]
+    tables += [] if plan.first is None else plan.first_tables
     order = [plan.graph.schema.position(name) for name in plan.graph.order]
     return TablesGenerator(plan, _complete(laws_of(tables, order, plan, rng)[0], plan), known)
+
+
+def secret_noise(plan: TablesPlan) -> CountNoise:
+    """Return the noise of a release: from the operating system, or none without privacy."""
+    return NoNoise() if plan.privacy is None else SecretNoise()
 
 
 def encoded(table: Table, plan: TablesPlan) -> Codes:

@@ -12,8 +12,11 @@ import numpy as np
 
 from miaudit.dp.mechanism import Composed, GaussianNoise, Mechanism, Repeated, Selection
 from miaudit.errors import InputError
+from miaudit.synthesis.generators.first_stage import FirstStage
 from miaudit.synthesis.generators.generator_config import Privacy
 from miaudit.synthesis.generators.levels import Levels, levels_of
+from miaudit.synthesis.generators.merged_levels import MERGED, MergedLevels, cells_of
+from miaudit.synthesis.generators.noisy_tables import NoisyTable
 from miaudit.synthesis.generators.tables_config import TablesConfig
 from miaudit.synthesis.graph import CausalGraph
 
@@ -38,17 +41,31 @@ class TablesPlan:
     config : options
     privacy : None without differential privacy
     records : public number of records
+    first : noisy counts of the first of two stages, from which levels follow; None before them, and in one stage
     """
 
     graph: CausalGraph
     config: TablesConfig
     privacy: Privacy | None
     records: int
+    first: FirstStage | None = None
 
     @cached_property
-    def levels(self) -> tuple[Levels, ...]:
-        """The levels of each column."""
-        return levels_of(self.graph.schema, self.config)
+    def cells(self) -> tuple[Levels, ...]:
+        """The public levels of each column; in two stages the cells that the first one counts."""
+        schema = self.graph.schema
+        self.config.check_schema(schema)
+        return tuple(map(cells_of, schema.columns)) if self.config.two_stages else levels_of(schema, self.config)
+
+    @cached_property
+    def levels(self) -> tuple[Levels | MergedLevels, ...]:
+        """The levels of each column; in two stages those that the first one decides, once it is there."""
+        if self.first is None:
+            return self.cells
+        return tuple(
+            MergedLevels.of(cells, counts, sd, self.config.bins)
+            for cells, counts, sd in zip(self.cells, self.first.counts, self.first.sds, strict=True)
+        )
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -73,6 +90,38 @@ class TablesPlan:
     def sd(self, share: float) -> float:
         """Return the standard deviation of the noise on counts that get a share of the budget."""
         return 0.0 if math.isinf(self.mu) else math.sqrt(self.changes / share) / self.mu
+
+    # -- in two stages ------------------------------------------------------------------------------------------------
+
+    @property
+    def first_share(self) -> float:
+        """The budget's share of the first of two stages; 0 in one."""
+        if not self.config.two_stages:
+            return 0.0
+        return self.stages["single"] if self.chooses else _SINGLE
+
+    @property
+    def first_mechanism(self) -> Mechanism | None:
+        """The first of two stages as an accountant sees it; None without privacy, and in one stage."""
+        share = self.first_share
+        return None if math.isinf(self.mu) or not share else GaussianNoise(1 / (self.mu * math.sqrt(share)))
+
+    @property
+    def second_mechanism(self) -> Mechanism | None:
+        """What follows the first stage; None without privacy, or if nothing follows it."""
+        return self._mechanism(after_first=True)
+
+    @property
+    def first_tables(self) -> list[NoisyTable]:
+        """The counts of the first stage on merged levels."""
+        assert self.first is not None  # noqa: S101 - by its callers
+        return [
+            levels.table(column, counts, sd)
+            for column, (levels, counts, sd) in enumerate(
+                zip(self.levels, self.first.counts, self.first.sds, strict=True)
+            )
+            if isinstance(levels, MergedLevels)
+        ]
 
     # -- along a full graph -------------------------------------------------------------------------------------------
 
@@ -117,11 +166,14 @@ class TablesPlan:
 
     @cached_property
     def shares(self) -> tuple[float, ...]:
-        """The budget's share of each table of :attr:`along`: more for large ones, and before many dependent columns."""
+        """The budget's share of each table of :attr:`along`: more for large ones, and before many dependent columns.
+
+        In two stages they share what the first one leaves.
+        """
         names = self.graph.schema.names
         below = {name: len(self.graph.descendants(name)) for name in names}
         weights = [self._cells(columns) * (1 + below[names[columns[-1]]]) for columns in self.along]
-        return _in_proportion(weights)
+        return tuple((1 - self.first_share) * share for share in _in_proportion(weights))
 
     # -- where pairs are chosen ---------------------------------------------------------------------------------------
 
@@ -145,10 +197,25 @@ class TablesPlan:
         return len(self.sizes) - len(set(left))
 
     @cached_property
+    def beyond(self) -> tuple[tuple[int, int], ...]:
+        """The candidates that may be measured beyond the tree: those of a target, or all where none is named."""
+        targets = {self.graph.schema.position(name) for name in self.config.targets}
+        return tuple(pair for pair in self.candidates if not targets or targets & set(pair))
+
+    @cached_property
     def further(self) -> int:
-        """How many pairs are measured beyond the tree."""
-        wanted = round(self.config.further * len(self.sizes))
-        return max(0, min(wanted, len(self.candidates) - self.tree_size))
+        """How many pairs are measured beyond the tree, at most."""
+        in_tree = 0 if self.config.targets else self.tree_size  # how many of a target's pairs it takes is not known
+        return max(0, min(self._wanted, len(self.beyond) - in_tree))
+
+    @property
+    def _wanted(self) -> int:
+        return round(self.config.further * len(self.sizes))
+
+    @property
+    def measures_all(self) -> bool:
+        """Whether each pair of a target is measured, so that nothing is spent on choosing among them."""
+        return bool(self.config.targets) and len(self.beyond) <= self._wanted
 
     @cached_property
     def stages(self) -> dict[str, float]:
@@ -157,7 +224,13 @@ class TablesPlan:
         if self.tree_size:
             by_name |= {"tree": _TREE, "pairs": _PAIRS}
         if self.further:
-            by_name |= {"further": _FURTHER, "more": _MORE}
+            all_ = self.measures_all
+            by_name |= {"more": _FURTHER + _MORE} if all_ else {"further": _FURTHER, "more": _MORE}
+        if self.config.two_stages and self.tree_size:  # a fixed share comes first, and may be all that is spent
+            rest = sum(by_name.values()) - _SINGLE
+            return {
+                stage: share if stage == "single" else share * (1 - _SINGLE) / rest for stage, share in by_name.items()
+            }
         whole = sum(by_name.values())
         return {stage: share / whole for stage, share in by_name.items()}
 
@@ -173,7 +246,8 @@ class TablesPlan:
 
     def single_shares(self) -> tuple[float, ...]:
         """Return the budget's share of each column's own counts."""
-        return tuple(self.stages["single"] * share for share in _in_proportion(self.sizes))
+        whole = self.first_share if self.config.two_stages else self.stages["single"]
+        return tuple(whole * share for share in _in_proportion([cells.count for cells in self.cells]))
 
     def pair_shares(self, stage: str, pairs: Sequence[tuple[int, int]]) -> tuple[float, ...]:
         """Return the budget's share of each pair of a stage."""
@@ -192,11 +266,17 @@ class TablesPlan:
 
         Tables with noise of their own are one Gaussian mechanism: of all counts, each over its noise.
         """
+        return self._mechanism()
+
+    def _mechanism(self, *, after_first: bool = False) -> Mechanism | None:
         if math.isinf(self.mu):
             return None
+        spent = self.first_share if after_first else 0.0
         if not self.chooses:
-            return GaussianNoise(1 / self.mu)
-        counted = sum(self.stages[stage] for stage in ("single", "pairs", "more") if stage in self.stages)
+            return GaussianNoise(1 / (self.mu * math.sqrt(1 - spent)))
+        counted = sum(self.stages[stage] for stage in ("single", "pairs", "more") if stage in self.stages) - spent
+        if not self.tree_size and after_first:
+            return None
         parts: list[Mechanism] = [GaussianNoise(1 / (self.mu * math.sqrt(counted)))]
         for stage, times in (("tree", self.tree_size), ("further", self.further)):
             one = self.selection(stage) if stage in self.stages else None
@@ -205,10 +285,14 @@ class TablesPlan:
 
     def check(self) -> None:
         """Refuse what would leave nothing but noise, or cannot be measured, before any budget is spent."""
-        shares = self.single_shares() if self.chooses else [self.shares[self._first(j)] for j in range(len(self.sizes))]
+        if self.config.targets and not self.chooses:
+            hint = "leave targets out, or edges: a full graph states which pairs are measured"
+            raise InputError("targets", "none with a full graph", ", ".join(self.config.targets)[:60], hint)
+        singles = self.chooses or self.config.two_stages
+        shares = self.single_shares() if singles else [self.shares[self._first(j)] for j in range(len(self.sizes))]
         moved = [
             0.5 * _MEAN_OF_NORMAL * self.sd(share) * size * math.sqrt(cells) / self.records
-            for share, size, cells in zip(shares, self.sizes, self._counted(), strict=True)
+            for share, size, cells in zip(shares, *self._counted(), strict=True)
         ]
         if self.privacy is not None and float(np.median(moved)) > _NOTHING_LEFT:
             received = f"{self.privacy.records:,} records of {len(self.sizes)} columns"
@@ -221,11 +305,16 @@ class TablesPlan:
     def _first(self, column: int) -> int:
         return next(k for k, columns in enumerate(self.along) if columns[-1] == column)
 
-    def _counted(self) -> list[int]:
-        """How many cells add up to one level of each column where it is counted."""
+    def _counted(self) -> tuple[list[int], list[float]]:
+        """How many levels each column has where it is counted, and how many cells add up to one of them."""
+        sizes = list(self.sizes)
+        if self.config.two_stages:
+            cells = [cells.count for cells in self.cells]
+            few = [min(size, self.config.bins or MERGED) for size in cells]
+            return few, [size / level for size, level in zip(cells, few, strict=True)]
         if self.chooses:
-            return [1] * len(self.sizes)
-        return [self._cells(self.along[self._first(j)]) // size for j, size in enumerate(self.sizes)]
+            return sizes, [1.0] * len(sizes)
+        return sizes, [self._cells(self.along[self._first(j)]) / size for j, size in enumerate(sizes)]
 
 
 def _in_proportion(sizes: Sequence[int]) -> tuple[float, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import NormalDist
 
@@ -16,6 +17,7 @@ from miaudit.synthesis.fidelity import fidelity
 from miaudit.synthesis.generators.generator import Generator
 from miaudit.synthesis.generators.recipe import Recipe
 from miaudit.synthesis.generators.tables_config import TablesConfig
+from miaudit.synthesis.generators.tables_generator import TablesGenerator
 from miaudit.synthesis.interventions import InterventionalError, interventional_error
 from miaudit.synthesis.schema import Category, Table
 from miaudit.synthesis.utility import Benchmark, compare_with_real
@@ -64,14 +66,14 @@ def judged(
     if len(real) < FEWEST:
         return _too_few(synthetic, private, real, on, look)
     near = fidelity(synthetic, real, private, rng=look)
-    alone = fidelity(_shuffled(private, look), real, private, rng=look)
-    dependence = _dependence(near, alone)
-    measures = [dependence, _prediction(synthetic, private, real, predict)]
+    alone = fidelity(shuffled(private, look), real, private, rng=look)
+    dependence = dependence_kept(near, alone)
+    measures = [dependence, _prediction(synthetic, private, real, predict, _targets(generator))]
     if generator.graph.full and len(generator.graph.schema) > 1:
         measures.append(_interventions(generator, private, ask))
     measured = tuple(one for one in measures if one is not None)
     unseen = _unseen(near, private, real) if dependence is None else ""
-    verdict = _verdict(measured, _off(near), on, len(real), unseen, _lost(near, alone))
+    verdict = _verdict(measured, columns_off(near), on, len(real), unseen, _lost(near, alone))
     if verdict.status == "useful":
         return verdict, near
     advice = (*verdict.advice, *([first] if first else []), *_advice(generator, larger))
@@ -84,7 +86,7 @@ def _too_few(
     """Say that there are too few real records to judge by; with two or more their distances are measured."""
     text = f"Not judged: {len(real)} real records are too few to judge by; at least {FEWEST} are needed."
     near = fidelity(synthetic, real, private, rng=rng) if min(len(real), len(private)) > 1 else None
-    off = 0.0 if near is None else _off(near)
+    off = 0.0 if near is None else columns_off(near)
     return Usefulness("unjudged", text, on, len(real), off, (), ("bring more records",)), near
 
 
@@ -113,16 +115,15 @@ def _advice(generator: Generator, larger: str) -> tuple[str, ...]:
         advice.append("take method: tables, or leave method and generator out for a rehearsal of both")
     if privacy is not None:
         advice += [larger] if larger else []
-        advice.append("fewer columns, levels or bins: each cell then has more records for the same noise")
+        levels = "categories" if "stages" in generator.facts else "levels or bins"
+        advice.append(f"fewer columns, {levels}: each cell then has more records for the same noise")
         advice.append("more records: the noise stays the same")
     if not generator.graph.full:
         advice.append("a full graph, a group for each column, if it is known: nothing is then spent on choosing pairs")
     else:
         advice.append("edges between columns that depend on each other: what the graph leaves apart is drawn apart")
-    numbers = [column.name for column in generator.schema.columns if column.kind == "continuous"]
-    if generator.method == "tables" and numbers:
-        shown = ", ".join(numbers[:3]) + " ..." * (len(numbers) > 3)
-        advice.append(f"edges of the bins of {shown}, from public knowledge, if most records crowd in a few equal ones")
+    if generator.method == "tables" and "stages" not in generator.facts:
+        advice.append("tables: {two_stages: true}: levels then follow from noisy counts, within the same epsilon")
     return tuple(advice)
 
 
@@ -170,12 +171,13 @@ def _crossed(a: FloatArray, b: FloatArray) -> FloatArray:
     return np.asarray(table[table.sum(1) > 0][:, table.sum(0) > 0])
 
 
-def _off(near: Fidelity) -> float:
+def columns_off(near: Fidelity) -> float:
+    """Return how far off single columns are above two real samples: a total variation distance, averaged."""
     summary = near.summary
     return summary["marginal_distance"] - summary["marginal_floor"]
 
 
-def _dependence(near: Fidelity, alone: Fidelity) -> Kept | None:
+def dependence_kept(near: Fidelity, alone: Fidelity) -> Kept | None:
     """How much of the distance between the pairs and independence the release keeps, over pairs that depend.
 
     A pair depends if its association exceeds that of shuffled columns in as many records.
@@ -213,10 +215,18 @@ def _lost(near: Fidelity, alone: Fidelity) -> str:
     return f"less than half is kept of how {shown}{more} depend on each other (Cramér's V)" if lost else ""
 
 
-def _prediction(synthetic: Table, private: Table, real: Table, rng: np.random.Generator) -> Kept | None:
-    """How much of the AUC above chance classifiers keep that are trained on the release."""
+def _targets(generator: Generator) -> Sequence[str]:
+    """The columns that the publisher wants predicted; none if nobody said."""
+    return generator.plan.config.targets if isinstance(generator, TablesGenerator) else ()
+
+
+def _prediction(
+    synthetic: Table, private: Table, real: Table, rng: np.random.Generator, named: Sequence[str] = ()
+) -> Kept | None:
+    """How much of the AUC above chance classifiers keep that are trained on the release, of the named attributes."""
+    targets = named or _TARGETS
     try:
-        benchmark = Benchmark.of(private, real, targets=_TARGETS, classifiers=_CLASSIFIERS, most_rows=_ROWS, rng=rng)
+        benchmark = Benchmark.of(private, real, targets=targets, classifiers=_CLASSIFIERS, most_rows=_ROWS, rng=rng)
     except InputError:  # no attribute with two classes that occur often enough
         return None
     true, synthetic_score = benchmark.score(), benchmark.score(synthetic)
@@ -277,6 +287,6 @@ def _value(private: Table, name: str, rng: np.random.Generator) -> Category:
     return number if column.decimals is None else min(math.floor(number), math.floor(column.high))
 
 
-def _shuffled(table: Table, rng: np.random.Generator) -> Table:
+def shuffled(table: Table, rng: np.random.Generator) -> Table:
     """Each column permuted by itself: the right columns and nothing else."""
     return Table(table.schema, np.stack([rng.permutation(column) for column in table.values.T], axis=1))
