@@ -90,8 +90,8 @@ class CorrectedScore:
         if self.tilt is None:
             return (self.propensity,)
         no_draws: Any = None  # regressions of a stack are there already
-        found = self.disagreement(_CONFIDENCE, rng=no_draws)
-        return self.tilt if found is None or found.exceeds else (*self.tilt, self.propensity)
+        gap = self.disagreement(_CONFIDENCE, rng=no_draws)
+        return self.tilt if gap is None or gap.exceeds else (*self.tilt, self.propensity)
 
     @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
     def metrics(

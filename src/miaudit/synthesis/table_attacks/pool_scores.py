@@ -81,8 +81,8 @@ class PoolScores:
         """
         space = _Space.of(synthetic, pool)
         ours, theirs = space.rows(synthetic), space.rows(pool)
-        drawn = theirs.take(np.sort(rng.permutation(len(pool))[:_SAMPLE]))
-        width = _width(_nearest(ours, drawn))
+        sample = theirs.take(np.sort(rng.permutation(len(pool))[:_SAMPLE]))
+        width = _width(_nearest(ours, sample))
         adoption, nearest = _adopted(ours, theirs, width)
         others = _nearest(theirs, theirs, np.arange(len(pool)) if unit is None else unit)
         closeness = (np.log(_FLOOR + others) - np.log(_FLOOR + nearest)) / 2
