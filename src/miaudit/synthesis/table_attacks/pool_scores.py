@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from miaudit.arrays import Float32Array, FloatArray, IntArray
 from miaudit.synthesis.schema import Table
@@ -95,7 +94,9 @@ class PoolScores:
 
 
 def _surprise(scores: FloatArray) -> FloatArray:
-    return np.asarray(-np.log1p(-stats.rankdata(scores) / (len(scores) + 1)))
+    from scipy.stats import rankdata  # noqa: PLC0415 (heavy, and only needed here)
+
+    return np.asarray(-np.log1p(-rankdata(scores) / (len(scores) + 1)))
 
 
 def _width(nearest: FloatArray) -> float:
