@@ -36,8 +36,7 @@ def audit(seed: int, world: TextWorld, use: str | None) -> dict[str, Any]:
         scores["reference_loss"] = tokens.loss(records.reference_log_p, records.reference_offsets)
         reference = ma.Reference(**{use: "reference_loss"}, trained_on_neither=True)
     evidence = ma.Evidence(score=scores, member=records.member, text=records.text, design="zero-run")
-    options: dict[str, Any] = {"propensity_model": "line", "estimator": "hajek", "primary_metric": "auc"}
-    found = ma.audit(evidence, plan=ma.Plan(**options, bounds=None, reference=reference), rng=rng)
+    found = ma.audit(evidence, plan=ma.Plan(primary_metric="auc", bounds=None, reference=reference), rng=rng)
     auc = next((m for m in found.metrics if m.name == "auc" and m.estimator != "raw"), None)
     return {"status": found.verdict.status, "auc": None if auc is None else (auc.low, auc.value, auc.high)}
 
@@ -75,7 +74,7 @@ def misses(world: TextWorld, use: str | None) -> Replicate:
     return replicate
 
 
-SELDOM = SequentialTest(0.025, 0.1)  # an audit takes two seconds, so that 10% has to be noticed, and not 5%
+SELDOM = SequentialTest(0.025, 0.1)  # an audit takes five seconds, so that 10% has to be noticed, and not 5%
 MOSTLY = SequentialTest(0.1, 0.25)
 HOLDS = {"low > truth": SELDOM}
 
