@@ -175,7 +175,7 @@ class _Confounded:
         return limits
 
     def _tpr(self, comparison: Comparison, rate: float, confidence: float) -> tuple[float, float]:
-        estimate = effects.weighted_tpr(self.score.evidence, comparison, rate, confidence)
+        estimate = effects.weighted_tpr(comparison, rate, confidence)
         return (0.0 if estimate.value is None else estimate.low), estimate.high
 
     def _of_mean(self, metric: str, confidence: float) -> Callable[[float], tuple[float, float]]:

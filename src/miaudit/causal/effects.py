@@ -39,7 +39,7 @@ from miaudit.errors import InputError
 from miaudit.errors.checks import check_confidence, check_generator
 from miaudit.evidence import Evidence
 from miaudit.metrics import classical
-from miaudit.metrics.classical import Estimate, Sample
+from miaudit.metrics.classical import Estimate
 from miaudit.metrics.definition import Definition
 from miaudit.metrics.roc import Roc
 from miaudit.metrics.units import Units
@@ -123,7 +123,7 @@ def ate(evidence: Evidence, propensity: PropensityLike | ArrayLike, **options: U
     """
     chosen, comparison, law, confidence = _start(evidence, propensity, **options)
     if isinstance(chosen, Difference):
-        return _raw(evidence, chosen, Sample.of(evidence).difference(confidence))
+        return _raw(evidence, chosen, comparison.sample.difference(confidence))
     y = comparison.score
     present = float(y[comparison.member].mean())
     own = np.where(comparison.member, (present - y) / comparison.n1, 0.0)
@@ -161,7 +161,7 @@ def auc(evidence: Evidence, propensity: PropensityLike | ArrayLike, **options: U
     """
     chosen, comparison, law, confidence = _start(evidence, propensity, **options)
     if _classical(chosen, comparison):
-        return _raw(evidence, chosen, Sample.of(evidence).auc(confidence))
+        return _raw(evidence, chosen, comparison.sample.auc(confidence))
     above, below = comparison.share_of_members_above, comparison.share_of_nonmembers_below
     if isinstance(chosen, HorvitzThompson):
         below = below * comparison.total / comparison.n1
@@ -249,7 +249,7 @@ def tpr_at_fpr(
     _check_rate(fpr)
     chosen, comparison, law, confidence = _start(evidence, propensity, **options)
     if _classical(chosen, comparison):
-        return _raw(evidence, chosen, Sample.of(evidence).tpr_at_fpr(fpr, confidence))
+        return _raw(evidence, chosen, comparison.sample.tpr_at_fpr(fpr, confidence))
     return tpr_limits.estimate(_curve(chosen, comparison, law, THRESHOLDS), chosen, comparison, law, fpr, confidence)
 
 
@@ -270,18 +270,18 @@ def tpr_band(
     """
     check_confidence(confidence)
     comparison = Comparison.of(evidence, Propensity.of(propensity))
-    band = [weighted_tpr(evidence, comparison, float(alpha), confidence, _BAND_NODES) for alpha in fpr]
+    band = [weighted_tpr(comparison, float(alpha), confidence, _BAND_NODES) for alpha in fpr]
     return comparison.roc, np.array([e.low for e in band]), np.array([e.high for e in band])
 
 
 def weighted_tpr(
-    evidence: Evidence, comparison: Comparison, fpr: float, confidence: float, most_nodes: int = classical.MOST_NODES
+    comparison: Comparison, fpr: float, confidence: float, most_nodes: int = classical.MOST_NODES
 ) -> Estimate:
     """Estimate the TPR at an FPR by Hajek weights, of evidence that was sorted once for many FPRs.
 
     Parameters
     ----------
-    comparison : of the evidence
+    comparison : of the evidence and its weights
     fpr, confidence : in (0, 1)
     most_nodes : as of :meth:`miaudit.causal.fiducial.Ranked.limits`
 
@@ -289,12 +289,12 @@ def weighted_tpr(
     --------
     >>> evidence = Evidence(score=np.arange(400.0), member=np.arange(400) % 2 == 0)
     >>> comparison = Comparison.of(evidence, Propensity.of(np.linspace(0.4, 0.6, 400)))
-    >>> rate = weighted_tpr(evidence, comparison, 0.1, 0.95)
+    >>> rate = weighted_tpr(comparison, 0.1, 0.95)
     >>> rate == tpr_at_fpr(evidence, np.linspace(0.4, 0.6, 400), fpr=0.1, rng=np.random.default_rng(0))
     True
     """
     if _classical(Hajek(), comparison):
-        return Sample.of(evidence).tpr_at_fpr(fpr, confidence)
+        return comparison.sample.tpr_at_fpr(fpr, confidence)
     return tpr_limits.estimate(comparison.roc, Hajek(), comparison, None, fpr, confidence, most_nodes)
 
 
@@ -318,7 +318,7 @@ def effective_nonmembers(
     check_confidence(confidence)
     comparison = Comparison.of(evidence, Propensity.of(propensity))
     if comparison.even:
-        return float(Sample.of(evidence).effective_nonmembers)
+        return float(comparison.sample.effective_nonmembers)
     return classical.resolution(confidence) / comparison.ranked.smallest_fpr(confidence)
 
 
@@ -338,7 +338,7 @@ def advantage(evidence: Evidence, propensity: PropensityLike | ArrayLike, **opti
     """
     chosen, comparison, law, confidence = _start(evidence, propensity, **options)
     if _classical(chosen, comparison):
-        return _raw(evidence, chosen, Sample.of(evidence).advantage(confidence))
+        return _raw(evidence, chosen, comparison.sample.advantage(confidence))
     curve = _curve(chosen, comparison, law, THRESHOLDS)
     sizes = comparison.effective_members, _nonmembers_for_the_curve(comparison)
     opposed = comparison.units is not None and comparison.units.spanning > 0  # at worst: units of both classes

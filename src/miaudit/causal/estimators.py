@@ -16,6 +16,7 @@ from miaudit.arrays import BoolArray, FloatArray
 from miaudit.causal.fiducial import Ranked
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
+from miaudit.metrics.classical import Sample
 from miaudit.metrics.roc import Roc
 from miaudit.metrics.units import Units
 
@@ -120,7 +121,7 @@ class Comparison:
 
     Attributes
     ----------
-    score, member : arrays (n,)
+    evidence : with one score
     weight : array (n,): 1 for members, the odds of membership for non-members
     propensity : array (n,), in (0, 1)
     features : array (n, p), or None where the propensity adds no term to the variance (:func:`_logistic_features`)
@@ -129,8 +130,7 @@ class Comparison:
     roc : the self-normalised weighted curve
     """
 
-    score: FloatArray
-    member: BoolArray
+    evidence: Evidence
     weight: FloatArray
     propensity: FloatArray
     features: FloatArray | None
@@ -146,8 +146,7 @@ class Comparison:
         code = evidence.unit_codes
         units = None if code is None else Units.of(code, evidence.member)
         return cls(
-            evidence.score,
-            evidence.member,
+            evidence,
             weight,
             values,
             _logistic_features(propensity),
@@ -155,6 +154,21 @@ class Comparison:
             units,
             Roc.of(evidence.score, evidence.member, weight, ascending=evidence.ascending),
         )
+
+    @property
+    def score(self) -> FloatArray:
+        """Array (n,)."""
+        return self.evidence.score
+
+    @property
+    def member(self) -> BoolArray:
+        """Array (n,)."""
+        return self.evidence.member
+
+    @cached_property
+    def sample(self) -> Sample:
+        """The records without weights, for the classical metrics."""
+        return Sample.of(self.evidence)
 
     @property
     def n1(self) -> float:
