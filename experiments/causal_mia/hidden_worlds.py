@@ -12,10 +12,12 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from scipy import special
@@ -24,6 +26,10 @@ from threadpoolctl import threadpool_limits
 
 import miaudit
 from miaudit import Evidence, Plan
+from miaudit.auditing import pipeline
+from miaudit.auditing.corrected_score import CorrectedScore
+from miaudit.causal.estimators import Comparison
+from miaudit.metrics.roc import Roc
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -154,6 +160,17 @@ REAL: dict[str, tuple[int, Callable[[int, np.random.Generator, Path], Drawn]]] =
 }
 
 
+def _no_band(score: CorrectedScore, fpr: np.ndarray, confidence: float) -> tuple[Roc, np.ndarray, np.ndarray]:  # noqa: ARG001
+    return Comparison.of(score.evidence, score.weights[0]).roc, np.zeros(len(fpr)), np.ones(len(fpr))
+
+
+@contextmanager
+def undrawn() -> Iterator[None]:
+    """Leave out half of the time: the band of the curve, and the sensitivity, which are made after the verdict."""
+    with patch.object(CorrectedScore, "tpr_band", _no_band), patch.object(pipeline, "_sensitivity", lambda *_: None):
+        yield
+
+
 @cache
 def truth(name: str) -> Mapping[str, float]:
     """What an endless number of records with both potential scores would show, among members."""
@@ -170,8 +187,11 @@ def truth(name: str) -> Mapping[str, float]:
     return {"auc": float(below.mean() / len(absent)), **tpr, "advantage": float(gaps.max())}
 
 
-def audit(name: str, n: int, seed: int, folder: Path) -> dict[str, Any]:
-    """What one audit without options says: its status, and the limits of each metric."""
+def audit(name: str, n: int, seed: int, folder: Path, *, drawn: bool = False) -> dict[str, Any]:
+    """What one audit without options says: its status, and the limits of each metric.
+
+    ``drawn``: with the band of its curve and its sensitivity, which change neither.
+    """
     rng = np.random.default_rng([11, seed, *name.encode()])
     if name in HIDDEN:
         x, member, score, codes = HIDDEN[name][1](n, rng)
@@ -182,7 +202,9 @@ def audit(name: str, n: int, seed: int, folder: Path) -> dict[str, Any]:
     else:
         x, member, score, codes = shift_worlds.REAL[name](n, rng, folder)
     evidence = Evidence(score=score, member=member, covariates=x, design="zero-run")
-    findings = miaudit.audit(evidence, plan=Plan(categories=tuple(map(str, codes)), bounds=None), rng=rng)
+    plan = Plan(categories=tuple(map(str, codes)), bounds=None)
+    with nullcontext() if drawn else undrawn():
+        findings = miaudit.audit(evidence, plan=plan, rng=rng)
     limits = {}
     for metric in reversed(findings.metrics):  # the corrected ones stand first
         if metric.name in METRICS and metric.estimator != "raw":
