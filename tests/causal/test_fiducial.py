@@ -125,6 +125,18 @@ def test_horvitz_thompson_has_a_fixed_total() -> None:
     assert found.low < Aligned(slope=0.4, leak=1.0).tpr(0.1) < found.high
 
 
+@pytest.mark.parametrize("how", [{}, {"size": 3}])
+def test_many_fprs_at_once_are_as_one_by_one(how: dict[str, float]) -> None:
+    one, rates, shapes = ranked(*world(n=900, slope=0.6, **how)), [0.004, 0.03, 0.2, 0.7], [1.0, 0.6, 0.9, 0.5]
+    trials = [one.members / k for k in (1, 2, 3, 4)]
+    together = one.band(rates, 0.95, trials, shapes, most_nodes=60)
+    alone = [
+        one.limits(fpr, 0.95, n, shape=shape, most_nodes=60)
+        for fpr, n, shape in zip(rates, trials, shapes, strict=True)
+    ]
+    assert np.array(together) == pytest.approx(np.array(alone), abs=1e-9)
+
+
 # -- laws --------------------------------------------------------------------------------------------------------------
 
 

@@ -270,20 +270,18 @@ def tpr_band(
     """
     check_confidence(confidence)
     comparison = Comparison.of(evidence, Propensity.of(propensity))
-    band = [weighted_tpr(comparison, float(alpha), confidence, _BAND_NODES) for alpha in fpr]
-    return comparison.roc, np.array([e.low for e in band]), np.array([e.high for e in band])
+    if _classical(Hajek(), comparison):
+        return comparison.roc, *comparison.sample.tpr_band(fpr, confidence)
+    return comparison.roc, *tpr_limits.band(comparison, fpr, confidence, _BAND_NODES)
 
 
-def weighted_tpr(
-    comparison: Comparison, fpr: float, confidence: float, most_nodes: int = classical.MOST_NODES
-) -> Estimate:
+def weighted_tpr(comparison: Comparison, fpr: float, confidence: float) -> Estimate:
     """Estimate the TPR at an FPR by Hajek weights, of evidence that was sorted once for many FPRs.
 
     Parameters
     ----------
     comparison : of the evidence and its weights
     fpr, confidence : in (0, 1)
-    most_nodes : as of :meth:`miaudit.causal.fiducial.Ranked.limits`
 
     Examples
     --------
@@ -295,7 +293,7 @@ def weighted_tpr(
     """
     if _classical(Hajek(), comparison):
         return comparison.sample.tpr_at_fpr(fpr, confidence)
-    return tpr_limits.estimate(comparison.roc, Hajek(), comparison, None, fpr, confidence, most_nodes)
+    return tpr_limits.estimate(comparison.roc, Hajek(), comparison, None, fpr, confidence)
 
 
 def effective_nonmembers(

@@ -16,14 +16,14 @@ _TOLERANCE = 1e-6  # of the slope, in standard deviations
 _FLAT = 1e-3  # at the mean the formula is 0/0; so near, its limit takes its place
 
 
-def chance_below_zero(factor: FloatArray, times: FloatArray, shape: float) -> FloatArray:
+def chance_below_zero(factor: FloatArray, times: FloatArray, shape: FloatArray | float) -> FloatArray:
     """Return P(sum of factor * G <= 0) (k,) of independent Gammas in each row; the error is at most about .003.
 
     Parameters
     ----------
     factor : array (k, groups)
     times : array (k, groups), how many Gammas have the factor; 0 for none
-    shape : of each Gamma, whose mean is 1
+    shape : of each Gamma, whose mean is 1; one for all rows, or array (k,)
 
     Returns
     -------
@@ -36,6 +36,7 @@ def chance_below_zero(factor: FloatArray, times: FloatArray, shape: float) -> Fl
     >>> chance.round(2).tolist()  # the first is 50 / 51
     [0.98, 0.0]
     """
+    shape = np.broadcast_to(shape, len(factor))[:, None]
     scale = np.where(times > 0, factor, 0.0) / shape
     largest, smallest = scale.max(axis=1), scale.min(axis=1)
     chance = np.where(largest <= 0, 1.0, 0.0)

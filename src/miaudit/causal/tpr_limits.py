@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from miaudit.causal.estimators import Comparison, Estimator, HorvitzThompson, counterfactual_mean
+from miaudit.arrays import FloatArray
+from miaudit.causal.estimators import Comparison, Estimator, Hajek, HorvitzThompson, counterfactual_mean
 from miaudit.causal.fiducial import Ranked
 from miaudit.causal.outcome import AnyLaw, model_note
 from miaudit.metrics import classical, influence
@@ -33,7 +35,6 @@ def estimate(
     law: AnyLaw | None,
     fpr: float,
     confidence: float,
-    most_nodes: int = classical.MOST_NODES,
 ) -> Estimate:
     """Estimate the TPR at an FPR with its limits.
 
@@ -42,7 +43,6 @@ def estimate(
     curve : with the false-positive rate of the estimator
     law : the outcome model, of an estimator that has one
     fpr, confidence : in (0, 1)
-    most_nodes : as of :meth:`miaudit.causal.fiducial.Ranked.limits`
 
     Returns
     -------
@@ -59,8 +59,7 @@ def estimate(
         low, high = _modelled_limits(curve, estimator, comparison, law, point, above, confidence)
         notes = [LOW_FPR, model_note(law)]
     else:
-        trials, shape = _trials(comparison, curve, fpr), _certainty(estimator, comparison, point.threshold)
-        low, high = ranked.limits(fpr, confidence, trials, shape=shape, most_nodes=most_nodes)
+        [(low, high)] = _limits(curve, estimator, comparison, ranked, [point], confidence, classical.MOST_NODES)
         notes = ["interpolated inside ties (a randomised threshold)"] if point.interpolated else []
     if not classical.resolvable(fpr, above, confidence):
         needed = f"an FPR of {fpr:g} needs {classical.nonmembers_needed(fpr, confidence):,} effective non-members"
@@ -73,6 +72,33 @@ def estimate(
     limits = min(low, point.tpr), max(high, point.tpr)
     error = _standard_error(curve, estimator, comparison, law, point)
     return Estimate(point.tpr, *limits, confidence, "; ".join(notes), point.step_tpr, error)
+
+
+def band(comparison: Comparison, fprs: FloatArray, confidence: float, most_nodes: int) -> tuple[FloatArray, FloatArray]:
+    """Return the limits (k,) of the TPR by Hajek weights at each FPR (k,), as :func:`estimate` gives them."""
+    curve, points = comparison.roc, [_Point.of(comparison.roc, float(fpr)) for fpr in fprs]
+    limits = _limits(curve, Hajek(), comparison, comparison.ranked, points, confidence, most_nodes)
+    above = classical.resolution(confidence) / comparison.ranked.smallest_fpr(confidence)
+    resolved = np.array([classical.resolvable(point.fpr, above, confidence) for point in points])
+    enough = [classical.resolvable(point.fpr, comparison.effective_nonmembers, confidence) for point in points]
+    low, high = np.array(limits).T
+    tpr = np.array([point.tpr for point in points])
+    return np.where(resolved, np.minimum(low, tpr), 0.0), np.where(resolved | enough, np.maximum(high, tpr), high)
+
+
+def _limits(
+    curve: Roc,
+    estimator: Estimator,
+    comparison: Comparison,
+    ranked: Ranked,
+    points: Sequence[_Point],
+    confidence: float,
+    most_nodes: int,
+) -> list[tuple[float, float]]:
+    """Return the limits of the TPR at points of a curve, by weights alone."""
+    trials = [_trials(comparison, curve, point.fpr) for point in points]
+    shapes = [_certainty(estimator, comparison, point.threshold) for point in points]
+    return ranked.band([point.fpr for point in points], confidence, trials, shapes, most_nodes=most_nodes)
 
 
 @dataclass(frozen=True)
