@@ -45,9 +45,9 @@ def drawn(n: int, rng: np.random.Generator) -> np.ndarray:
     hidden = rng.normal(size=n)
     columns = []
     for levels in LEVELS:
-        noisy = hidden + rng.normal(size=n)
-        columns.append(np.clip(np.floor(np.abs(noisy) * levels / 4), 0, levels - 1))
-    columns += [np.round(20 * (hidden + rng.normal(size=n))) for _ in range(NUMBERS - 1)]
+        unusual = (hidden + 0.7 * rng.normal(size=n)) ** 2 / 2  # most records have the first of the categories
+        columns.append(np.clip(np.floor(unusual), 0, levels - 1))
+    columns += [np.round(20 * (hidden + 0.5 * rng.normal(size=n))) for _ in range(NUMBERS - 1)]
     columns.append(np.round(1e5 * rng.normal(size=n)))
     return np.column_stack(columns)
 
