@@ -76,6 +76,7 @@ bench: $(DEV)/.installed
 	$(DEV)/bin/python benchmarks/disclosure.py
 	$(DEV)/bin/python benchmarks/features.py
 	$(DEV)/bin/python benchmarks/synthesis.py
+	$(DEV)/bin/python benchmarks/table_audit.py
 	$(DEV)/bin/python benchmarks/step_audit.py
 	$(DEV)/bin/python benchmarks/collect_tokens.py
 

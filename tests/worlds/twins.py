@@ -134,3 +134,29 @@ def log_p_and_moments(logits: FloatArray, target: NDArray[np.int64]) -> FloatArr
     mean = (p * log_p).sum(axis=1)
     std = np.sqrt((p * (log_p - mean[:, None]) ** 2).sum(axis=1))
     return np.stack([own, mean, std, own >= log_p.max(axis=1)])
+
+
+def gower_sums(
+    query: FloatArray,
+    table: FloatArray,
+    nominal: NDArray[np.bool_],
+    width: FloatArray,
+    columns: Sequence[int],
+) -> FloatArray:
+    """Return the sums (m,) of Gower's differences between one record (d,) and all rows (m, d) of a table."""
+    total = np.zeros(len(table))
+    for j in columns:
+        apart = (query[j] != table[:, j]) * 1.0 if nominal[j] else np.abs(query[j] - table[:, j]) / width[j]
+        apart[~(apart <= 1)] = 1.0  # also where one is missing
+        total += np.where(np.isnan(query[j]) & np.isnan(table[:, j]), 0.0, apart)
+    return total
+
+
+def predicate_holds(conditions: Sequence[tuple[int, str, float]], table: FloatArray) -> NDArray[np.bool_]:
+    """Return of which rows (m, d) all conditions (column, operator, value) are true, by a look at every row."""
+    true = np.ones(len(table), dtype=np.bool_)
+    for j, operator, value in conditions:
+        column = table[:, j]
+        holds = {"=": column == value, "<=": column <= value, ">=": column >= value, "missing": np.isnan(column)}
+        true &= holds[operator]
+    return true

@@ -1,8 +1,9 @@
-"""Nearest records against a slow twin, at block borders, with ties and missing values, and in little memory."""
+"""Nearest records against all pairs, at block borders, with ties and missing values, and in little memory."""
 
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from miaudit.errors import InputError
 from miaudit.synthesis.schema import Column, Schema, Table
 from miaudit.synthesis.table_attacks import closest_record as module
+from miaudit.synthesis.table_attacks import step_sums
 from miaudit.synthesis.table_attacks.closest_record import Metric, nearest, nearest_in_groups
+from worlds.twins import gower_sums
 
 SCHEMA = Schema(
     (
@@ -36,35 +39,46 @@ def draw(n: int, rng: np.random.Generator, gaps: float = 0.2) -> Table:
     return Table(SCHEMA, values)
 
 
-def slow_distance(metric: Metric, a: np.ndarray, b: np.ndarray, columns: tuple[int, ...]) -> float:
-    total = 0.0
-    for j in columns:
-        x, y = a[j], b[j]
-        if np.isnan(x) or np.isnan(y):
-            total += 0.0 if np.isnan(x) and np.isnan(y) else 1.0
-        elif SCHEMA.columns[j].kind in ("binary", "categorical"):
-            total += float(x != y)
-        else:
-            total += min(abs(x - y) / metric.width[j], 1.0)
-    return total / len(columns)
+def slow_sums(metric: Metric, queries: Table, table: Table, group: Sequence[int]) -> np.ndarray:
+    return np.array([gower_sums(row, table.values, metric.nominal, metric.width, group) for row in queries.values])
 
 
-@pytest.mark.parametrize(("across", "down"), [(4096, 128), (7, 3), (1, 1)])
-def test_distances_are_those_of_a_slow_twin_for_every_group_and_k(
-    across: int, down: int, monkeypatch: pytest.MonkeyPatch
+def compared_with_all_pairs(
+    metric: Metric, queries: Table, table: Table, groups: Sequence[Sequence[int]], k: int, seed: int
 ) -> None:
-    monkeypatch.setattr(module, "_ACROSS", across)
-    monkeypatch.setattr(module, "_DOWN", down)
+    """Compare with all pairs of rows, ties broken by the same random numbers; nothing is left to rounding."""
+    found = nearest_in_groups(metric, queries, table, groups, k=k, rng=np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    for group, near in zip(groups, found, strict=True):
+        sums = slow_sums(metric, queries, table, group)
+        expected = np.argsort(sums + rng.random(len(table)) * 1e-6, axis=1)[:, :k]
+        assert np.array_equal(np.sort(near.index, axis=1), np.sort(expected, axis=1))
+        distance = np.take_along_axis(sums, near.index, axis=1) / len(group)
+        assert np.allclose(near.distance, distance, atol=1e-12)
+        assert np.allclose(near.distance, np.sort(distance, axis=1), atol=1e-12)
+
+
+@pytest.mark.parametrize("pairs", [1 << 22, 100])
+@pytest.mark.parametrize("k", [1, 4, 31])
+def test_the_nearest_are_those_of_all_pairs_for_every_group_and_k(
+    k: int, pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step_sums, "_BLOCK_PAIRS", pairs)
+    monkeypatch.setattr(module, "_PARTS", 5)
     rng = np.random.default_rng(1)
     queries, table, control = draw(17, rng), draw(31, rng), draw(200, rng)
     metric = Metric.of(control)
-    groups = ((0, 1, 2, 3, 4), (3,), (0, 4), (1, 2, 3, 4))
-    found = nearest_in_groups(metric, queries, table, groups, k=4, rng=rng)
-    for group, near in zip(groups, found, strict=True):
-        all_of = np.array([[slow_distance(metric, q, t, group) for t in table.values] for q in queries.values])
-        assert np.allclose(near.distance, np.sort(all_of, axis=1)[:, :4], atol=2e-6)
-        assert np.allclose(near.distance, np.take_along_axis(all_of, near.index, axis=1), atol=1e-12)
-        assert all(len(set(row)) == 4 for row in near.index.tolist())
+    compared_with_all_pairs(metric, queries, table, ((0, 1, 2, 3, 4), (3,), (0, 4), (1, 2, 3, 4)), k, 2)
+
+
+@pytest.mark.parametrize("groups", [((0, 1, 2),), ((0, 1), (1, 2), (0, 2), (0, 1, 2)), ((1,),)])
+@pytest.mark.parametrize("k", [1, 10])
+def test_rows_that_are_equal_in_the_columns_of_a_group_all_have_their_chance(
+    groups: tuple[tuple[int, ...], ...], k: int
+) -> None:
+    rng = np.random.default_rng(6)
+    queries, table = draw(300, rng), draw(700, rng)  # 48 kinds of rows at most
+    compared_with_all_pairs(Metric.of(queries), queries, table, groups, k, 3)
 
 
 def test_equal_records_are_at_exactly_zero_and_missing_values_are_equal() -> None:
@@ -125,38 +139,32 @@ def test_bad_input_is_refused() -> None:
         Metric.of(table.subset([]))
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("across", "down"), [(4096, 128), (7, 3)])
-def test_groups_that_lack_one_column_are_found_in_one_pass_as_by_sweeps(
-    across: int, down: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("pairs", [1 << 22, 500])
+def test_groups_that_lack_one_column_are_found_in_one_pass_as_by_passes_of_their_own(
+    pairs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_ACROSS", across)
-    monkeypatch.setattr(module, "_DOWN", down)
+    monkeypatch.setattr(step_sums, "_BLOCK_PAIRS", pairs)
     rng = np.random.default_rng(21)
     queries, table, control = draw(60, rng), draw(90, rng), draw(200, rng)
     table = Table(SCHEMA, np.r_[table.values, table.values[:20], queries.values[:5]])  # ties, and copies
     metric, everything = Metric.of(control), tuple(range(5))
     groups = [*(tuple(i for i in everything if i != j) for j in everything), everything]
     passes: list[bool] = []
-    whole = module._Search.lacking_one
+    whole = module._Search.rows
 
-    def noted(search: object) -> object:
-        found = whole(search)  # type: ignore[arg-type]
+    def noted(search: module._Search) -> object:
+        found = whole(search)
         passes.append(found is not None)
         return found
 
-    monkeypatch.setattr(module._Search, "lacking_one", noted)
-    found = {}
-    for many in (1.0, -1.0):
+    monkeypatch.setattr(module._Search, "rows", noted)
+    for many, expected in ((1.0, [True]), (-1.0, [False, *[True] * 6])):
         monkeypatch.setattr(module, "_MANY", many)
-        found[many] = nearest_in_groups(metric, queries, table, groups, rng=np.random.default_rng(0))
-    assert passes == [True, False]
-    for group, one, other in zip(groups, found[1.0], found[-1.0], strict=True):
-        np.testing.assert_array_equal(one.distance, other.distance)
-        assert (one.index == other.index).mean() > 0.95  # ties fall alike, but for what float32 rounds
-        slow = [min(slow_distance(metric, a, b, group) for b in table.values) for a in queries.values]
-        np.testing.assert_allclose(one.distance[:, 0], slow, atol=1e-6)
+        passes.clear()
+        compared_with_all_pairs(metric, queries, table, groups, 1, 5)
+        compared_with_all_pairs(metric, queries, table, groups, 3, 5)
+        assert passes == [*expected, *expected]
     monkeypatch.setattr(module, "_SLACK", -0.9)  # control: with too narrow a margin the nearest are missed
     monkeypatch.setattr(module, "_MANY", 1.0)
-    narrow = nearest_in_groups(metric, queries, table, groups, rng=np.random.default_rng(0))
-    assert any((a.distance != b.distance).any() for a, b in zip(narrow, found[1.0], strict=True))
+    with pytest.raises(AssertionError):
+        compared_with_all_pairs(metric, queries, table, groups, 1, 5)

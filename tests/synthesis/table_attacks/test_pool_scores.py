@@ -10,7 +10,7 @@ from scipy import stats
 
 from miaudit.synthesis import Privacy, fit
 from miaudit.synthesis.schema import Column, Schema, Table
-from miaudit.synthesis.table_attacks import pool_scores
+from miaudit.synthesis.table_attacks import pool_scores, step_sums
 from miaudit.synthesis.table_attacks.pool_scores import PoolScores
 
 SCHEMA = Schema(
@@ -83,10 +83,12 @@ def slow(made: np.ndarray, pool: np.ndarray, unit: np.ndarray) -> tuple[np.ndarr
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("households", [False, True])
+@pytest.mark.parametrize("many", [1.0, -1.0])
 def test_the_scores_are_their_formulas_record_by_record(
-    seed: int, households: bool, monkeypatch: pytest.MonkeyPatch
+    seed: int, households: bool, many: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool_scores, "_PAIRS", 777)  # many small blocks
+    monkeypatch.setattr(pool_scores, "_MANY", many)  # only pairs that can be near are computed, or all of them
+    monkeypatch.setattr(step_sums, "_BLOCK_PAIRS", 777)  # many small blocks
     rng = np.random.default_rng(seed)
     pool, made = people(60, rng), people(90, rng)
     made[:5] = pool[:5]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
@@ -105,6 +107,23 @@ def test_copies_are_singled_out_and_members_play_no_part_in_the_score() -> None:
     assert np.array_equal(found.score, np.r_[swapped.score[400:], swapped.score[:400]])
     assert found.score[:300].mean() > found.score[300:].mean()
     assert found.score[:150].mean() > 4 * found.score[300:].mean()
+
+
+def test_attempts_are_predicates_that_are_put_to_records_and_a_note_says_where_the_table_has_fewer() -> None:
+    """One draw in thirty is true of one record alone: with 20 draws for each that is wanted there were 89 of 150."""
+    schema = Schema(tuple(Column(name, "categorical", tuple("abcdef")) for name in "vwxyz"))
+    table = Table(schema, np.clip(np.random.default_rng(5).geometric(0.6, (3000, 5)) - 1, 0, 5))
+    found = singling_out(table, table, table, attempts=150, columns=4, rng=np.random.default_rng(0))
+    assert found.comparison.members.trials == len(found.predicates) == 150
+    assert "wanted" not in found.comparison.note
+    few = singling_out(table, table, table, attempts=1000, columns=4, rng=np.random.default_rng(0))
+    parts = (
+        np.unique(table.values[:, columns], axis=0, return_counts=True)[1] for columns in combinations(range(5), 4)
+    )
+    possible = sum(int((counts == 1).sum()) for counts in parts)
+    assert 0.8 * possible < few.comparison.members.trials == len(few.predicates) <= possible < 1000
+    assert f"{len(few.predicates):,} predicates" in few.comparison.note
+    assert "1,000 were wanted" in few.comparison.note
 
 
 def test_a_table_without_anything_unique_says_so() -> None:

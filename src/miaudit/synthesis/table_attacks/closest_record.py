@@ -7,24 +7,22 @@ the **control** records; a width taken from the members would make members look 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from miaudit.arrays import BoolArray, Float32Array, FloatArray, IndexArray, IntArray
+from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.errors import InputError
 from miaudit.synthesis.schema import Schema, Table
+from miaudit.synthesis.table_attacks.step_sums import Codes, StepSums, Sums
 
-_ACROSS = 4096  # rows of the table in a block: a column of them and a block of sums stay in the cache
-_DOWN = 128  # queries in a block
-_BLOCK_NUMBERS = 1 << 24  # float32 numbers of a block over all columns that are held apart: 64 MB
-_JITTER = 1e-6  # breaks ties at random; below any difference that float32 sums of columns resolve
+_JITTER = 1e-6  # breaks ties at random; differences below it are ties
 _TAILS = (0.05, 0.95)
 _FEW_LEVELS = 127
-_SLACK = 1e-4  # more than float32 sums and the jitter can be off by
-_MANY = 0.1  # share of the rows that are candidates, above which going through them costs more than a sweep
+_SLACK = 2e-6  # more than the jitter and rounding can be off by
+_MANY = 0.1  # share of the pairs that are candidates, above which a pass for each group is quicker than one for all
+_PARTS = 64  # of a table, of which the nearest rows are looked at first
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +72,6 @@ class Metric:
             elif column.kind == "continuous":
                 width[j] = _width(control.values[:, j])
         return cls(control.schema, nominal, width)
-
-    def apart(self, column: int, left: FloatArray, right: FloatArray) -> Float32Array:
-        """Return the differences (n,) of the values of one column, 0 to 1."""
-        differ = left != right if self.nominal[column] else np.fmin(np.abs(left - right) / self.width[column], 1.0)
-        return np.where(np.isnan(left) & np.isnan(right), 0.0, differ).astype(np.float32)
 
     def between(self, left: FloatArray, right: FloatArray, columns: Sequence[int] | None = None) -> FloatArray:
         """Return the distance (n,) of rows of two arrays (n, d), over some columns or all."""
@@ -159,16 +152,32 @@ def nearest_in_groups(
 
     Notes
     -----
-    O(n m d) time in blocks of float32, O(n k + 64 MB) memory; about 8 ns for each pair of rows with 15 columns. Where
-    each group lacks at most one column, as those of inference, one sum over all columns serves them all: without one
-    column it is smaller by at most 1, so only rows whose sum is within 1 of the smallest can be nearest. The distances
-    that are returned are computed again in float64, so equal rows are at a distance of exactly 0.
+    O(n m d) operations on bytes: sums in whole steps bound the distances from below (:class:`StepSums`), and only the
+    pairs of rows that can be near are computed, in float64. Equal rows, by the columns of a group, are compared once.
+    Where each group lacks at most one column, as those of inference, one pass serves them all: without one column a sum
+    is smaller by at most 1, so only rows whose sum is within 1 of the smallest can be nearest. About 3 ns for each pair
+    of rows with 15 columns, and O(n k + m + 10 MB) memory.
     """
     _check(metric, queries, table, groups, k)
-    search = _Search.of(metric, queries, table, groups, rng)
-    best = search.lacking_one() if k == 1 and len(groups) > 1 else None
-    best = search.swept(k) if best is None else best
-    return tuple(_exact(metric, queries, table, own, group) for own, group in zip(best, groups, strict=True))
+    jitter = [rng.random(len(table)) * _JITTER for _ in groups]
+    used = tuple(sorted({int(j) for group in groups for j in group}))
+    nearest_rows = None
+    if len(groups) > 1 and all(len(set(used).difference(group)) <= 1 for group in groups):
+        nearest_rows = _Search.of(metric, queries, table, used, groups, jitter, k).rows()
+    if nearest_rows is None:
+        alone = zip(groups, jitter, strict=True)
+        nearest_rows = [_nearest_by(metric, queries, table, group, own, k) for group, own in alone]
+    return tuple(_exact(metric, queries, table, rows, group) for rows, group in zip(nearest_rows, groups, strict=True))
+
+
+def _nearest_by(
+    metric: Metric, queries: Table, table: Table, group: Sequence[int], jitter: FloatArray, k: int
+) -> IntArray:
+    """Return the nearest rows (n, k) by one group of columns."""
+    columns = tuple(sorted({int(j) for j in group}))
+    nearest_rows = _Search.of(metric, queries, table, columns, (group,), (jitter,), k).rows()
+    assert nearest_rows is not None  # noqa: S101 - a group that lacks no column is always searched
+    return nearest_rows[0]
 
 
 def _check(metric: Metric, queries: Table, table: Table, groups: Sequence[Sequence[int]], k: int) -> None:
@@ -185,255 +194,210 @@ def _check(metric: Metric, queries: Table, table: Table, groups: Sequence[Sequen
 
 
 @dataclass(frozen=True, eq=False)
-class _Columns:
-    """Values of a table by column: codes for categories, scaled numbers else."""
+class _Distinct:
+    """The distinct rows of a table by some columns, in the order in which they appear.
 
-    codes: dict[int, NDArray[np.int8 | np.int16]]
-    numbers: dict[int, Float32Array]
-    gaps: dict[int, BoolArray]
+    Attributes
+    ----------
+    columns : array (c, u) for each column, codes of categories or numbers in widths
+    place : array (n,) of int, the distinct row that each row of the table is equal to
+    """
+
+    columns: dict[int, FloatArray | Codes]
+    place: IntArray
 
     @classmethod
-    def of(cls, metric: Metric, values: FloatArray) -> _Columns:
-        codes: dict[int, NDArray[np.int8 | np.int16]] = {}
-        numbers, gaps = {}, {}
-        for j, nominal in enumerate(metric.nominal):
-            column = values[:, j]
-            if nominal:
-                few = len(metric.schema.columns[j].categories) <= _FEW_LEVELS
-                coded = np.where(np.isnan(column), -1, column)
-                codes[j] = coded.astype(np.int8) if few else coded.astype(np.int16)
-                continue
-            numbers[j] = (column / metric.width[j]).astype(np.float32)
-            missing = np.isnan(column)
-            if missing.any():
-                gaps[j] = missing
-        return cls(codes, numbers, gaps)
+    def of(cls, metric: Metric, values: FloatArray, columns: Sequence[int]) -> _Distinct:
+        chosen = np.ascontiguousarray(values[:, list(columns)] + 0.0)  # one zero
+        whole = chosen.view(np.dtype((np.void, chosen.dtype.itemsize * chosen.shape[1]))).ravel()
+        first, place = np.unique(whole, return_index=True, return_inverse=True)[1:]
+        order = np.argsort(first)
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        rows = values[first[order]]
+        return cls({j: _scaled(metric, j, rows[:, j]) for j in columns}, rank[place])
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+
+def _scaled(metric: Metric, j: int, column: FloatArray) -> FloatArray | Codes:
+    if not metric.nominal[j]:
+        return np.asarray(column / metric.width[j])
+    codes = np.where(np.isnan(column), -1, column)
+    return codes.astype(np.int8) if len(metric.schema.columns[j].categories) <= _FEW_LEVELS else codes.astype(np.int16)
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
-    """A search for the rows of a table that are nearest to queries, by several groups of columns.
+class _Copies:
+    """For each distinct row of a table the rows that are equal to it, those with the smallest jitter, at most k.
 
-    ``jitter`` (m,) of each group breaks ties; ``query_columns`` and ``table_columns`` are the values that are compared.
+    They are ``order[start : start + count]`` of each distinct row; ``single`` says that each has one.
     """
 
-    metric: Metric
-    queries: Table
-    table: Table
-    groups: Sequence[Sequence[int]]
-    jitter: Sequence[Float32Array]
-    query_columns: _Columns
-    table_columns: _Columns
+    order: IntArray
+    start: IntArray
+    count: IntArray
+    single: bool
 
     @classmethod
-    def of(
-        cls, metric: Metric, queries: Table, table: Table, groups: Sequence[Sequence[int]], rng: np.random.Generator
-    ) -> _Search:
-        jitter = [rng.random(len(table)).astype(np.float32) * np.float32(_JITTER) for _ in groups]
-        columns = (_Columns.of(metric, one.values) for one in (queries, table))
-        return cls(metric, queries, table, groups, jitter, *columns)
+    def of(cls, place: IntArray, jitter: FloatArray, k: int) -> _Copies:
+        equal = np.bincount(place)
+        count = np.minimum(equal, k)
+        return cls(np.lexsort((jitter, place)), np.cumsum(equal) - equal, count, bool(count.max() == 1))
 
-    def swept(self, k: int) -> list[_Best]:
-        """Return the k nearest rows by each group, in one pass over all pairs of rows."""
-        sweep = _Sweep.of(self.metric, self.groups)
-        best = [_Best.none(len(self.queries), k) for _ in self.groups]
-        for down in _blocks(len(self.queries), sweep.down):
-            for across in _blocks(len(self.table), _ACROSS):
-                blocks = sweep.sums(self.query_columns, self.table_columns, down, across)
-                for own, sums, noise in zip(best, blocks, self.jitter, strict=True):
-                    np.add(sums, noise[across], out=sums)
-                    own.update(down, across.start, sums)
-        return best
-
-    def lacking_one(self) -> list[_Best] | None:
-        """Return the nearest row by groups that each lack at most one column; None if more, or if it would be slow.
-
-        It is slow where many rows are within 1 of the nearest, as in tables of few columns.
-        """
-        used = {int(j) for group in self.groups for j in group}
-        lacking = [used.difference(group) for group in self.groups]
-        if max(map(len, lacking)) > 1:
-            return None
-        sweep = _Sweep.of(self.metric, (tuple(used),))
-        best = [_Best.none(len(self.queries), 1) for _ in self.groups]
-        for down in _blocks(len(self.queries), max(1, min(_DOWN, _BLOCK_NUMBERS // len(self.table)))):
-            total = self._totals(sweep, down)
-            candidates = _Candidates.of(total)
-            if not down.start and len(candidates.row) > _MANY * total.size:
-                return None
-            for own, columns, noise in zip(best, lacking, self.jitter, strict=True):
-                sums = candidates.total + noise[candidates.row]
-                for j in columns:
-                    sums -= self._apart(j, down, candidates)
-                own.put_nearest(down, candidates, sums)
-        return best
-
-    def _totals(self, sweep: _Sweep, down: slice) -> Float32Array:
-        """Return the sums (b, m) over all columns of some queries and all rows of the table."""
-        total = np.empty((down.stop - down.start, len(self.table)), dtype=np.float32)
-        for across in _blocks(len(self.table), _ACROSS):
-            total[:, across] = sweep.sums(self.query_columns, self.table_columns, down, across)[0]
-        return total
-
-    def _apart(self, column: int, down: slice, candidates: _Candidates) -> Float32Array:
-        """Return the differences (c,) of candidates in one column."""
-        left = self.queries.values[down.start + candidates.query, column]
-        return self.metric.apart(column, left, self.table.values[candidates.row, column])
-
-
-def _blocks(count: int, size: int) -> Iterator[slice]:
-    """Yield consecutive slices of at most so many positions."""
-    for start in range(0, count, size):
-        yield slice(start, min(start + size, count))
+    def rows(self, distinct: IntArray) -> tuple[IntArray | slice, IntArray]:
+        """Return for each copy of some distinct rows (c,) which of the c it belongs to, and its row in the table."""
+        if self.single:
+            return slice(None), self.order[self.start[distinct]]
+        count = self.count[distinct]
+        of = np.repeat(np.arange(len(distinct)), count)
+        rank = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count)
+        return of, self.order[self.start[distinct][of] + rank]
 
 
 @dataclass(frozen=True, eq=False)
 class _Candidates:
-    """The rows that can be nearest without one column: their sum over all columns is within 1 of the smallest.
+    """Pairs of distinct rows that can be near: ``query`` (c,), ascending, in its block, and ``row`` (c,) of the table.
 
-    ``query`` (c,), ascending, and ``row`` (c,) are positions in a block of sums, ``total`` (c,) the sums, and ``first``
-    (b,) is where the candidates of each query start.
+    ``total`` (c,) are the sums over all columns, ``without`` those that lack a column, by column.
     """
 
-    query: IndexArray
-    row: IndexArray
-    total: Float32Array
-    first: IndexArray
-
-    @classmethod
-    def of(cls, total: Float32Array) -> _Candidates:
-        query, row = np.nonzero(total <= total.min(axis=1)[:, None] + np.float32(1 + _SLACK))
-        return cls(query, row, total[query, row], np.searchsorted(query, np.arange(len(total))))
+    query: IntArray
+    row: IntArray
+    total: FloatArray
+    without: dict[int, FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
-class _Sweep:
-    """Order in which blocks of differences are added for groups of columns.
+class _Search:
+    """A search for the rows nearest to queries by groups that each lack at most one of ``columns``.
 
-    A group is the sum of its columns or, where it has more than half of them, the total less the others; only columns
-    that some group needs on their own are held apart.
+    ``lacking`` is the column that each group lacks, or None; ``jitter`` (m,) of each group breaks its ties.
     """
 
-    nominal: tuple[int, ...]
-    numeric: tuple[int, ...]
-    groups: tuple[tuple[int, ...], ...]
-    from_total: tuple[bool, ...]
-    apart: frozenset[int]
-    down: int
+    metric: Metric
+    queries: _Distinct
+    table: _Distinct
+    lacking: tuple[int | None, ...]
+    jitter: Sequence[FloatArray]
+    k: int
 
     @classmethod
-    def of(cls, metric: Metric, groups: Sequence[Sequence[int]]) -> _Sweep:
-        used = sorted({int(j) for group in groups for j in group})
-        from_total = tuple(2 * len(set(group)) > len(used) for group in groups)
-        listed = tuple(
-            tuple(j for j in used if (j in set(group)) != whole)
-            for group, whole in zip(groups, from_total, strict=True)
-        )
-        apart = frozenset(j for group in listed for j in group)
-        down = max(1, min(_DOWN, _BLOCK_NUMBERS // (_ACROSS * max(len(apart), 1))))
-        nominal = tuple(j for j in used if metric.nominal[j])
-        numeric = tuple(j for j in used if not metric.nominal[j])
-        return cls(nominal, numeric, listed, from_total, apart, down)
+    def of(
+        cls,
+        metric: Metric,
+        queries: Table,
+        table: Table,
+        columns: tuple[int, ...],
+        groups: Sequence[Sequence[int]],
+        jitter: Sequence[FloatArray],
+        k: int,
+    ) -> _Search:
+        lacking = tuple(next(iter(set(columns).difference(group)), None) for group in groups)
+        left, right = (_Distinct.of(metric, one.values, columns) for one in (queries, table))
+        return cls(metric, left, right, lacking, jitter, k)
 
-    def sums(self, queries: _Columns, table: _Columns, down: slice, across: slice) -> list[Float32Array]:
-        """Return sums (b, m) of the differences of each group in one block; the caller may change them."""
-        shape = (down.stop - down.start, across.stop - across.start)
-        selected: dict[int, Float32Array] = {}
-        total = np.zeros(shape, dtype=np.float32)
-        mismatches = np.zeros(
-            shape, dtype=np.uint8 if len(self.nominal) < 256 else np.uint16
-        )  # bytes are four times as fast
-        unequal = np.empty(shape, dtype=np.bool_)
-        for j in self.nominal:
-            np.not_equal(queries.codes[j][down, None], table.codes[j][None, across], out=unequal)
-            np.add(mismatches, unequal, out=mismatches)
-            if j in self.apart:
-                selected[j] = unequal.astype(np.float32)
-        np.add(total, mismatches, out=total)
-        for j in self.numeric:
-            apart = _numeric(queries, table, j, down, across)
-            np.add(total, apart, out=total)
-            if j in self.apart:
-                selected[j] = apart
-        return [self._group(total, selected, i) for i in range(len(self.groups))]
+    def rows(self) -> list[IntArray] | None:
+        """Return the nearest rows (n, k) by each group; None if one pass for all groups would be slow.
 
-    def _group(self, total: Float32Array, apart: dict[int, Float32Array], i: int) -> Float32Array:
-        if self.from_total[i]:
-            sums = total.copy()
-            for j in self.groups[i]:
-                np.subtract(sums, apart[j], out=sums)
-            return sums
-        sums = np.zeros_like(total)
-        for j in self.groups[i]:
-            np.add(sums, apart[j], out=sums)
-        return sums
+        It is slow where many rows are within 1 of the nearest, as in tables of few columns.
+        """
+        sums = self._sums()
+        copies = [_Copies.of(self.table.place, own, self.k) for own in self.jitter]
+        best = [np.empty((len(self.queries), self.k), dtype=np.int64) for _ in self.jitter]
+        alone = self.lacking == (None,)
+        for down, steps in sums.blocks():
+            near = self._candidates(down, steps, sums)
+            if not alone and not down.start and len(near.row) > _MANY * steps.size:
+                return None
+            for rows, j, own, jitter in zip(best, self.lacking, copies, self.jitter, strict=True):
+                rows[down] = self._best(near, near.total if j is None else near.without[j], own, jitter)
+        return [rows[self.queries.place] for rows in best]
 
+    def _sums(self) -> StepSums:
+        """Return sums in steps of all pairs of distinct rows."""
+        nominal = [j for j in self.table.columns if self.metric.nominal[j]]
+        numeric = [j for j in self.table.columns if not self.metric.nominal[j]]
+        sides = (self.queries, self.table)
+        codes = [_stacked([one.columns[j] for j in nominal], len(one)).astype(np.int16) for one in sides]
+        few = max((int(code.max(initial=0)) for code in codes), default=0) <= _FEW_LEVELS
+        codes = [code.astype(np.int8) if few else code for code in codes]
+        numbers = [_stacked([one.columns[j] for j in numeric], len(one)) for one in sides]
+        return StepSums.of((codes[0], codes[1]), (numbers[0], numbers[1]))
 
-def _numeric(queries: _Columns, table: _Columns, j: int, down: slice, across: slice) -> Float32Array:
-    """Return the differences (b, m) of one numeric column, at most 1."""
-    apart = queries.numbers[j][down, None] - table.numbers[j][None, across]
-    np.abs(apart, out=apart)
-    if j in queries.gaps or j in table.gaps:
-        np.fmin(apart, np.float32(1), out=apart)  # takes 1 where one of the two is missing
-        if j in queries.gaps and j in table.gaps:
-            apart[queries.gaps[j][down, None] & table.gaps[j][None, across]] = 0
-    else:
-        np.minimum(apart, np.float32(1), out=apart)
-    return apart
+    def _candidates(self, down: slice, steps: Sums, sums: StepSums) -> _Candidates:
+        """Return the pairs of a block that can be among the k nearest by some group."""
+        room = _SLACK + (0 if self.lacking == (None,) else 1)
+        reach = self._reach(down, steps)
+        limit = np.minimum((reach + room) * sums.full + sums.excess, np.iinfo(steps.dtype).max)
+        query, row = np.divmod(np.flatnonzero(steps <= limit.astype(steps.dtype)[:, None]), steps.shape[1])
+        total = np.zeros(len(row))
+        without: dict[int, FloatArray] = {}
+        for j in self.table.columns:
+            apart = self._apart(j, down.start + query, row)
+            total += apart
+            if j in self.lacking:
+                without[j] = apart
+        if self.k == 1:
+            reach = np.minimum.reduceat(total, np.searchsorted(query, np.arange(len(steps))))
+        near = np.flatnonzero(total <= (reach + room)[query])
+        query, row, total = query[near], row[near], total[near]
+        return _Candidates(query, row, total, {j: total - apart[near] for j, apart in without.items()})
 
+    def _reach(self, down: slice, steps: Sums) -> FloatArray:
+        """Return a distance (b,) within which each query of a block has k rows, times the number of columns."""
+        b, m = steps.shape
+        parts = max(_PARTS, 4 * self.k)
+        if self.k == 1:
+            rows = steps.argmin(axis=1)[:, None]
+        elif parts > m:
+            return np.full(b, np.inf)
+        else:
+            split = steps[:, : m // parts * parts].reshape(b, parts, m // parts)
+            part = np.argpartition(split.min(axis=2), self.k - 1, axis=1)[:, : self.k]
+            least = [split[np.arange(b), one].argmin(axis=1) for one in part.T]
+            rows = part * split.shape[2] + np.stack(least, axis=1)
+        query = np.repeat(np.arange(down.start, down.stop), self.k)
+        sums = np.zeros(len(query))
+        for j in self.table.columns:
+            sums += self._apart(j, query, rows.ravel())
+        return np.asarray(sums.reshape(b, self.k).max(axis=1))
 
-@dataclass(frozen=True, eq=False)
-class _Best:
-    """The k smallest sums so far of each query, unordered, and their rows."""
+    def _apart(self, j: int, query: IntArray, row: IntArray) -> FloatArray:
+        """Return the differences (c,) of pairs of distinct rows in one column."""
+        left, right = self.queries.columns[j][query], self.table.columns[j][row]
+        if self.metric.nominal[j]:
+            return np.asarray(left != right, dtype=np.float64)
+        apart = np.fmin(np.abs(left - right), 1.0)  # takes 1 where one of the two is missing
+        apart[np.isnan(left) & np.isnan(right)] = 0
+        return np.asarray(apart)
 
-    index: IntArray
-    value: Float32Array
-
-    @classmethod
-    def none(cls, n: int, k: int) -> _Best:
-        return cls(np.zeros((n, k), dtype=np.int64), np.full((n, k), np.inf, dtype=np.float32))
-
-    def put_nearest(self, down: slice, candidates: _Candidates, sums: Float32Array) -> None:
-        """Put the candidate with the smallest of the sums (c,) for each query of a block."""
-        least = np.minimum.reduceat(sums, candidates.first)
-        nearest = np.flatnonzero(sums == least[candidates.query])[::-1]  # of equal ones the first stays
-        self.index[down.start + candidates.query[nearest], 0] = candidates.row[nearest]
-        self.value[down, 0] = least
-
-    def update(self, down: slice, left: int, sums: Float32Array) -> None:
-        k = self.index.shape[1]
-        if k == 1:
-            where = sums.argmin(axis=1)
-            value = sums[np.arange(len(sums)), where]
-            nearer = value < self.value[down, 0]
-            self.value[down, 0] = np.where(nearer, value, self.value[down, 0])
-            self.index[down, 0] = np.where(nearer, where + left, self.index[down, 0])
-            return
-        if not left:
-            size = min(k, sums.shape[1])
-            where = np.argpartition(sums, size - 1, axis=1)[:, :size]
-            self.index[down, :size], self.value[down, :size] = where, np.take_along_axis(sums, where, axis=1)
-            return
-        query, row = np.nonzero(sums < self.value[down].max(axis=1)[:, None])
-        if not len(query):
-            return
-        count = len(sums)
-        query = np.concatenate([np.repeat(np.arange(count), k), query])
-        index = np.concatenate([self.index[down].ravel(), row + left])
-        value = np.concatenate([self.value[down].ravel(), sums[query[count * k :], row]])
+    def _best(self, near: _Candidates, sums: FloatArray, copies: _Copies, jitter: FloatArray) -> IntArray:
+        """Return the k rows (b, k) with the smallest of the sums (c,) for each query of a block, nearest first."""
+        of, row = copies.rows(near.row)
+        query, value = near.query[of], sums[of] + jitter[row]
+        first = np.searchsorted(query, np.arange(query[-1] + 1))
+        if self.k == 1:
+            least = np.minimum.reduceat(value, first)
+            nearest = np.flatnonzero(value == least[query])
+            rows = np.empty((len(first), 1), dtype=np.int64)
+            rows[query[nearest], 0] = row[nearest]
+            return rows
         order = np.lexsort((value, query))
-        first = np.searchsorted(query[order], np.arange(count))
-        positions = order[first[:, None] + np.arange(k)]
-        self.value[down], self.index[down] = value[positions], index[positions]
+        return np.asarray(row[order[first[:, None] + np.arange(self.k)]])
 
 
-def _exact(metric: Metric, queries: Table, table: Table, best: _Best, group: Sequence[int]) -> Neighbours:
-    """Return distances in float64 and the neighbours in order; ties in that of the jitter."""
-    order = np.argsort(best.value, axis=1, kind="stable")
-    index = np.take_along_axis(best.index, order, axis=1)
+def _stacked(columns: Sequence[FloatArray | Codes], n: int) -> FloatArray:
+    """Return columns (k, n), also where there are none."""
+    return np.array(columns, dtype=np.float64).reshape(len(columns), n)
+
+
+def _exact(metric: Metric, queries: Table, table: Table, rows: IntArray, group: Sequence[int]) -> Neighbours:
+    """Return the distances of the nearest rows (n, k), as a mean over the columns, and both in order."""
     columns = tuple(group)
     distance = np.stack(
-        [metric.between(queries.values, table.values[index[:, i]], columns) for i in range(index.shape[1])], axis=1
+        [metric.between(queries.values, table.values[rows[:, i]], columns) for i in range(rows.shape[1])], axis=1
     )
     order = np.argsort(distance, axis=1, kind="stable")
-    return Neighbours(np.take_along_axis(index, order, axis=1), np.take_along_axis(distance, order, axis=1))
+    return Neighbours(np.take_along_axis(rows, order, axis=1), np.take_along_axis(distance, order, axis=1))

@@ -71,12 +71,12 @@ class NearCopies:
         one_changed, visible = rounded.copy(), np.zeros(pool.shape, dtype=np.bool_)
         for ours, theirs in _hashed(synthetic, pool):
             released, real = ours.sum(axis=1, dtype=np.uint64), theirs.sum(axis=1, dtype=np.uint64)
-            rounded |= _alone(real, unit) & np.isin(real, released)
+            alone, released_too = _compared(real, released, unit)
+            rounded |= alone & released_too
             for j in range(pool.shape[1]):
-                rest = real - theirs[:, j]
-                alone = _alone(rest, unit)
+                alone, released_too = _compared(real - theirs[:, j], released - ours[:, j], unit)
                 visible[:, j] |= alone
-                one_changed |= alone & np.isin(rest, released - ours[:, j])
+                one_changed |= alone & released_too
         return cls(rounded, rounded | one_changed, visible)
 
 
@@ -137,10 +137,15 @@ def _mixed(numbers: Hashes) -> Hashes:
     return mixed
 
 
-def _alone(hashes: Hashes, unit: IntArray) -> BoolArray:
-    """Return whether all records (n,) with the hash of a record are of its unit."""
-    _, place = np.unique(hashes, return_inverse=True)
-    order = np.argsort(place, kind="stable")
-    starts = np.flatnonzero(np.r_[True, np.diff(place[order]) > 0])
+def _compared(real: Hashes, released: Hashes, unit: IntArray) -> tuple[BoolArray, BoolArray]:
+    """Return whether all records (n,) with the hash of a record are of its unit, and whether its hash is released."""
+    order, known = np.argsort(real), np.sort(released)
+    ranked = real[order]
+    starts = np.flatnonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]]))
     least, most = np.minimum.reduceat(unit[order], starts), np.maximum.reduceat(unit[order], starts)
-    return np.asarray((least == most)[place])
+    kinds = ranked[starts]
+    there = known[np.minimum(np.searchsorted(known, kinds), len(known) - 1)] == kinds
+    size = np.diff(starts, append=len(real))
+    alone, held = np.empty(len(real), dtype=np.bool_), np.empty(len(real), dtype=np.bool_)
+    alone[order], held[order] = np.repeat(least == most, size), np.repeat(there, size)
+    return alone, held

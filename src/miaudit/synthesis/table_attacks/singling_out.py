@@ -22,28 +22,13 @@ from miaudit.metrics.trials import one_of_each
 from miaudit.metrics.units import Units
 from miaudit.synthesis.schema import Column, Table, check_alike
 from miaudit.synthesis.table_attacks.success_rates import Comparison, Rate, compare
+from miaudit.synthesis.table_attacks.suggested_conditions import Condition, Suggested
 
-Operator = Literal["=", "<=", ">=", "missing"]
 Mode = Literal["univariate", "multivariate"]
 
-_TRIES = 20  # draws for each multivariate predicate that is wanted
+_TRIES = 100  # draws for each multivariate predicate that is wanted
+_FEWEST_AT_ONCE, _AT_ONCE = 64, 1 << 29  # draws, and pairs of a condition and a record (64 MB of bits)
 _MOST_COLUMNS = 8
-
-
-@dataclass(frozen=True)
-class Condition:
-    """One condition of a predicate: column, operator and value (a code for categories)."""
-
-    column: int
-    operator: Operator
-    value: float
-
-    def holds(self, values: FloatArray) -> BoolArray:
-        """Return whether it holds for each value (n,); only "missing" holds for missing ones."""
-        if self.operator == "missing":
-            return np.isnan(values)
-        compared = {"=": np.equal, "<=": np.less_equal, ">=": np.greater_equal}[self.operator]
-        return np.asarray(compared(values, self.value))
 
 
 @dataclass(frozen=True)
@@ -118,7 +103,7 @@ class SinglingOut:
     Attributes
     ----------
     comparison : predicates that single out a member, against those that single out a record of as many controls
-    predicates : the learned predicates, in the order of their attempts
+    predicates : the learned predicates, all of which were put to the records
     score : array (n1 + n0,); for each member and then each control record the number of predicates that are true of it
         and of no other of all these records (of no record of another unit). Which are members plays no part in it
     """
@@ -147,7 +132,7 @@ def singling_out(
     synthetic, members, control : tables with one schema
     mode : "univariate" (extremes and unique values of one column) or "multivariate" (several columns that together are
         true of exactly one synthetic record)
-    attempts : predicates wanted; the table may hold fewer
+    attempts : predicates that are put to the records; fewer where the table hardly suggests as many
     columns : of a multivariate predicate, 2 or more
     confidence, units : as in :func:`miaudit.synthesis.table_attacks.inference.attribute_inference`
     rng : chooses predicates, and as many of the larger class as the smaller one has
@@ -193,6 +178,7 @@ def singling_out(
         why = "the synthetic table suggests no predicate" if size else "every unit holds records of both classes"
         return SinglingOut(_no_comparison(name, why, confidence), (), tally.score)
     note = f"{len(learned):,} predicates, put to {size:,} members and as many control records"
+    note += f" ({attempts:,} were wanted; the table suggests no more)" if len(learned) < attempts else ""
     note += "" if units is None else ", one of each unit"
     return SinglingOut(tally.comparison(name, confidence, note), tuple(learned), tally.score)
 
@@ -236,34 +222,24 @@ def _univariate(synthetic: Table, attempts: int, rng: np.random.Generator) -> li
 
 
 def _multivariate(synthetic: Table, attempts: int, columns: int, rng: np.random.Generator) -> list[Predicate]:
-    """Return a predicate on some columns of a synthetic record: categories, and sides of medians."""
-    numeric = np.array([column.kind in ("continuous", "ordinal") for column in synthetic.schema.columns])
-    d = len(numeric)
-    width = min(columns, d)
-    middle = np.zeros(d)
-    for j in np.flatnonzero(numeric):
-        known = synthetic.values[~np.isnan(synthetic.values[:, j]), j]
-        middle[j] = np.median(known) if len(known) else 0.0
-    by_name: dict[Predicate, None] = {}
-    index = Index.of(synthetic)
-    for _ in range(_TRIES * attempts):
-        if len(by_name) >= attempts:
+    """Return predicates on some columns of a synthetic record, each true of that record alone."""
+    suggested = Suggested.of(synthetic)
+    n, d = suggested.number.shape
+    width, tries = min(columns, d), _TRIES * attempts
+    size = max(_FEWEST_AT_ONCE, min(_AT_ONCE // (n * width), attempts))
+    seen: dict[tuple[int, ...], bool] = {}
+    for _ in range(-(-tries // size)):
+        rows = rng.integers(n, size=(size, 1))
+        chosen = np.sort(rng.permuted(np.tile(np.arange(d), (size, 1)), axis=1)[:, :width], axis=1)
+        tried = dict.fromkeys(map(tuple, suggested.number[rows, chosen].tolist()))
+        new = [one for one in tried if one not in seen]
+        if not new:
+            break  # the table hardly suggests any more
+        seen.update(zip(new, suggested.single(np.array(new)).tolist(), strict=True))
+        if sum(seen.values()) >= attempts:
             break
-        row = synthetic.values[rng.integers(len(synthetic))]
-        chosen = np.sort(rng.choice(d, size=width, replace=False))
-        predicate = Predicate(tuple(_of_record(row, int(j), numeric, middle) for j in chosen))
-        if predicate not in by_name and len(index.matches(predicate)) == 1:
-            by_name[predicate] = None
-    return list(by_name)
-
-
-def _of_record(row: FloatArray, j: int, numeric: BoolArray, middle: FloatArray) -> Condition:
-    value = float(row[j])
-    if math.isnan(value):
-        return Condition(j, "missing", 0.0)
-    if not numeric[j]:
-        return Condition(j, "=", value)
-    return Condition(j, ">=" if value > middle[j] else "<=", value)
+    alone = [one for one, single in seen.items() if single]
+    return [Predicate(suggested.conditions(np.array(one))) for one in alone[:attempts]]
 
 
 # -- what they single out ---------------------------------------------------------------------------------------------

@@ -34,7 +34,8 @@ class TablePlan:
         ``secrets``, ``known`` and ``parts`` name take part as well
     parts : as in :func:`miaudit.synthesis.table_attacks.linkability.linkability`
     neighbours : of linkability
-    attempts, predicate_columns : predicates of each mode of singling out, and columns of the multivariate ones
+    attempts : predicates of each mode of singling out that are put to the records
+    predicate_columns : columns of a multivariate predicate
     tolerance : of inferred numbers, as a share of their width
     threshold : excess that is within the limits. A greater one raises concern; of exact copies any excess does
     copies : excess of exact copies above which they raise concern; None: any excess does, and ``threshold`` is within
