@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("transformers")
 
+import miaudit as ma
 from miaudit.attacks import tokens
 from miaudit.collect import asked_tokens
 from miaudit.collect.asked_tokens import collect_tokens
@@ -103,7 +104,7 @@ def test_a_killed_run_goes_on_and_a_changed_one_starts_again(
     assert not (tmp_path / "t.jsonl").exists() and asked == [5, 5]
     part = tmp_path / ".t.jsonl.part"
     with part.open("ab") as handle:  # the kill came while a line was written
-        handle.write(b'[7, false, "{')
+        handle.write(b'[7, false, 1, "{')
     asked.clear()
     monkeypatch.setattr(
         language.SavedLanguage,
@@ -114,7 +115,7 @@ def test_a_killed_run_goes_on_and_a_changed_one_starts_again(
     assert asked == [5, 5, 4] and not part.exists()
     ours, whole = (tokens.read_jsonl(tmp_path / name) for name in ("t.jsonl", "whole.jsonl"))
     np.testing.assert_allclose(ours.log_p, whole.log_p, atol=2e-5)
-    part.write_text(json.dumps({"of": "another"}) + '\n[0, false, "{}"]\n')
+    part.write_text(json.dumps({"of": "another"}) + '\n[0, false, 1, "{}"]\n')
     asked.clear()
     collect_tokens(campaign(folders), tmp_path / "t.jsonl", overwrite=True)
     assert sum(asked) == 24
@@ -167,10 +168,28 @@ def test_a_reference_with_another_tokenizer_is_told_by_the_tokens_numbers(folder
             tokens.scores_of(found, ["loss", name])
 
 
-def test_texts_longer_than_the_model_are_said(folders: Path, tmp_path: Path) -> None:
-    longer = replace(campaign(folders, [*TEXTS[:-1], "went " * 400]))
-    (note,) = collect_tokens(longer, tmp_path / "t.jsonl")
-    assert note == "1 of 24 texts are longer than the model reads: only their beginning was asked."
+def test_texts_longer_than_the_context_are_said_and_on_the_page(folders: Path, tmp_path: Path) -> None:
+    """The control: of the same texts without the long one nothing is said."""
+    longer = campaign(folders, [*TEXTS[:-1], "went " * 400])
+    context = longer.target.context
+    for ending in ("jsonl", "parquet"):
+        (note,) = collect_tokens(longer, tmp_path / f"t.{ending}")
+        assert note.startswith(f"1 of 24 texts are longer than the model's context of {context} tokens.")
+        found = tokens.read(tmp_path / f"t.{ending}")
+        assert np.diff(found.offsets)[-1] > 2 * context
+        assert found.windows[:-1].max() == 1 and found.windows[-1] > 3
+    audited = from_tokens(tmp_path / "t.jsonl", design="one-run")
+    ma.audit(audited.evidence, notes=audited.notes, rng=0).to_html(tmp_path / "page.html")
+    expected = (
+        "1 of 24 texts are longer than the model's context. They were scored in overlapping windows, each token once."
+    )
+    assert expected in audited.notes
+    assert expected.partition("context. ")[2] in (tmp_path / "page.html").read_text()
+    collect_tokens(campaign(folders), tmp_path / "s.jsonl")
+    assert not any("windows" in one for one in from_tokens(tmp_path / "s.jsonl", design="one-run").notes)
+    cut = replace(longer, target=language.SavedLanguage(folders / "m", longest=9))
+    notes = collect_tokens(cut, tmp_path / "c.jsonl")
+    assert "of 24 texts are longer than 9 tokens: only their beginning was asked." in notes[0]
 
 
 def test_what_cannot_be_asked_is_refused(folders: Path, tmp_path: Path) -> None:

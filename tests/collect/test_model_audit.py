@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import LinearSVC
@@ -132,6 +134,25 @@ def test_an_overfitted_model_is_flagged_and_a_blind_one_is_not() -> None:
     assert ma.audit_model(forest, **sides(), design="one-run", rng=0).metric("auc").low > 0.6
     blind = ma.audit_model(lambda x: np.tile([0.2, 0.3, 0.5], (len(x), 1)), **sides(), design="one-run", rng=0)
     assert blind.metric("auc").low < 0.5 < blind.metric("auc").high
+
+
+def test_the_form_of_a_model_is_noted_on_the_page_and_changes_no_verdict(tmp_path: Path) -> None:
+    """The twin is a function of the same outputs, whose form nobody sees; the control a forest of large leaves."""
+    for model, words in (
+        (KNeighborsClassifier().fit(X[IN], Y[IN]), "its KNeighborsClassifier stores 60 rows of training data"),
+        (RandomForestClassifier(5, random_state=0).fit(X[IN], Y[IN]), "hold fewer than 5 training records"),
+        (RandomForestClassifier(5, min_samples_leaf=20, random_state=0).fit(X[IN], Y[IN]), ""),
+    ):
+        found, twin = (
+            ma.audit_model(one, **sides(), design="one-run", classes=model.classes_, rng=0)
+            for one in (model, lambda x, model=model: model.predict_proba(x))
+        )
+        noted = [note for note in found.notes if note.startswith("Structure of the model")]
+        assert len(noted) == bool(words) and all(words in note for note in noted)
+        assert not any("Structure of the model" in note for note in twin.notes)
+        assert found.verdict == twin.verdict and found.metrics == twin.metrics
+        found.to_html(tmp_path / "page.html", overwrite=True)
+        assert all(note in (tmp_path / "page.html").read_text() for note in noted)
 
 
 FITTED = LogisticRegression().fit(X[IN], Y[IN])

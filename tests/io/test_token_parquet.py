@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +42,7 @@ def everything(n: int = 40, seed: int = 0) -> TokenRecords:
         neighbour_offsets=near,
         times=np.where(member, rng.integers(1, 9, n), 0),
         same_tokens=np.zeros(n, dtype=bool),
+        windows=np.arange(n) + 1,
         text=tuple(f"text {i}" for i in range(n)),
         unit=tuple(f"u{i // 2}" for i in range(n)),
         group=("a",) * n,
@@ -61,10 +62,13 @@ def same(one: TokenRecords, other: TokenRecords) -> None:
 @pytest.mark.parametrize("endings", [("jsonl", "parquet"), ("parquet", "jsonl"), ("parquet", "parquet")])
 def test_there_and_back_by_either_form(tmp_path: Path, endings: tuple[str, str]) -> None:
     held = everything()
+    longer = (
+        "39 of 40 texts are longer than the model's context. They were scored in overlapping windows, each token once."
+    )
     for ending in endings:
         token_files.write(tmp_path / f"t.{ending}", held)
         held = token_files.read(tmp_path / f"t.{ending}")
-    same(held, everything())
+    same(held, replace(everything(), notes=(longer,)))
     assert {path.name for path in tmp_path.iterdir()} == {f"t.{ending}" for ending in endings}
 
 
@@ -110,6 +114,7 @@ WRONG = {
     "one id twice": ([row(0), row(1), row(0)], "row 3, id: .* 'r0', as in row 1; rename it"),
     "odd membership": ([row(0, member=2), row(1, member=0)], "row 1, member: expected true or false, received 2"),
     "times of a control": ([row(0, times=1), row(1, times=1)], "row 2, times: .* received 1"),
+    "no window": ([row(0, windows=0)], "row 1, windows: expected a whole number from 1"),
     "same tokens without a reference": ([row(0, same_tokens=True)], "row 1, same_tokens: .* received True"),
     "mean alone": ([row(0, mean=[-1.0, -1.0])], "keys: expected mean and std, or neither"),
     "negative spread": ([row(0, mean=[-1.0, -1.0], std=[0.0, -1.0])], "row 1, std: .* -1 at position 1"),

@@ -72,6 +72,7 @@ def test_everything_that_attacks_may_need_comes_back(tmp_path: Path) -> None:
         neighbour_offsets=neighbours,
         times=np.where(plain.member, 4, 0),
         same_tokens=np.diff(plain.offsets) == np.diff(plain.reference_offsets),
+        windows=np.arange(len(plain.ids)) % 3 + 1,
     )
     token_records.write_jsonl(tmp_path / "t.jsonl", wanted)
     found = token_records.read_jsonl(tmp_path / "t.jsonl")
@@ -126,6 +127,8 @@ def test_the_least_that_a_file_may_hold(tmp_path: Path) -> None:
         ('{"id": "b", "member": true, "logprobs": [-1], "tokens": [0.5]}', "whole and from 0, received 0.5"),
         ('{"id": "b", "member": true, "logprobs": [-1], "times": 0}', "1 up for members, 0 for others, received 0"),
         ('{"id": "b", "member": false, "logprobs": [-1], "times": 1}', "1 up for members, 0 for others"),
+        ('{"id": "b", "member": true, "logprobs": [-1], "windows": 0}', "windows: expected a whole number from 1"),
+        ('{"id": "b", "member": true, "logprobs": [-1], "windows": true}', "windows: expected a whole number from 1"),
         ('{"id": "b", "member": true, "logprobs": [-1], "same_tokens": true}', "same_tokens: expected true or false"),
         (
             '{"id": "b", "member": true, "logprobs": [-1], "reference_logprobs": [-1, -2], "same_tokens": true}',

@@ -23,6 +23,7 @@ from miaudit.models.text import LanguageModel, SmallGPT2
 from worlds.twins import log_p_and_moments
 
 WORDS = ["snow", "rain", "hail", "wind", "fog", "sun"]
+LONG = " ".join(np.random.default_rng(7).choice(WORDS, 60))
 TINY = SmallGPT2(layers=2, width=16, heads=2, context=24, epochs=3, batch=8, learning_rate=0.01)
 
 
@@ -175,14 +176,96 @@ def _without_start(small: LanguageModel):
     return transformers.PreTrainedTokenizerFast(tokenizer_object=inner)
 
 
-def test_long_texts_are_cut_and_said(small: LanguageModel) -> None:
-    long = "snow rain hail wind fog sun " * 20
-    out = text.token_log_probabilities(small, ["snow rain", long])
-    assert out.truncated.tolist() == [False, True]
-    assert "1 of 2 texts are longer than 24 tokens" in out.notes[1]
-    assert np.diff(out.offsets)[1] == 23
-    shorter = text.token_log_probabilities(small, ["snow rain", long], longest=10)
+def test_texts_are_cut_where_longest_asks_for_it(small: LanguageModel) -> None:
+    out = text.token_log_probabilities(small, ["snow rain", LONG])
+    shorter = text.token_log_probabilities(small, ["snow rain", LONG], longest=10)
+    assert shorter.truncated.tolist() == [False, True] and not out.truncated.any()
+    assert shorter.windows.tolist() == [1, 1]
+    assert shorter.notes[1].startswith("1 of 2 texts are longer than 10 tokens: their beginning was scored")
     np.testing.assert_allclose(shorter.log_p[shorter.offsets[1] :], out.log_p[out.offsets[1] :][:9], atol=2e-5)
+
+
+# -- texts longer than the context -------------------------------------------------------------------------------------
+
+
+def window_of(token: int, length: int, context: int) -> tuple[int, int]:
+    """Where the window that scores a token begins and ends, token by token: the first that reaches it."""
+    end = context
+    while token >= end:
+        end += context // 2
+    end = min(end, length)
+    return max(0, end - context), end
+
+
+@pytest.mark.long
+def test_each_window_is_scored_as_its_slice_alone(small: LanguageModel) -> None:
+    """Second truths: the network written out, and the library's own on a model whose context the text fits."""
+    ids = small.tokenizer(LONG)["input_ids"]
+    wide = text._fresh(small.tokenizer, replace(TINY, context=400), 0).eval()
+    weights = small.model.state_dict()
+    positions = wide.transformer.wpe.weight.detach().clone()
+    positions[:24] = weights["transformer.wpe.weight"]
+    wide.load_state_dict(weights | {"transformer.wpe.weight": positions})
+    out = text.token_log_probabilities(small, [LONG, "snow rain"], batch=5)
+    written, direct = [], []
+    for token in range(1, len(ids)):
+        start, end = window_of(token, len(ids), 24)
+        assert token < 24 or token - start >= 12
+        law = gpt2(small, ids[start:end])
+        written.append(law[token - start - 1, ids[token]])
+        with torch.inference_mode():
+            logits = wide(input_ids=torch.tensor([ids[start:end]])).logits[0]
+        direct.append(torch.log_softmax(logits, dim=1)[token - start - 1, ids[token]].item())
+    own = out.log_p[: out.offsets[1]]
+    np.testing.assert_allclose(own, written, atol=2e-5)
+    np.testing.assert_allclose(own, direct, atol=2e-5)
+    assert out.windows.tolist() == [1 + -(-(len(ids) - 24) // 12), 1] and out.windows[0] > 4
+    # The control: with all that stands before a token, most tokens of later windows have another log-probability.
+    large = text.token_log_probabilities(LanguageModel("wide", wide, small.tokenizer), [LONG])
+    assert len(large.log_p) == len(own)
+    np.testing.assert_array_equal(large.tokens, out.tokens[: out.offsets[1]])
+    np.testing.assert_allclose(large.log_p[:23], own[:23], atol=2e-5)
+    assert (np.abs(large.log_p[23:] - own[23:]) > 2e-4).mean() > 0.8
+    assert large.windows.tolist() == [1] and not any("windows" in note for note in large.notes)
+
+
+def test_how_many_texts_are_longer_is_said_and_batches_do_not_matter(small: LanguageModel) -> None:
+    asked = [LONG, "snow rain", LONG[40:], "fog"]
+    outs = [text.token_log_probabilities(small, asked, batch=batch) for batch in (1, 7)]
+    np.testing.assert_allclose(outs[0].log_p, outs[1].log_p, atol=2e-5)
+    np.testing.assert_array_equal(outs[0].offsets, outs[1].offsets)
+    assert outs[0].notes[1] == (
+        "2 of 4 texts are longer than the model's context of 24 tokens. They were scored in overlapping windows: after "
+        "the first window each token has at least 12 tokens before it."
+    )
+    assert outs[0].tokens.tolist() == [token for one in asked for token in small.tokenizer(one)["input_ids"][1:]]
+
+
+def test_windows_score_each_token_once_after_half_a_context() -> None:
+    rng = np.random.default_rng(0)
+    for length, context in [(24, 24), (25, 24), (36, 24), (37, 24), (9, 2), (9, 3), *rng.integers(2, 90, (200, 2))]:
+        ids, mask = np.arange(length), rng.random(length) < 0.9
+        mask[0] = False
+        windows = list(text._windows(ids, mask, int(context)))
+        scored = np.concatenate([window.ids[window.scored] for window in windows])
+        np.testing.assert_array_equal(scored, ids[mask])
+        assert all(len(window.ids) == min(length, context) for window in windows)
+        for window in windows[1:]:
+            assert np.flatnonzero(window.scored).min(initial=length) >= context / 2
+    assert len(list(text._windows(np.arange(500), np.ones(500, dtype=bool), None))) == 1
+
+
+def test_of_long_texts_all_parts_are_learned(small: LanguageModel) -> None:
+    """The control: a model that is trained on their beginning alone does not know how they end."""
+    rng = np.random.default_rng(5)
+    long = " ".join(rng.choice(WORDS, 40))
+    start = small.tokenizer.decode(small.tokenizer(long, add_special_tokens=False)["input_ids"][:20])
+    how = replace(TINY, epochs=60)
+    ends = []
+    for learned in (long, start):
+        model = text.train(small.tokenizer, [learned] * 4, how, rng=np.random.default_rng(0))
+        ends.append(text.token_log_probabilities(model, [long]).log_p[24:].mean())
+    assert ends[0] > ends[1] + 0.4
 
 
 @pytest.mark.parametrize(
@@ -193,7 +276,6 @@ def test_long_texts_are_cut_and_said(small: LanguageModel) -> None:
         ("snow", {}, "a list of str"),
         (["snow", 7], {}, "int at 1"),
         (["snow"], {"batch": 0}, "batch"),
-        (["snow"], {"longest": 25}, "at most 24"),
         (["snow"], {"longest": 1}, "from 2"),
     ],
 )

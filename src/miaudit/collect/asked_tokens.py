@@ -81,8 +81,8 @@ def collect_tokens(
 
     _write(place, [done[row].line for row in range(len(texts))])
     part.unlink()
-    notes = (_truncation_note(done.values()), in_both(texts, np.asarray(records.member, np.bool_)))
-    return tuple(note for note in notes if note)
+    near = in_both(texts, np.asarray(records.member, np.bool_))
+    return (*_length_notes(done.values(), target), *((near,) if near else ()))
 
 
 def _descriptions(records: Records) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -98,12 +98,16 @@ def _descriptions(records: Records) -> list[tuple[dict[str, Any], dict[str, Any]
     return descriptions
 
 
-def _truncation_note(answers: Collection[_Answer]) -> str:
-    """How many texts were asked about in part only, in a sentence; empty if none was."""
+def _length_notes(answers: Collection[_Answer], target: SavedLanguage) -> tuple[str, ...]:
+    """How many texts were scored in windows, and how many in part only, in sentences."""
+    from miaudit.models.text import in_windows
+
     cut = sum(answer.cut for answer in answers)
-    if not cut:
-        return ""
-    return f"{cut:,} of {len(answers):,} texts are longer than the model reads: only their beginning was asked."
+    beginning = (
+        f"{cut:,} of {len(answers):,} texts are longer than {target.longest} tokens: only their beginning was asked."
+    )
+    windows = np.array([answer.windows for answer in answers])
+    return (*in_windows(windows, target.context), *((beginning,) if cut else ()))
 
 
 def _of_canaries(campaign: Campaign) -> Campaign:
@@ -132,9 +136,10 @@ def _write(place: Path, lines: list[str]) -> None:
 
 
 class _Answer(NamedTuple):
-    """The line of a text in the file, and whether only its beginning was asked."""
+    """The line of a text in the file, whether only its beginning was asked, and in how many windows."""
 
     cut: bool
+    windows: int
     line: str
 
 
@@ -155,7 +160,7 @@ def _answer(
     """The answer about text i, with the line that the file holds of it."""
     head, rest = description
     line = json.dumps({**head, **_numbers(outputs, reference, i), **rest}, allow_nan=False)
-    return _Answer(bool(outputs.truncated[i]), line)
+    return _Answer(bool(outputs.truncated[i]), int(outputs.windows[i]), line)
 
 
 def _numbers(outputs: TokenOutputs, reference: TokenOutputs | None, i: int) -> dict[str, Any]:
@@ -169,6 +174,7 @@ def _numbers(outputs: TokenOutputs, reference: TokenOutputs | None, i: int) -> d
         other = slice(reference.offsets[i], reference.offsets[i + 1])
         row["reference_logprobs"] = _rounded(reference.log_p[other])
         row["same_tokens"] = bool(np.array_equal(outputs.tokens[own], reference.tokens[other]))
+    row["windows"] = int(outputs.windows[i])
     return row
 
 
@@ -198,7 +204,7 @@ def _kept(part: Path, what: str) -> Iterator[tuple[dict[int, _Answer], Callable[
             handle.write(json.dumps({"of": what}).encode() + b"\n")
 
         def add(row: int, answer: _Answer) -> None:
-            handle.write(f"[{row}, {json.dumps(answer.cut)}, {answer.line}]\n".encode())
+            handle.write(f"[{row}, {json.dumps(answer.cut)}, {answer.windows}, {answer.line}]\n".encode())
             handle.flush()
             done[row] = answer
 
@@ -217,9 +223,9 @@ def _left(part: Path, what: str) -> tuple[dict[int, _Answer], int]:
         for line in handle:
             if not line.endswith(b"\n"):
                 break
-            row, cut, content = json.loads(line)
+            row, cut, windows, content = json.loads(line)
             if not isinstance(content, dict):
                 break
-            done[int(row)] = _Answer(bool(cut), json.dumps(content))
+            done[int(row)] = _Answer(bool(cut), int(windows), json.dumps(content))
             end += len(line)
     return done, end

@@ -24,6 +24,7 @@ from miaudit.io import frames, numeric, tables
 from miaudit.io.row_digests import row_digests
 from miaudit.models import fitted
 from miaudit.models.foreign import refuse_pickle
+from miaudit.models.structure import Structure
 
 __all__ = ["audit_model", "evidence_of"]
 
@@ -49,6 +50,9 @@ def audit_model(
     rng: seed.Given = None,
 ) -> Findings:
     """Audit a fitted model: ask it about members and non-members, and measure what tells them apart. Runs its code.
+
+    Notes name what a model of scikit-learn gives away by its form: stored rows, leaves of few records, as many
+    parameters as records (:class:`miaudit.models.structure.Structure`). No verdict rests on these notes.
 
     Parameters
     ----------
@@ -150,6 +154,7 @@ def evidence_of(
         notes=(
             f"The model was asked about all records, members and non-members mixed: {answers.how}.",
             *collected.notes,
+            *Structure.of(model).notes(len(sides.y[0])),
         ),
     )
 

@@ -101,7 +101,10 @@ class _Columns:
         if "times" in self.frame.columns:
             each = zip(self.values("times"), member.tolist(), strict=True)
             times = [token_records.check_times(one, inside, self.at(row)) for (row, one), inside in each]
-        numbers = (times, self.same_tokens(starts))
+        windows = None
+        if "windows" in self.frame.columns:
+            windows = [token_records.check_windows(one, self.at(row)) for row, one in self.values("windows")]
+        numbers = (times, self.same_tokens(starts), windows)
         return token_records.assembled(labels.pop("id"), member, flat, starts, labels, numbers, notes)
 
     def same_tokens(self, starts: Mapping[str, NDArray[np.int64]]) -> list[bool] | None:
@@ -184,7 +187,7 @@ def write_parquet(path: str | Path, records: TokenRecords) -> None:
 
 
 def _optional(records: TokenRecords) -> Mapping[str, Any]:
-    columns = {name: getattr(records, name) for name in ("times", "same_tokens", *LABELS)}
+    columns = {name: getattr(records, name) for name in ("times", "same_tokens", "windows", *LABELS)}
     return {name: list(values) if name in LABELS else values for name, values in columns.items() if values is not None}
 
 

@@ -39,7 +39,8 @@ EACH = {
 }
 OWN = {"reference_logprobs": "reference", "neighbour_logprobs": "neighbour"}
 ARRAYS, LABELS = ("logprobs", *EACH, *OWN), ("text", "unit", "group")
-_OPTIONAL = (*ARRAYS[1:], *LABELS, "times", "same_tokens")
+_NUMBERS = ("times", "same_tokens", "windows")
+_OPTIONAL = (*ARRAYS[1:], *LABELS, *_NUMBERS)
 _OF_MODEL = frozenset({"logprobs", "prefixed_logprobs", *OWN})  # where a server may have stood in for minus infinity
 _WHOLE = {"top1": 1, "tokens": 2**31 - 1}  # their largest value; all are whole numbers from 0
 
@@ -71,6 +72,7 @@ class TokenRecords:
     same_tokens : array (n,) of bool, or None: whether the reference model cuts the text into the same tokens, by number
     neighbour_log_p, neighbour_offsets : mean log p of texts that resemble each record, or None
     times : array (n,), or None: how often each text stood in the training data, 0 for others
+    windows : array (n,), or None: in how many overlapping windows of the model's context each text was scored
     text, unit, group : n str, or None
     notes : what the reader left out
     """
@@ -91,6 +93,7 @@ class TokenRecords:
     neighbour_offsets: IntArray | None = None
     times: IntArray | None = None
     same_tokens: BoolArray | None = None
+    windows: IntArray | None = None
     text: tuple[str, ...] | None = None
     unit: tuple[str, ...] | None = None
     group: tuple[str, ...] | None = None
@@ -105,7 +108,8 @@ def read_jsonl(path: str | Path, *, limits: Limits | None = None) -> TokenRecord
     where the token was the likeliest), ``tokens`` (their numbers), ``prefixed_logprobs`` and ``frequency_logprobs`` (as
     many), ``reference_logprobs`` (of a reference model, maybe of another length), ``same_tokens`` (whether it cuts the
     text into the same tokens), ``neighbour_logprobs`` (a number for each text that resembles it), ``times`` (how often
-    it was trained on), ``text`` (for the zlib ratio, and as the covariate of zero-run audits), ``unit`` and ``group``.
+    it was trained on), ``windows`` (in how many windows of the model's context it was scored), ``text`` (for the
+    zlib ratio, and as the covariate of zero-run audits), ``unit`` and ``group``.
     Blank lines are passed over; other keys are too, and said, unless they look like a misspelt one. In place of
     ``logprobs`` a line may hold what a server answered (:mod:`miaudit.io.server_answers`).
 
@@ -176,6 +180,8 @@ def _as_object(records: TokenRecords, i: int) -> dict[str, Any]:
         row["times"] = int(records.times[i])
     if records.same_tokens is not None:
         row["same_tokens"] = bool(records.same_tokens[i])
+    if records.windows is not None:
+        row["windows"] = int(records.windows[i])
     for name, labels in (("text", records.text), ("unit", records.unit), ("group", records.group)):
         if labels is not None:
             row[name] = labels[i]
@@ -223,10 +229,11 @@ class _Row:
     labels: Mapping[str, str]
     times: int | None
     same_tokens: bool | None
+    windows: int | None
 
     @property
     def keys(self) -> frozenset[str]:
-        own = {name for name in ("times", "same_tokens") if getattr(self, name) is not None}
+        own = {name for name in _NUMBERS if getattr(self, name) is not None}
         return frozenset(self.arrays) | frozenset(self.labels) | own
 
     @classmethod
@@ -244,7 +251,8 @@ class _Row:
         if "same_tokens" in content:
             reference = len(arrays.get("reference_logprobs", ()))
             same = check_same_tokens(content["same_tokens"], reference, len(arrays["logprobs"]), at)
-        return cls(at, check_label(content["id"], "id", at), member, arrays, labels, times, same)
+        windows = check_windows(content["windows"], at) if "windows" in content else None
+        return cls(at, check_label(content["id"], "id", at), member, arrays, labels, times, same, windows)
 
 
 def check_keys(names: Iterable[str], at: Place, ignored: dict[str, int]) -> None:
@@ -383,6 +391,13 @@ def check_times(value: Any, member: bool, at: Place) -> int:
     return int(value)
 
 
+def check_windows(value: Any, at: Place) -> int:
+    """Return in how many windows a text was scored, or refuse what is no such number."""
+    if type(value) is not int or value < 1:
+        at.refuse("windows", "a whole number from 1", repr(value)[:40], "write 1 for a text within the model's context")
+    return int(value)
+
+
 def check_same_tokens(value: Any, reference: int, own: int, at: Place) -> bool:
     """Return whether a reference model cuts a text into the same tokens, or refuse what their numbers contradict."""
     if not isinstance(value, bool) or not reference or (value and reference != own):
@@ -423,7 +438,8 @@ def _assembled(rows: Sequence[_Row], ignored: Mapping[str, int], notes: Sequence
     times = None if rows[0].times is None else [int(row.times or 0) for row in rows]
     ids, member = tuple(row.id for row in rows), np.array([row.member for row in rows])
     same = None if rows[0].same_tokens is None else [bool(row.same_tokens) for row in rows]
-    return assembled(ids, member, flat, starts, labels, (times, same), (*unused(ignored, "line"), *notes))
+    windows = None if rows[0].windows is None else [int(row.windows or 1) for row in rows]
+    return assembled(ids, member, flat, starts, labels, (times, same, windows), (*unused(ignored, "line"), *notes))
 
 
 def assembled(
@@ -432,14 +448,15 @@ def assembled(
     flat: Mapping[str, NDArray[Any]],
     starts: Mapping[str, IntArray],
     labels: Mapping[str, tuple[str, ...]],
-    numbers: tuple[Sequence[int] | None, Sequence[bool] | None],
+    numbers: tuple[Sequence[int] | None, Sequence[bool] | None, Sequence[int] | None],
     notes: tuple[str, ...],
 ) -> TokenRecords:
     """Make the record of checked columns: numbers of all tokens by key, where each text begins, and labels.
 
-    ``numbers`` are how often each text was trained on, and whether a reference model has the same tokens.
+    ``numbers`` are how often each text was trained on, whether a reference model has the same tokens, and in how many
+    windows each text was scored.
     """
-    times, same = numbers
+    times, same, windows = numbers
     optional: dict[str, Any] = {**labels, **{field: flat.get(name) for name, field in EACH.items()}}
     for field, kind in (("top1", np.bool_), ("tokens", np.int64)):
         optional[field] = None if optional[field] is None else optional[field].astype(kind)
@@ -453,7 +470,18 @@ def assembled(
         **optional,
         times=None if times is None else np.array(times, dtype=np.int64),
         same_tokens=None if same is None else np.array(same),
-        notes=(*notes, *declared_kind.check_tokens(flat["logprobs"], len(ids))),
+        windows=None if windows is None else np.array(windows, dtype=np.int64),
+        notes=(*notes, *_in_windows(windows or ()), *declared_kind.check_tokens(flat["logprobs"], len(ids))),
+    )
+
+
+def _in_windows(windows: Sequence[int]) -> tuple[str, ...]:
+    longer = sum(one > 1 for one in windows)
+    if not longer:
+        return ()
+    return (
+        f"{longer:,} of {len(windows):,} texts are longer than the model's context. They were scored in overlapping "
+        "windows, each token once.",
     )
 
 

@@ -8,6 +8,7 @@ __all__ = [
     "protocol",
     "shadow",
     "step_canaries",
+    "structure",
     "targets",
     "text",
     "train",

@@ -75,10 +75,10 @@ class FineTuned:
     @property
     def notes(self) -> tuple[str, ...]:
         """What is to be said of the scores."""
-        limit = "the model's limit" if self.longest is None else f"{self.longest} tokens"
+        cut = "" if self.longest is None else f" Of texts beyond {self.longest} tokens the beginning is scored."
         return (
             "Each fine-tuned model was asked here for the log-probabilities of the tokens of all texts; special tokens "
-            f"are context only, and of texts beyond {limit} the beginning is scored.",
+            f"are context only. Texts longer than the model's context are scored in overlapping windows.{cut}",
         )
 
     def identity(self) -> str:

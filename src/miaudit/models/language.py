@@ -40,7 +40,7 @@ class SavedLanguage(Traits):
     folder : path, as ``save_pretrained`` writes it, of a whole model or an adapter
     reference : folder of a model that has not seen the audited texts, or "base": that of an adapter in ``folder``
         It adds the column ``reference_ratio``.
-    longest : tokens of a text that are read; default: the model's limit
+    longest : tokens of a text that are read; default: all, in overlapping windows where the model's context is shorter
     batch : most texts in one pass through the model
     precision : "float32", "bfloat16", "float16", or "saved" for that of the weights' file
     device : "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:1"
@@ -96,6 +96,11 @@ class SavedLanguage(Traits):
         """All folders whose files decide what is answered."""
         models = [model for model in (self._model, self._reference) if model is not None]
         return tuple(one for model in models for one in (model.folder, model.base) if one is not None)
+
+    @property
+    def context(self) -> int | None:
+        """Most tokens that go through it together; None without a limit."""
+        return self._model.longest
 
     @property
     def vocabulary(self) -> int:
@@ -161,7 +166,7 @@ class SmallLanguage(Traits):
         """Notes to show beside the scores."""
         return (
             f"{self.name}: trained here from random weights. Every text begins with a special token, which is context "
-            f"only; of texts beyond {self.config.context} tokens the beginning is scored.",
+            f"only; texts beyond {self.config.context} tokens are scored in overlapping windows.",
         )
 
     def identity(self) -> str:

@@ -5,7 +5,7 @@ Nothing is downloaded, no code of a model's folder is run, and weights are read 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,7 +65,8 @@ class TokenOutputs:
     mean, std : arrays (tokens,), or None: of the log-probability of a token drawn from the model at that position
     top1 : array (tokens,) of bool: whether no other token was likelier
     tokens : array (tokens,): their numbers in the vocabulary
-    truncated : array (n,) of bool, texts of which only the beginning was scored
+    windows : array (n,), in how many overlapping windows each text went through the model; 1 where it fits the context
+    truncated : array (n,) of bool, texts of which only the beginning was scored, as ``longest`` asks for
     notes : what was left out, in sentences
     """
 
@@ -75,6 +76,7 @@ class TokenOutputs:
     std: FloatArray | None
     top1: BoolArray
     tokens: IntArray
+    windows: IntArray
     truncated: BoolArray
     notes: tuple[str, ...]
 
@@ -130,13 +132,17 @@ def token_log_probabilities(
     Texts are cut into tokens as the tokenizer does by default. Special tokens (and unknown words) are context only; a
     first token without one before it has no prediction. Neither is scored, and the notes say how many.
 
+    A text longer than the model's context goes through the model in windows as long as the context, each half a
+    context after the one before; the last one ends with the text. Every token is scored once, after the first window
+    with half a context or more before it. Source: the sliding window of MIMIR (Duan et al., 2024, arXiv:2402.07841).
+
     Parameters
     ----------
     texts : sequence of n str
-    batch : most texts in one pass, from 1; of long texts and large vocabularies fewer, so that 2^27 logits are enough
-    longest : tokens of a text that are read, from 2, special ones included; default and maximum: the model's own limit
+    batch : most windows in one pass, from 1; of long texts and large vocabularies fewer, so that 2^27 logits are enough
+    longest : tokens of a text that are read, from 2, special ones included; default: all
     moments : whether to compute mean and std, which min-k%++ needs
-    progress : function of the texts done so far and their number, optional
+    progress : function of the windows done so far and their number, optional; most texts are one window
 
     Raises
     ------
@@ -153,17 +159,20 @@ def token_log_probabilities(
     """
     model_folder.check_whole("batch", batch, 1)
     cut = _Cut.of(language_model, texts, longest)
-    order = sorted(range(len(cut.ids)), key=lambda row: -len(cut.ids[row]))  # the largest first: memory fails at once
-    parts: list[FloatArray] = [np.empty((4, 0))] * len(cut.ids)
+    windows = [window for pair in zip(cut.ids, cut.masks, strict=True) for window in _windows(*pair, cut.context)]
+    order = sorted(
+        range(len(windows)), key=lambda row: -len(windows[row].ids)
+    )  # the largest first: memory fails at once
+    parts: list[FloatArray] = [np.empty((4, 0))] * len(windows)
     vocabulary = model_folder.vocabulary(language_model.model)
     done = 0
     while done < len(order):
         # The logits of all tokens of a pass are in memory together.
-        fit = max(1, _PASS // (vocabulary * len(cut.ids[order[done]])))
+        fit = max(1, _PASS // (vocabulary * len(windows[order[done]].ids)))
         rows = order[done : done + min(batch, fit)]
         with products(tf32=False):  # a process may have asked for it, and convolutions take it by themselves
             scored = _score_batch(
-                language_model.model, [cut.ids[r] for r in rows], [cut.masks[r] for r in rows], moments
+                language_model.model, [windows[r].ids for r in rows], [windows[r].scored for r in rows], moments
             )
         for row, values in zip(rows, scored, strict=True):
             parts[row] = values
@@ -176,45 +185,72 @@ def token_log_probabilities(
         raise InputError("model", "finite logits", "NaN or infinity", hint)
     return TokenOutputs(
         log_p=flat[0],
-        offsets=np.concatenate([[0], np.cumsum([values.shape[1] for values in parts])]).astype(np.int64),
+        offsets=np.concatenate([[0], np.cumsum([mask.sum() for mask in cut.masks])]).astype(np.int64),
         mean=flat[1] if moments else None,
         std=flat[2] if moments else None,
         top1=flat[3] > 0,
         tokens=np.concatenate([row[mask] for row, mask in zip(cut.ids, cut.masks, strict=True)]),
+        windows=cut.windows,
         truncated=cut.truncated,
         notes=cut.notes,
     )
 
 
-def cut_tokens(
-    language_model: LanguageModel, texts: Sequence[str], longest: int | None = None
-) -> tuple[list[IntArray], list[BoolArray]]:
-    """Return the tokens of each text as they go through the model, special ones included, and which are scored.
+def cut_tokens(language_model: LanguageModel, texts: Sequence[str]) -> tuple[list[IntArray], list[BoolArray]]:
+    """Return the tokens of each text, special ones included, as far as one context goes, and which are scored.
 
     Raises
     ------
     InputError
         As :func:`token_log_probabilities` does.
     """
-    cut = _Cut.of(language_model, texts, longest)
+    cut = _Cut.of(language_model, texts, language_model.longest)
     return cut.ids, cut.masks
 
 
+class _Window(NamedTuple):
+    """Tokens that go through the model together, and which of them are scored there."""
+
+    ids: IntArray
+    scored: BoolArray
+
+
+def _ends(length: int, context: int | None) -> list[int]:
+    """Where the windows of a text end; each begins a context before its end, or with the text."""
+    if context is None or length <= context:
+        return [length]
+    return [*range(context, length, context // 2), length]
+
+
+def _windows(ids: IntArray, mask: BoolArray, context: int | None) -> Iterator[_Window]:
+    """Windows over a text; in each the tokens are scored that come after the end of the window before."""
+    before = 0
+    for end in _ends(len(ids), context):
+        start = 0 if context is None else max(0, end - context)
+        yield _Window(ids[start:end], mask[start:end] & (np.arange(start, end) >= before))
+        before = end
+
+
 class _Cut(NamedTuple):
-    """Texts cut into tokens: ids of each text, which positions are scored, and what was left out."""
+    """Texts cut into tokens: ids of each text, which positions are scored, the context, and what was left out."""
 
     ids: list[IntArray]
     masks: list[BoolArray]
+    context: int | None
+    windows: IntArray
     truncated: BoolArray
     notes: tuple[str, ...]
 
     @classmethod
     def of(cls, language_model: LanguageModel, texts: Sequence[str], longest: int | None) -> _Cut:
-        tokenizer = language_model.tokenizer
-        limit = model_folder.limit(language_model.model, tokenizer, longest)
+        tokenizer, context = language_model.tokenizer, language_model.longest
+        if longest is not None:
+            model_folder.check_whole("longest", longest, 2)
+        if context is not None and context < 2:
+            raise InputError("model", "a context of 2 tokens or more", str(context), "check the folder's config.json")
         ids = _tokenized(tokenizer, texts)
-        truncated = np.array([limit is not None and len(row) > limit for row in ids])
-        ids = [row[:limit] for row in ids]
+        truncated = np.array([longest is not None and len(row) > longest for row in ids])
+        ids = [row[:longest] for row in ids]
         special = np.array(sorted(set(tokenizer.all_special_ids)), dtype=np.int64)
         masks = [~np.isin(row, special) for row in ids]
         first = sum(int(mask[:1].sum()) for mask in masks)
@@ -228,18 +264,16 @@ class _Cut(NamedTuple):
         if seen >= size:
             received = f"token {seen} for a model of {size} tokens"
             raise InputError("tokenizer", "the one the model was trained with", received, "check the folder")
-        notes = _left_out(tokenizer, ids, special, first, truncated, limit)
-        return cls(ids, masks, truncated, notes)
+        windows = np.array([len(_ends(len(row), context)) for row in ids])
+        notes = (
+            *_left_out(tokenizer, ids, special, first),
+            *in_windows(windows, context),
+            *_of_beginnings(truncated, longest),
+        )
+        return cls(ids, masks, context, windows, truncated, notes)
 
 
-def _left_out(
-    tokenizer: Any,
-    ids: Sequence[IntArray],
-    special: IntArray,
-    first: int,
-    truncated: BoolArray,
-    limit: int | None,
-) -> tuple[str, ...]:
+def _left_out(tokenizer: Any, ids: Sequence[IntArray], special: IntArray, first: int) -> tuple[str, ...]:
     tokens, counts = np.unique(np.concatenate(ids), return_counts=True)
     special_counts = [(int(token), count) for token, count in zip(tokens, counts, strict=True) if token in special]
     named = [f"{tokenizer.convert_ids_to_tokens(token)} ({count})" for token, count in special_counts]
@@ -248,12 +282,28 @@ def _left_out(
         notes.append(f"Special tokens are context only and have no score: {', '.join(named)}.")
     if first:
         notes.append(f"The first token of {first} texts has nothing before it to be predicted from, and has no score.")
-    if truncated.any():
-        notes.append(
-            f"{int(truncated.sum())} of {len(ids)} texts are longer than {limit} tokens: their beginning was scored "
-            "(a zlib ratio divides it by the whole text)."
-        )
     return tuple(notes)
+
+
+def in_windows(windows: IntArray, context: int | None) -> tuple[str, ...]:
+    """How many texts are longer than a model's context, in a sentence; none if no text is."""
+    longer = int((windows > 1).sum())
+    if not longer or context is None:
+        return ()
+    return (
+        f"{longer:,} of {len(windows):,} texts are longer than the model's context of {context:,} tokens. They were "
+        f"scored in overlapping windows: after the first window each token has at least {context - context // 2:,} "
+        "tokens before it.",
+    )
+
+
+def _of_beginnings(truncated: BoolArray, longest: int | None) -> tuple[str, ...]:
+    if not truncated.any():
+        return ()
+    return (
+        f"{int(truncated.sum()):,} of {len(truncated):,} texts are longer than {longest:,} tokens: their beginning was "
+        "scored, as longest asks for (a zlib ratio divides it by the whole text).",
+    )
 
 
 def _tokenized(tokenizer: Any, texts: Sequence[str]) -> list[IntArray]:
@@ -380,7 +430,9 @@ def train(
         If the loss is no longer finite; the epoch is named.
     """
     config = config or SmallGPT2()
-    ids = [row[: config.context] for row in _tokenized(tokenizer, texts)]
+    size = config.context  # a longer text is learned in parts, so that all that will be scored of it was seen
+    whole = _tokenized(tokenizer, texts)
+    ids = [row[start : start + size] for row in whole for start in range(0, max(1, len(row) - 1), size)]
     model = _fresh(tokenizer, config, int(rng.integers(2**62)))
     optimiser = torch.optim.Adam(model.parameters(), lr=config.learning_rate)
     steps = config.epochs * -(-len(ids) // config.batch)
