@@ -1,7 +1,7 @@
 """What a wrong, partial or learned graph costs a private table, and what no graph costs.
 
 ``python experiments/causal_synthesis/wrong_graphs.py`` makes private tables of the same records with the same noise
-along one graph after another (about 15 CPU minutes in all), and measures each: dependence and prediction kept, an
+along one graph after another (ten CPU minutes in all), and measures each: dependence and prediction kept, an
 attack beside them, and where the world is known the distance from its law and what interventions do. Each run is a line
 of ``runs.jsonl``; the same command goes on where it was stopped. Remove the file if the program has changed. ``--docs``
 writes the table and picture of ``docs/wrong_graphs.md``.
@@ -127,13 +127,14 @@ class Ground:
         truth = log_probability(subject.world, split.test) if exact else None
         return cls(subject, split, benchmark, auc(benchmark, None), alone, truth)
 
-    def plan(self, graph: CausalGraph, epsilon: float) -> TablesPlan:
+    @staticmethod
+    def planned(subject: Any, graph: CausalGraph, epsilon: float) -> TablesPlan:
         """Return what is measured along a graph: in two stages, as in a draft, whatever the graph.
 
         `fit` takes a graph without an edge for one that nobody knows; here it means what it says.
         """
-        records = self.subject.records
-        privacy = None if epsilon == NO_PRIVACY else Privacy(records=records, epsilon=epsilon, delta=self.subject.delta)
+        records = subject.records
+        privacy = None if epsilon == NO_PRIVACY else Privacy(records=records, epsilon=epsilon, delta=subject.delta)
         plan = TablesPlan(graph, TablesConfig(two_stages=True), privacy, records)
         plan.check()
         return plan
@@ -235,7 +236,7 @@ def graph_of(way: str, ground: Ground, seed: int) -> CausalGraph:
 
 def fitted(ground: Ground, way: str, epsilon: float, seed: int, rng: np.random.Generator) -> TablesGenerator:
     """Return the generator of a way: all ways of a seed begin with the same random numbers."""
-    plan = ground.plan(graph_of(way, ground, seed), epsilon)
+    plan = Ground.planned(ground.subject, graph_of(way, ground, seed), epsilon)
     return fit_tables(ground.split.private, plan, rng=rng, repeatable=plan.privacy is not None)
 
 
@@ -337,6 +338,23 @@ def joined_by(name: str, seeds: int) -> str:
     return "\n".join(lines)
 
 
+def traced(seeds: int) -> str:
+    """The attack's AUC over many fresh records of the known world: smaller traces than a few seeds show."""
+    subject, found = peer_tables().subject("synthetic22"), dict[str, list[float]]()
+    for seed in range(seeds):
+        rng = np.random.default_rng([99, seed])
+        split = peer_tables().Split(*(subject.world.sample(subject.records, rng=rng) for _ in range(3)))
+        real, alone = split.other, shuffled(split.private, rng)
+        plan = Ground.planned(subject, subject.graph, 1.0)
+        generator = fit_tables(split.private, plan, rng=rng, repeatable=True)
+        tables = (real, alone, generator.sample(subject.records, rng=rng))
+        for name, made in zip((CONTROLS[0], CONTROLS[2], f"{EXPERT}, epsilon 1"), tables, strict=True):
+            score = attacked(made, split.private, split.test, np.random.default_rng(seed))
+            found.setdefault(name, []).append(score)
+    lines = [f"| synthetic22, {seeds} fresh tables | attack's AUC |", "|---|---|"]
+    return "\n".join([*lines, *(f"| {name} | {spread(own, 3)} |" for name, own in found.items())])
+
+
 # -- tables and picture -----------------------------------------------------------------------------------------------
 
 MEASURES = {
@@ -365,6 +383,11 @@ def values(runs: Sequence[Mapping[str, Any]], name: str, epsilon: float, way: st
     }
 
 
+def at(way: str, epsilon: float) -> float:
+    """Return the epsilon under which a way is kept: controls have none."""
+    return NO_PRIVACY if way in CONTROLS else epsilon
+
+
 def cost(runs: Sequence[Mapping[str, Any]], name: str, epsilon: float, way: str, measure: str) -> list[float]:
     """Return how much less than the expert's graph a way keeps, by seed: same records, same noise."""
     own, best = (values(runs, name, epsilon, one, measure) for one in (way, EXPERT))
@@ -376,8 +399,8 @@ def section(runs: Sequence[Mapping[str, Any]], name: str, epsilon: float) -> str
     have = [m for m in MEASURES if values(runs, name, epsilon, EXPERT, m)]
     lines = [f"| graph | {' | '.join(MEASURES[m] for m in have)} | dependence less than along the expert's |"]
     lines.append("|---" * (len(have) + 2) + "|")
-    for way in (*WAYS, *(CONTROLS if epsilon == NO_PRIVACY else ())):
-        cells = [spread(list(values(runs, name, epsilon, way, m).values())) for m in have]
+    for way in (*WAYS, *(CONTROLS if epsilon == 1 else ())):
+        cells = [spread(list(values(runs, name, at(way, epsilon), way, m).values())) for m in have]
         less = "" if way in (EXPERT, *CONTROLS) else spread(cost(runs, name, epsilon, way, "dependence"))
         lines.append(f"| {way} | {' | '.join(cells)} | {less} |")
     return "\n".join(lines)
@@ -409,9 +432,10 @@ def page(runs: Sequence[Mapping[str, Any]]) -> str:
     """The table of the page: what each graph keeps at epsilon 1, and the attack's AUC."""
     lines = [f"| graph | {' | '.join(title for title, _, _ in COLUMNS)} | attack's AUC |"]
     lines.append("|---" * (len(COLUMNS) + 2) + "|")
-    for way in WAYS:
-        cells = [spread(list(values(runs, name, 1.0, way, measure).values())) for _, name, measure in COLUMNS]
-        attack = [v for name in TITLES for v in values(runs, name, 1.0, way, "attack").values()]
+    for way in (*WAYS, *CONTROLS[:2]):
+        epsilon = at(way, 1.0)
+        cells = [spread(list(values(runs, name, epsilon, way, measure).values())) for _, name, measure in COLUMNS]
+        attack = [v for name in TITLES for v in values(runs, name, epsilon, way, "attack").values()]
         lines.append(f"| {way} | {' | '.join(cells)} | {spread(attack)} |")
     return "\n".join(lines)
 
@@ -475,7 +499,11 @@ def main() -> None:
     parser.add_argument("--table", choices=FORM, action="append", help="only these; default all")
     parser.add_argument("--seeds", type=int, help="at most so many of each table and epsilon; default 5")
     parser.add_argument("--docs", type=Path, help="the page whose table and picture are written")
+    parser.add_argument("--trace", type=int, help="only print the attack's AUC over so many fresh tables")
     options = parser.parse_args()
+    if options.trace is not None:
+        print(traced(options.trace))
+        return
     if options.data is not None:
         os.environ["MIAUDIT_DATA"] = str(options.data)
     runs = finished(options.out / "runs.jsonl", options.table or list(FORM), options.seeds)

@@ -152,7 +152,7 @@ def test_costs_are_paired_by_seed_and_the_page_has_a_row_for_each_way(wrong: Any
     ]
     assert wrong.cost(runs, "adult", 1.0, wrong.INDEPENDENT, "dependence") == pytest.approx([0.4, 0.4])
     rows = wrong.page(runs).splitlines()[2:]
-    assert len(rows) == len(wrong.WAYS) and rows[0].startswith(f"| {wrong.EXPERT} | 0.65 (0.15) |")
+    assert len(rows) == len(wrong.WAYS) + 2 and rows[0].startswith(f"| {wrong.EXPERT} | 0.65 (0.15) |")
     assert "0.40 (0.00)" in wrong.section(runs, "adult", 1.0)
     assert wrong.written([]).strip() == ""
     assert wrong.spread([0.1, 0.3], 3) == "0.200 (0.100)" and wrong.spread([]) == ""
