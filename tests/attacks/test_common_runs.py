@@ -142,7 +142,10 @@ def test_what_the_prompt_holds_is_covered() -> None:
 def test_passages_that_a_prompt_holds() -> None:
     runs = CommonRuns(rows([list(range(30)), list(range(50, 80)), []]), least=10, edits=1)
     assert runs.prompted(rows([list(range(52, 70)), [1, 2]])).tolist() == [1]
-    assert CommonRuns(rows([list(range(30))]), least=10).prompted(rows([list(range(5, 15))])).tolist() == [0]
+    alone = CommonRuns(rows([list(range(30))]), least=10)
+    for start in range(15):  # 15 tokens hold a whole block of 8, wherever they begin; 7 never do
+        assert alone.prompted(rows([list(range(start, start + 15))])).tolist() == [0]
+        assert alone.prompted(rows([list(range(start, start + 7))])).tolist() == []
 
 
 def test_nothing_is_compared_with_nothing() -> None:

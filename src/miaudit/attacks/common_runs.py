@@ -238,23 +238,27 @@ class CommonRuns:
         self.edits[rows] = 0
 
     def _add_near(self, blocks: _Index, answers: TokenRows, first: int, wanted: IntArray | None) -> None:
-        own, rows = self.passages, self.least - self.block
         for places, sites in blocks.pairs(*blocks.lookup(answers)):
-            passage, answer = own.owner(places), answers.owner(sites)
+            passage, answer = self.passages.owner(places), answers.owner(sites)
             chosen = (self.edits[passage] > 0) & self._select(passage, answer, wanted)
-            place, where, passage, answer = places[chosen], sites[chosen], passage[chosen], answer[chosen]
-            before = _edits(own, place - 1, answers, where - 1, -1, rows, self.allowed)
-            after = _edits(own, place + self.block, answers, where + self.block, 1, rows, self.allowed)
-            total = (before + after[:, ::-1]).min(axis=1, initial=2 * self.allowed + 2)
-            same = _extended(own, place, answers, where) >= self.block  # else the hash deceives
-            better = same & (total < self.edits[passage])
+            passage, answer = passage[chosen], answer[chosen]
+            total = self._around(places[chosen], answers, sites[chosen])
+            better = total < self.edits[passage]
             passage, answer, total = passage[better], answer[better], total[better]
             order = np.lexsort((answer, total, passage))
-            distinct, at = np.unique(passage[order], return_index=True)
-            self.edits[distinct], self.answer[distinct] = total[order][at], answer[order][at] + first
+            rows, at = np.unique(passage[order], return_index=True)
+            self.edits[rows], self.answer[rows] = total[order][at], answer[order][at] + first
+
+    def _around(self, place: IntArray, answers: TokenRows, where: IntArray) -> IntArray:
+        """Return the fewest edits between ``least`` tokens around each untouched block and a part of the answer."""
+        rows, own = self.least - self.block, self.passages
+        before = _edits(own, place - 1, answers, where - 1, -1, rows, self.allowed)
+        after = _edits(own, place + self.block, answers, where + self.block, 1, rows, self.allowed)
+        same = _extended(own, place, answers, where) >= self.block  # else the hash deceives
+        return np.where(same, (before + after[:, ::-1]).min(axis=1, initial=2 * self.allowed + 2), self.allowed + 1)
 
     def prompted(self, prompts: TokenRows) -> IntArray:
-        """Return the passages of which a prompt holds a block of ``echo`` tokens: certainly where it holds two."""
+        """Return the passages of which a prompt holds a block of ``echo`` tokens: all whose beginning it holds."""
         group = np.unique(self._parts.lookup(prompts)[1])
         parts = [self.passages.owner(place) for place, _ in self._parts.pairs(np.zeros_like(group), group)]
         return np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *parts]))
@@ -299,27 +303,30 @@ def _edits(
     counts[:, 0] = 0
     band = np.arange(-most, most + 1)
     state = np.where(band < 0, most + 1, band)[None, :].repeat(len(place), axis=0)
-    of, row = passages.owner(place - direction), answers.owner(where - direction)
-    low, high = answers.offsets[row], answers.offsets[row + 1]
+    text, answer = passages.owner(place - direction), answers.owner(where - direction)
     active = np.arange(len(place))
     for x in range(1, rows + 1):
         at = place[active] + direction * (x - 1)
-        inside = (at >= passages.offsets[of[active]]) & (at < passages.offsets[of[active] + 1])
+        inside = (at >= passages.offsets[text[active]]) & (at < passages.offsets[text[active] + 1])
         active, state, at = active[inside], state[inside], at[inside]
         if not len(active):
             break
         used = x + band  # tokens of the answer
         there = where[active, None] + direction * (used - 1)
-        real = (used >= 1) & (there >= low[active, None]) & (there < high[active, None])
-        token = passages.tokens[at]
-        equal = real & (answers.tokens[np.where(real, there, 0)] == token[:, None]) & (token >= 0)[:, None]
-        cost = np.where(used >= 1, state + ~equal, most + 1)
+        cost = state + ~_equal(answers, answer[active], there, passages.tokens[at])
+        cost[:, used < 1] = most + 1
         np.minimum(cost[:, :-1], state[:, 1:] + 1, out=cost[:, :-1])
         state = np.minimum.accumulate(cost - band, axis=1) + band
         fewest = state.min(axis=1)
         counts[active, x] = np.minimum(fewest, most + 1)
         active, state = active[fewest <= most], state[fewest <= most]
     return counts
+
+
+def _equal(answers: TokenRows, row: IntArray, places: IntArray, token: Tokens) -> BoolArray:
+    """Return whether the tokens at places (n, k) of one answer each are the token (n,) of its passage."""
+    real = (places >= answers.offsets[row, None]) & (places < answers.offsets[row + 1, None])
+    return real & (answers.tokens[np.where(real, places, 0)] == token[:, None]) & (token >= 0)[:, None]
 
 
 def covered(answers: TokenRows, prompts: TokenRows, length: int) -> BoolArray:

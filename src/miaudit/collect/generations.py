@@ -81,18 +81,12 @@ def audit_generations(
     plan = plan or ExtractionPlan()
     held = generations.read_texts(texts, controls)
     file = AnswerFile(answers, held)
-    vocabulary, passages = _Vocabulary.of(held.text)
-    runs = CommonRuns(passages, least=plan.suffix, edits=int(plan.near * plan.suffix + 1e-9))
-    tally = _Tally.of(len(held.ids))
-    for batch in file.batches():
-        tally.add(batch, _compared(batch, vocabulary, runs, tally), plan.suffix)
-        if progress is not None:
-            progress(batch.read >> 20, max(batch.size >> 20, 1))
-    has = (passages.lengths >= plan.suffix) & (tally.targets > 0 if tally.targeted else True)
+    runs, tally = _streamed(file, held, plan, progress)
+    lengths = runs.passages.lengths
+    has = (lengths >= plan.suffix) & (tally.targets > 0 if tally.targeted else True)
     units = Units.of(held, has)
     came = _came(runs, has, tally, plan)
-    each = 1 - (1 - plan.confidence) / len(came)
-    ways = [Way(one.name, one.words, *way(*units.came(one), each)) for one in came]
+    ways = _ways(came, units, plan)
     about = tally.about(held.member, has, Path(texts).name, Path(controls).name)
     counts = [int(np.count_nonzero(has & rows)) for rows in (held.member, ~held.member)]
     return ExtractionFindings(
@@ -112,7 +106,7 @@ def audit_generations(
         design=design,
         runs=by_runs(units.largest(runs.longest), units.member, plan) if all(counts) else (),
         generations=about,
-        notes=(*held.notes, *file.notes, *_notes(held, passages, has, about, plan)),
+        notes=(*held.notes, *file.notes, *_notes(held, lengths, has, about, plan)),
         source=Path(answers).name,
         repeat=dict(repeat or {}),
     )
@@ -188,6 +182,20 @@ class _Tally:
         return Generations(texts, controls, self.answers, self.tokens, self.short, own, other, members, others)
 
 
+def _streamed(
+    file: AnswerFile, held: KnownTexts, plan: ExtractionPlan, progress: Callable[[int, int], None] | None
+) -> tuple[CommonRuns, _Tally]:
+    """Compare all answers of a file with the texts, a part at a time."""
+    vocabulary, passages = _Vocabulary.of(held.text)
+    runs = CommonRuns(passages, least=plan.suffix, edits=int(plan.near * plan.suffix + 1e-9))
+    tally = _Tally.of(len(held.ids))
+    for batch in file.batches():
+        tally.add(batch, _compared(batch, vocabulary, runs, tally), plan.suffix)
+        if progress is not None:
+            progress(batch.read >> 20, max(batch.size >> 20, 1))
+    return runs, tally
+
+
 def _compared(batch: AnswerBatch, vocabulary: _Vocabulary, runs: CommonRuns, tally: _Tally) -> IntArray:
     """Compare the answers with the texts, without what their prompts hold; return how many tokens each has."""
     answers = vocabulary.rows(batch.text)
@@ -209,6 +217,12 @@ def _came(runs: CommonRuns, has: BoolArray, tally: _Tally, plan: ExtractionPlan)
         near = f"but for {runs.allowed} edited token{'' if runs.allowed == 1 else 's'}"
         came.append(Came("answers-near", f"{near} {window}", has & (runs.edits <= runs.allowed), has))
     return came
+
+
+def _ways(came: Sequence[Came], units: Units, plan: ExtractionPlan) -> list[Way]:
+    """The shares in each way, whose limits hold together."""
+    each = 1 - (1 - plan.confidence) / len(came)
+    return [Way(one.name, one.words, *way(*units.came(one), each)) for one in came]
 
 
 def _plan(plan: ExtractionPlan) -> dict[str, float | int]:
@@ -276,12 +290,10 @@ def _named(held: KnownTexts, runs: CommonRuns, came: Sequence[Came], lines: IntA
     )
 
 
-def _notes(
-    held: KnownTexts, passages: TokenRows, has: BoolArray, about: Generations, plan: ExtractionPlan
-) -> list[str]:
+def _notes(held: KnownTexts, lengths: IntArray, has: BoolArray, about: Generations, plan: ExtractionPlan) -> list[str]:
     shared = in_both(held.text, held.member)
     notes = [shared] if shared else []
-    short = int(np.count_nonzero(passages.lengths < plan.suffix))
+    short = int(np.count_nonzero(lengths < plan.suffix))
     if short:
         notes.append(f"{short:,} texts have fewer than {plan.suffix:,} tokens and take no part.")
     idle = len(has) - int(has.sum()) - short
@@ -292,7 +304,7 @@ def _notes(
             f"{about.short:,} of {about.answers:,} answers have fewer than {plan.suffix:,} tokens beyond their prompt: "
             "no passage can stand in them word for word."
         )
-    mean = [float(passages.lengths[has & rows].mean()) for rows in (held.member, ~held.member) if (has & rows).any()]
+    mean = [float(lengths[has & rows].mean()) for rows in (held.member, ~held.member) if (has & rows).any()]
     if len(mean) == 2 and max(mean) > 1.2 * min(mean):
         notes.append(
             f"Private texts have {mean[0]:,.0f} tokens on average, controls {mean[1]:,.0f}: a longer text has more "

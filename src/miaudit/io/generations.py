@@ -170,9 +170,9 @@ class AnswerFile:
         for at, content in _objects(self.path, "generations"):
             key = "answer" if "answer" in content else "text"
             _check_keys(content, _OF_ANSWERS, (key,) if key in content else ("answer",), at, self._ignored)
-            answer, given = content[key], content.get("prompt") or ""
-            if not isinstance(answer, str) or not isinstance(given, str):
-                name, value = (key, answer) if not isinstance(answer, str) else ("prompt", given)
+            answer, question = content[key], content.get("prompt") or ""
+            if not isinstance(answer, str) or not isinstance(question, str):
+                name, value = (key, answer) if not isinstance(answer, str) else ("prompt", question)
                 at.refuse(name, "text", type(value).__name__, "write a string")
             if targeted is None:
                 targeted = "targets" in content
@@ -180,10 +180,10 @@ class AnswerFile:
                 pairs += [(len(text), self._number(name, at)) for name in self._targets(content, at)]
             elif "targets" in content:
                 at.refuse("targets", "on every line, or on none", "on some", "name the texts of each answer")
-            text.append(_continuation(answer, given))
-            prompt.append(given)
+            text.append(_continuation(answer, question))
+            prompt.append(question)
             lines.append(at.number)
-            held += len(answer) + len(given)
+            held += len(answer) + len(question)
             if held > _MOST_BYTES:
                 read = min(size, read + held)
                 yield _batch(text, prompt, lines, pairs if targeted else None, read, size)

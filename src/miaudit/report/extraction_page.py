@@ -194,10 +194,10 @@ def _what(findings: ExtractionFindings) -> str:
 
 
 def _name(findings: ExtractionFindings, name: str) -> str:
-    asked, answers = findings.asked, findings.generations
+    prompted, answers = findings.asked, findings.generations
     return _WAYS[name].format(
         queries=findings.plan.get("queries", 0),
-        samples=0 if asked is None else asked.samples,
+        samples=0 if prompted is None else prompted.samples,
         answers=0 if answers is None else answers.answers,
     )
 
