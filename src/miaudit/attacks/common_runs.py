@@ -326,7 +326,7 @@ def _edits(
 def _equal(answers: TokenRows, row: IntArray, places: IntArray, token: Tokens) -> BoolArray:
     """Return whether the tokens at places (n, k) of one answer each are the token (n,) of its passage."""
     real = (places >= answers.offsets[row, None]) & (places < answers.offsets[row + 1, None])
-    return real & (answers.tokens[np.where(real, places, 0)] == token[:, None]) & (token >= 0)[:, None]
+    return np.asarray(real & (answers.tokens[np.where(real, places, 0)] == token[:, None]) & (token >= 0)[:, None])
 
 
 def covered(answers: TokenRows, prompts: TokenRows, length: int) -> BoolArray:
