@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from collect.test_extraction import records
+from collect.test_generations import world
 from command.test_bundle import Run
 from miaudit.io import token_files
 from miaudit.io.token_records import write_jsonl
@@ -109,3 +111,61 @@ def test_a_model_in_a_folder_is_asked(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_too_short_texts_are_no_answer(place: Path, run: Run) -> None:
     code, out, _ = run("extraction", "t.jsonl")
     assert code == 4 and out.startswith("Not answered (not testable): no members have a passage of 50 tokens after 50.")
+
+
+@pytest.fixture
+def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    monkeypatch.chdir(tmp_path)
+    world(tmp_path, np.random.default_rng(1))
+    return ("extraction", "--generations", "a.jsonl", "--texts", "p.jsonl", "--controls", "c.jsonl", "--suffix", "12")
+
+
+def test_answers_made_elsewhere_are_compared(answers: tuple[str, ...], tmp_path: Path, run: Run) -> None:
+    options = ("--near", "0.2", "--design", "one-run", "--names")
+    code, out, err = run(*answers, *options, "--out", "results")
+    assert (code, err) == (3, "") and out.startswith("Concern: ") and "Nearly, in 151 answers, of 1,000:" in out
+    assert "private, 20 tokens in a row, line " in out
+    held = json.loads((tmp_path / "results" / "findings.json").read_text())
+    assert [way["name"] for way in held["ways"]] == ["answers", "answers-near"] and held["generations"][
+        "answers"
+    ] == 151
+    page = (tmp_path / "results" / "report.html").read_text()
+    assert "Answers of the model were made elsewhere" in page and "Line of the answer" in page
+    assert run("report", "results/findings.json", "--out", "again")[0] == 0
+    assert run(*answers, "--near", "0.2", "--design", "one-run", "--limit", "extraction=0.9")[0] == 0
+    assert run(*answers)[0] == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("t.jsonl",), "FILE: expected none beside --generations"),
+        (("--prefix", "5"), "--prefix: expected no such option beside --generations"),
+        (("--top-k", "5"), "--top-k: expected no such option beside --generations"),
+        (("--texts", "none.jsonl"), "none.jsonl"),
+        (("--generations", "bad.jsonl"), "bad.jsonl, line 2, answer: expected text, received int"),
+    ],
+)
+def test_bad_options_beside_answers_are_refused(
+    answers: tuple[str, ...], tmp_path: Path, run: Run, options: tuple[str, ...], message: str
+) -> None:
+    (tmp_path / "bad.jsonl").write_text('{"answer": "x"}\n{"answer": 5}\n')
+    code, out, err = run(*answers, *options)
+    assert (code, out) == (1, "") and message in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "FILE: expected a file of token log-probabilities, received none; or --generations"),
+        (("t.jsonl", "--texts", "p.jsonl"), "--texts: expected --generations beside it"),
+        (("--generations", "a.jsonl", "--controls", "c.jsonl"), "--texts: expected a file of private texts"),
+        (
+            ("--generations", "a.jsonl", "--texts", "p.jsonl"),
+            "--controls: expected a file of texts that the model cannot",
+        ),
+    ],
+)
+def test_files_that_are_missing_are_named(run: Run, arguments: tuple[str, ...], message: str) -> None:
+    code, out, err = run("extraction", *arguments)
+    assert (code, out) == (1, "") and message in err and err.count("\n") == 1

@@ -9,7 +9,7 @@ import numpy as np
 
 from collect.test_extraction import PLAN, records
 from miaudit.collect.extraction import audit_extraction
-from miaudit.findings.extraction import Named, NamedUnit, Rate
+from miaudit.findings.extraction import ExtractionFindings, Generations, Named, NamedUnit, Rate, Run
 from miaudit.report import extraction_page
 from report.test_audit_page import EVIL, Page
 
@@ -43,11 +43,45 @@ def test_the_first_sentences_are_of_a_thousand_texts() -> None:
 def test_charts_have_a_point_for_each_number() -> None:
     found = audit_extraction(records(), PLAN)
     drawn = extraction_page.charts(found)
-    assert tuple(drawn) == extraction_page.NAMES
+    assert tuple(drawn) == tuple(name for name in extraction_page.NAMES if name != "runs")  # of answers
     assert len(_rows(drawn["queries"])) == 2 * len(found.queries)
     assert [row["times"] for row in _rows(drawn["repetitions"])] == ["1", "4"]
     nothing = replace(found, members=Rate(None, 0.0, 1.0), repetitions=())
     assert extraction_page.charts(nothing) == {}
+
+
+def answered() -> ExtractionFindings:
+    """Findings of answers that were made elsewhere: of 4 texts and 4 controls."""
+    found = audit_extraction(replace(records(), unit=None), PLAN, design="one-run")
+    rate = Rate(0.5, 0.1, 0.9)
+    ways = tuple(replace(found.ways[0], name=name) for name in ("answers", "answers-near"))
+    return replace(
+        found,
+        verdict=replace(found.verdict, way="answers-near"),
+        ways=ways,
+        queries=(),
+        repetitions=(),
+        runs=(Run(6, rate, rate), Run(12, rate, Rate(0.0, 0.0, 0.4))),
+        generations=Generations("p.jsonl", "c.jsonl", 1234, 56789, 7, 3.0, 2.5, 11, 12),
+        told=replace(found.told, share=Rate(None, 0.0, 1.0), why_not="Answers hold no scores."),
+        named=(Named("t1", True, None, None, ("answers",), 44, 321), Named("t2", False, None, None, (), 0, 9)),
+        plan={name: found.plan[name] for name in ("suffix", "near", "confidence", "limit", "within")},
+        source="a.jsonl",
+    )
+
+
+def test_the_page_of_answers_says_what_was_compared() -> None:
+    found = answered()
+    page, said = extraction_page.page(found), extraction_page.text(found)
+    assert tuple(extraction_page.charts(found)) == ("runs",)
+    assert [row["name"] for row in _rows(extraction_page.charts(found)["runs"])] == ["6 tokens"] * 2 + ["12 tokens"] * 2
+    assert "1,234 answers" in page and "1,234 answers" in said and "56,789 tokens beyond their prompts" in page
+    assert "a part of 11 texts and of 12 controls" in page and "3.0 answers about a text on average, 2.5 about" in page
+    assert "t1: private, 44 tokens in a row, line 321; word for word" in said and "t2: control, 0 tokens" in said
+    assert "miaudit extraction --generations a.jsonl --texts p.jsonl --controls c.jsonl --names" in page
+    assert "can be told to be training data" not in page and "--model" not in page
+    evil = replace(found, generations=replace(found.generations, texts=EVIL, controls=EVIL), source=EVIL)
+    assert len(Page(extraction_page.page(evil)).scripts) == len(Page(page).scripts)
 
 
 def _rows(chart: Any) -> list[dict[str, Any]]:

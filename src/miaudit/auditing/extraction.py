@@ -22,13 +22,13 @@ from miaudit.auditing.near_texts import in_members
 from miaudit.errors import InputError
 from miaudit.errors.options import Option, check_options
 from miaudit.evidence import Evidence
-from miaudit.findings.extraction import ExtractionVerdict, Queries, Rate, Repetition, Status, Told, Way
+from miaudit.findings.extraction import ExtractionVerdict, Queries, Rate, Repetition, Run, Status, Told, Way
 from miaudit.findings.policy import EXTRACTION, OF_COMMANDS, checked
 from miaudit.findings.verdict import LimitResult, Outcome, word_of
 from miaudit.metrics.classical import Sample, clopper_pearson
 from miaudit.metrics.rounding import Rounding, percent, written
 
-__all__ = ["ExtractionPlan", "by_queries", "by_times", "in_both", "judge", "of_1000", "told", "way"]
+__all__ = ["ExtractionPlan", "by_queries", "by_runs", "by_times", "in_both", "judge", "of_1000", "told", "way"]
 
 _MOST_ROWS = 8
 _RANDOMISED = ("one-run", "multi-run")
@@ -151,6 +151,22 @@ def by_queries(needed: FloatArray, member: BoolArray, plan: ExtractionPlan) -> t
     return tuple(rows)
 
 
+def by_runs(longest: IntArray, member: BoolArray, plan: ExtractionPlan) -> tuple[Run, ...]:
+    """Return the shares of which so many tokens in a row come out, from a passage on in steps of a half up to the most.
+
+    Parameters
+    ----------
+    longest : array (n,), tokens of the longest run of each text or unit; 0 where it is below a passage
+    """
+    most, least = max(int(longest.max(initial=0)), plan.suffix), plan.suffix
+    steps = range(1 + int(2 * math.log2(most / least)))
+    rows = []
+    for tokens in sorted({*(math.ceil(least * 2 ** (k / 2)) for k in steps), most}):
+        out = longest >= tokens
+        rows.append(Run(tokens, _rate(out[member], plan.confidence), _rate(out[~member], plan.confidence)))
+    return tuple(rows)
+
+
 def by_times(
     times: IntArray, out: BoolArray, score: FloatArray, member: BoolArray, confidence: float
 ) -> tuple[Repetition, ...]:
@@ -193,7 +209,9 @@ def _median(values: FloatArray, most: float, confidence: float) -> Rate:
     return Rate(float(np.median(ordered)), *limits)
 
 
-def judge(ways: Sequence[Way], plan: ExtractionPlan, design: str, *, unit: str = "texts") -> ExtractionVerdict:
+def judge(
+    ways: Sequence[Way], plan: ExtractionPlan, design: str, *, unit: str = "texts", lack: str = ""
+) -> ExtractionVerdict:
     """Conclude from the differences of all ways, whose limits hold together.
 
     Not answered where nobody declared the design. Flagged where in one of them the lower limit of the excess of members
@@ -204,11 +222,13 @@ def judge(ways: Sequence[Way], plan: ExtractionPlan, design: str, *, unit: str =
     ----------
     design : how it was decided which texts were trained on; empty if nobody said
     unit : what is counted, in words
+    lack : why it cannot be answered; empty where it can, as far as texts of both kinds have a passage
     """
     first = ways[0]
     missing = [name for name, rate in (("members", first.members), ("controls", first.controls)) if rate.value is None]
-    if missing:
+    if missing and not lack:
         lack = f"no {missing[0]} have a passage of {plan.suffix} tokens after {plan.prefix}. {_MISSING}"
+    if lack:
         text = f"{word_of('not-testable')}: {lack}"
         return ExtractionVerdict("not-testable", text, "", plan.confidence, first.name, stated=plan.limits is not None)
     if not design:

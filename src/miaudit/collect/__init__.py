@@ -28,6 +28,7 @@ __all__ = [
     "from_pairs",
     "from_table",
     "from_tokens",
+    "generations",
     "leakage_scorer",
     "model_audit",
     "multi_run",

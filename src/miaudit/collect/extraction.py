@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,14 @@ from miaudit.attacks import extraction, tokens
 from miaudit.attacks.extraction import Passages
 from miaudit.auditing.extraction import ExtractionPlan, by_queries, by_times, in_both, judge, told, way
 from miaudit.collect.asked_passages import PassageAnswers
+from miaudit.collect.extraction_units import MOST_NAMED, Came, Units
 from miaudit.errors import InputError
-from miaudit.findings.extraction import Asked, ExtractionFindings, Named, NamedUnit, Repetition, Way, WayName
+from miaudit.findings.extraction import Asked, ExtractionFindings, Named, Repetition, Way, WayName
 from miaudit.io import token_files
 from miaudit.io.token_records import TokenRecords
 
 __all__ = ["ExtractionPlan", "audit_extraction"]
 
-_MOST_NAMED = 1000
 _LEAST = -1e6  # log-probability in the place of a passage that a text does not have
 
 
@@ -68,7 +68,7 @@ def audit_extraction(
     best = np.full(len(held.ids), _LEAST)
     np.maximum.at(best, cut.record, cut.log_p)
     has = np.bincount(cut.record, minlength=len(best)) > 0
-    units = _Units.of(held, has)
+    units = Units.of(held, has)
     likeliest, inside = units.largest(best), units.member
     came = [*_by_log_p(cut, best, has, plan), *_by_answers(answers, len(held.ids), plan)]
     each = 1 - (1 - plan.confidence) / len(came)
@@ -89,8 +89,8 @@ def audit_extraction(
         most_exposure=float(np.log2(1 + np.count_nonzero(~inside))),
         told=told(score, held.member, held.unit, design, plan.confidence),
         named=_named(held, extraction.queries_needed(best, plan.chance), came) if names else (),
-        units=_named_units(held, units, came) if names else (),
-        counts=_counts(held, has, cut),
+        units=units.named(came) if names else (),
+        counts=_counts(held, has, cut) | units.counts,
         plan=_plan(plan),
         design=design,
         asked=None if answers is None else _asked(answers),
@@ -103,34 +103,24 @@ def audit_extraction(
 # -- in which ways texts come out -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Came:
-    """Which texts (n,) come out in one way, and which could: those with a passage."""
-
-    name: WayName
-    words: str
-    out: BoolArray
-    has: BoolArray
-
-
 def _plan(plan: ExtractionPlan) -> dict[str, float | int]:
     """The options as plain values, with both sides of the limit."""
     held = {name: value for name, value in asdict(plan).items() if name != "limits"}
     return {**held, "limit": plan.threshold, "within": plan.negligible}
 
 
-def _by_log_p(cut: Passages, best: FloatArray, has: BoolArray, plan: ExtractionPlan) -> list[_Came]:
+def _by_log_p(cut: Passages, best: FloatArray, has: BoolArray, plan: ExtractionPlan) -> list[Came]:
     """By log-probabilities: in so many queries, and as the likeliest continuation where that is known."""
     window = f"({plan.suffix} tokens after {plan.prefix}"
     sampled = extraction.within(best, plan.queries) >= plan.chance
-    ways = [_Came("sampled", f"word for word {window}, in {plan.queries:,} queries)", sampled & has, has)]
+    ways = [Came("sampled", f"word for word {window}, in {plan.queries:,} queries)", sampled & has, has)]
     if cut.greedy is not None:
         greedy = np.bincount(cut.record[cut.greedy], minlength=len(best)) > 0
-        ways.append(_Came("greedy", f"as the likeliest continuation {window})", greedy, has))
+        ways.append(Came("greedy", f"as the likeliest continuation {window})", greedy, has))
     return ways
 
 
-def _by_answers(answers: PassageAnswers | None, n: int, plan: ExtractionPlan) -> list[_Came]:
+def _by_answers(answers: PassageAnswers | None, n: int, plan: ExtractionPlan) -> list[Came]:
     """By what a model answered: its likeliest continuation and those that were drawn, word for word and nearly."""
     if answers is None or not len(answers.record):
         return []
@@ -152,7 +142,7 @@ def _by_answers(answers: PassageAnswers | None, n: int, plan: ExtractionPlan) ->
             (near, edits, f"but for {edits} edited token{'' if edits == 1 else 's'}"),
         ):
             out = np.bincount(answers.record[distance <= most], minlength=n) > 0
-            ways.append(_Came(name, f"{words} {how} {window})", out, has))
+            ways.append(Came(name, f"{words} {how} {window})", out, has))
     return ways
 
 
@@ -161,53 +151,13 @@ def _asked(answers: PassageAnswers) -> Asked:
     return Asked(answers.model, how.samples, how.temperature, how.top_k, len(answers.record))
 
 
-# -- what is counted --------------------------------------------------------------------------------------------------
+# -- what is named and counted -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Units:
-    """What is counted, in words, which one (n,) each text belongs to, and which (u,) with a passage are members."""
-
-    what: str
-    names: Sequence[str]
-    code: IntArray
-    has: BoolArray
-    counted: IntArray
-    member: BoolArray
-
-    @classmethod
-    def of(cls, held: TokenRecords, has: BoolArray) -> _Units:
-        if held.unit is None:
-            what, names, code = "texts", list(held.ids), np.arange(len(held.ids))
-        else:
-            distinct, code = np.unique(np.asarray(held.unit), return_inverse=True)
-            what, names = "units", [str(name) for name in distinct]
-            both = np.intersect1d(code[has & held.member], code[has & ~held.member])
-            if len(both):
-                received = f"{len(both)} of {len(names)} units have both, the first {names[both[0]][:40]!r}"
-                hint = "leave out the controls of units that were trained on"
-                raise InputError("unit", "units of members or of controls alone", received, hint)
-        member = np.zeros(len(names), dtype=np.bool_)
-        member[code[has & held.member]] = True
-        counted = np.unique(code[has])
-        return cls(what, names, code.astype(np.int64), has, counted, member[counted])
-
-    def largest(self, values: Any) -> Any:
-        """Return the largest value (u,) of the texts of each unit that have a passage."""
-        maxima = np.full(len(self.names), np.min(values, initial=0), dtype=np.asarray(values).dtype)
-        np.maximum.at(maxima, self.code[self.has], np.asarray(values)[self.has])
-        return maxima[self.counted]
-
-    def came(self, one: _Came) -> tuple[BoolArray, BoolArray]:
-        """Return which of the units that could come out did, and which of them are members."""
-        could = np.bincount(self.code[one.has], minlength=len(self.names))[self.counted] > 0
-        return (np.bincount(self.code[one.out], minlength=len(self.names)) > 0)[self.counted][could], self.member[could]
-
-
-def _named(held: TokenRecords, needed: FloatArray, came: Sequence[_Came]) -> tuple[Named, ...]:
+def _named(held: TokenRecords, needed: FloatArray, came: Sequence[Came]) -> tuple[Named, ...]:
     out = np.stack([one.out for one in came], axis=1)
     rows = np.flatnonzero(out.any(axis=1))
-    rows = rows[np.argsort(needed[rows], kind="stable")][:_MOST_NAMED]
+    rows = rows[np.argsort(needed[rows], kind="stable")][:MOST_NAMED]
     return tuple(
         Named(
             held.ids[row],
@@ -220,28 +170,13 @@ def _named(held: TokenRecords, needed: FloatArray, came: Sequence[_Came]) -> tup
     )
 
 
-def _named_units(held: TokenRecords, units: _Units, came: Sequence[_Came]) -> tuple[NamedUnit, ...]:
-    if held.unit is None:
-        return ()
-    any_way = np.any([one.out for one in came], axis=0)
-    texts, out = (np.bincount(units.code[rows], minlength=len(units.names)) for rows in (units.has, any_way))
-    member = dict(zip(units.counted.tolist(), units.member.tolist(), strict=True))
-    rows = [int(row) for row in np.argsort(-out, kind="stable")[:_MOST_NAMED] if out[row]]
-    return tuple(NamedUnit(units.names[row], member[row], int(texts[row]), int(out[row])) for row in rows)
-
-
 def _counts(held: TokenRecords, has: BoolArray, cut: Passages) -> dict[str, int]:
-    counts = {
+    return {
         "members": int(np.count_nonzero(has & held.member)),
         "controls": int(np.count_nonzero(has & ~held.member)),
         "passages": len(cut.record),
         "too_short": int(np.count_nonzero(~has)),
     }
-    if held.unit is not None:
-        unit = np.asarray(held.unit)
-        counts["member_units"] = len(np.unique(unit[has & held.member]))
-        counts["control_units"] = len(np.unique(unit[has & ~held.member]))
-    return counts
 
 
 def _notes(held: TokenRecords, has: BoolArray, plan: ExtractionPlan) -> list[str]:

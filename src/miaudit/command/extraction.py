@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from miaudit.io.token_records import TokenRecords
 
 _File = Annotated[
-    Path,
+    Path | None,
     typer.Argument(
         help="Token log-probabilities (.jsonl, .parquet): a text on each line, with id, member and logprobs. "
-        "Members were trained on; the others are controls.",
+        "Members were trained on; the others are controls. Or --generations in its place.",
         show_default=False,
     ),
 ]
@@ -107,11 +107,42 @@ _OF_MODEL: dict[str, tuple[Any, Any]] = {  # the annotation and the default of e
     "seed": (Annotated[int, _of_model("--seed", min=0, help="Of the draws.")], 0),
 }
 
+_ANSWERS = "Answers that were made elsewhere"
+_of_answers = partial(typer.Option, rich_help_panel=_ANSWERS, show_default=False)
+_OF_ANSWERS: dict[str, tuple[Any, Any]] = {
+    "generations": (
+        Annotated[
+            Path | None,
+            _of_answers(
+                "--generations",
+                help="Answers of the model (.jsonl): answer, or text, on each line, and optionally prompt, whose words "
+                "do not count, and targets, the ids of the texts to compare with. Tokens are then words and marks.",
+            ),
+        ],
+        None,
+    ),
+    "texts": (
+        Annotated[
+            Path | None,
+            _of_answers("--texts", help="Private texts (.jsonl): text on each line, optionally id and unit."),
+        ],
+        None,
+    ),
+    "controls": (
+        Annotated[
+            Path | None,
+            _of_answers("--controls", help="Texts like these that the model cannot have seen (.jsonl)."),
+        ],
+        None,
+    ),
+}
+_NOT_OF_ANSWERS = ("prefix", "queries", "chance")
 
-@takes(**_OF_MODEL)
+
+@takes(**_OF_ANSWERS, **_OF_MODEL)
 def extraction(
     context: typer.Context,
-    file: _File,
+    file: _File = None,
     prefix: _Prefix = 50,
     suffix: _Suffix = 50,
     queries: _Queries = 100,
@@ -125,22 +156,26 @@ def extraction(
     out: Out = None,
     overwrite: Overwrite = False,
     json: Json = False,
-    **of_model: Any,
+    **options: Any,
 ) -> None:
     """Say how many texts a language model repeats word for word, beside texts that it never saw.
 
     Log-probabilities of each token are enough; with --model the model is asked as well, and texts that come out nearly
-    word for word are counted. It is a concern (exit code 3) where members are shown to exceed controls by more than the
-    limit.
+    word for word are counted. With --generations, answers that were made elsewhere are compared with private texts and
+    controls. It is a concern (exit code 3) where members are shown to exceed controls by more than the limit.
     """
     from miaudit.auditing.extraction import ExtractionPlan
     from miaudit.findings.policy import checked
     from miaudit.report import extraction_page
 
     check_free(out, overwrite=overwrite)
-    model = _model_of(context, **of_model)
+    files = _files(context, file, *(options.pop(name) for name in _OF_ANSWERS))
+    model = _model_of(context, **options)
     plan = ExtractionPlan(prefix, suffix, queries, chance, near, confidence, None if not limit else checked(limit))
-    findings = _audited(file, plan, model, design=design or "", names=names)
+    if isinstance(files, Path):
+        findings = _audited(files, plan, model, design=design or "", names=names)
+    else:
+        findings = _compared(files, plan, design=design or "", names=names)
     deliver(findings, lambda: extraction_page.text(findings), out, overwrite=overwrite, json=json)
 
 
@@ -180,6 +215,42 @@ class _AskedModel:
             store=self.store,
             progress=progress,
         )
+
+
+def _files(
+    context: typer.Context, file: Path | None, answers: Path | None, texts: Path | None, controls: Path | None
+) -> Path | tuple[Path, Path, Path]:
+    """Return the file of log-probabilities, or those of answers, texts and controls; refuse others beside them."""
+    typed = given(context)
+    if answers is None:
+        for name in ("texts", "controls"):
+            if name in typed:
+                raise InputError(f"--{name}", "--generations beside it", "none", "name the file of answers")
+        if file is None:
+            hint = "or --generations answers.jsonl --texts private.jsonl --controls public.jsonl"
+            raise InputError("FILE", "a file of token log-probabilities", "none", hint)
+        return file
+    if file is not None:
+        raise InputError("FILE", "none beside --generations", str(file), "leave one of the two out")
+    for parameter in context.command.params:
+        of_model = getattr(parameter, "rich_help_panel", None) == _PANEL
+        if parameter.name in typed and (of_model or parameter.name in _NOT_OF_ANSWERS):
+            option = parameter.opts[0]
+            raise InputError(option, "no such option beside --generations", option, "leave it out: answers are made")
+    if texts is None:
+        raise InputError("--texts", "a file of private texts", "none", "add --texts private.jsonl")
+    if controls is None:
+        hint = "add --controls public.jsonl, or boilerplate counts as memorised"
+        raise InputError("--controls", "a file of texts that the model cannot have seen", "none", hint)
+    return answers, texts, controls
+
+
+def _compared(files: tuple[Path, Path, Path], plan: ExtractionPlan, *, design: str, names: bool) -> ExtractionFindings:
+    """Compare answers that were made elsewhere with texts and controls."""
+    from miaudit.collect.generations import audit_generations
+
+    with progress("MB of answers", meanwhile="reading and counting") as advance:
+        return audit_generations(*files, plan, design=design, names=names, progress=advance, repeat=repeat())
 
 
 def _audited(

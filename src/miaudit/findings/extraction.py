@@ -8,13 +8,22 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge
 
-from miaudit.arrays import Count, Inside, NotNegative, Share, Text
+from miaudit.arrays import Count, Inside, NotNegative, Positive, Share, Text
 from miaudit.findings.kind import Entries, FindingsRecord
 from miaudit.findings.verdict import LimitResult, word_of
 
 Status = Literal["flagged", "clear", "inconclusive", "not-testable"]
 _EXIT_CODES: dict[Status, int] = {"clear": 0, "flagged": 3, "inconclusive": 4, "not-testable": 4}
-WayName = Literal["sampled", "greedy", "asked-greedy", "asked-greedy-near", "asked-drawn", "asked-drawn-near"]
+WayName = Literal[
+    "sampled",
+    "greedy",
+    "asked-greedy",
+    "asked-greedy-near",
+    "asked-drawn",
+    "asked-drawn-near",
+    "answers",
+    "answers-near",
+]
 _COUNTS = Entries(
     dict.fromkeys(("members", "controls", "passages", "too_short"), Count),
     others=Count,
@@ -37,8 +46,8 @@ class Way:
 
     Attributes
     ----------
-    name : "sampled" and "greedy" by log-probabilities; the others of a model that was asked: its likeliest answer, or
-        one of those that were drawn, word for word or nearly
+    name : "sampled" and "greedy" by log-probabilities; "asked-" of a model that was asked: its likeliest answer, or one
+        of those that were drawn, word for word or nearly; "answers" of answers that were made elsewhere
     words : what is asked of the model, in words
     members, controls : share of the texts (or of units) of which a passage comes out
     difference : members less controls; the limits of all three, in all ways, hold together
@@ -56,6 +65,15 @@ class Queries:
     """The shares that come out within so many queries; each with limits of its own."""
 
     queries: NotNegative
+    members: Rate
+    controls: Rate
+
+
+@dataclass(frozen=True)
+class Run:
+    """The shares of which so many tokens in a row or more stand in an answer; each with limits of its own."""
+
+    tokens: Positive
     members: Rate
     controls: Rate
 
@@ -114,6 +132,31 @@ class Asked:
 
 
 @dataclass(frozen=True)
+class Generations:
+    """Answers that were made elsewhere, and compared with the texts.
+
+    Attributes
+    ----------
+    texts, controls : names of the files of both
+    answers, tokens : how many there are; tokens beyond what their prompts hold
+    short : answers with fewer tokens than a passage
+    targets_of_members, targets_of_controls : answers that name a text of each kind as their target, on average; None
+        where each answer is compared with all texts
+    prompted_members, prompted_controls : texts of each kind of which a prompt holds a part
+    """
+
+    texts: str
+    controls: str
+    answers: Count
+    tokens: Count
+    short: Count
+    targets_of_members: NotNegative | None
+    targets_of_controls: NotNegative | None
+    prompted_members: Count
+    prompted_controls: Count
+
+
+@dataclass(frozen=True)
 class Named:
     """A text that comes out, by its id: named only where that was asked for.
 
@@ -122,6 +165,8 @@ class Named:
     times : how often it was trained on; None where the file does not say
     queries : continuations until it has come out with the plan's probability; None where never
     ways : names of the ways in which it comes out
+    run : tokens in a row that an answer has; None where no answers were compared, 0 where it comes out only nearly
+    line : of the first such answer, in its file
     """
 
     id: str
@@ -129,6 +174,8 @@ class Named:
     times: Count | None
     queries: NotNegative | None
     ways: tuple[WayName, ...]
+    run: Count | None = None
+    line: Positive | None = None
 
 
 @dataclass(frozen=True)
@@ -188,18 +235,21 @@ class ExtractionFindings(FindingsRecord):
     ----------
     verdict : of all ways
     members, controls, difference : of the first way
-    ways : "sampled", "greedy" where the file says which tokens were the likeliest, and those of a model that was asked
-    queries : the shares by the number of queries
+    ways : "sampled", "greedy" where the file says which tokens were the likeliest, and those of a model that was asked;
+        or those of answers that were made elsewhere
+    queries : the shares by the number of queries; empty for answers that were made elsewhere
+    runs : the shares by tokens in a row, of such answers
     repetitions : by how often a text was trained on; empty where the file does not say
     most_exposure : bits that a text above all controls has
     told : members that can be told to be members
     named : texts that come out, those that need the fewest queries first; empty unless asked for
     units : units of which a text comes out, most texts first; empty unless asked for
     counts : texts (and units) of both kinds, passages, and texts too short to have one
-    plan : prefix, suffix, queries, chance, near, confidence, and the limit: excess above it raises concern, below it
-        (``within``) is within the limits
+    plan : prefix, suffix, queries, chance, near, confidence (of answers made elsewhere suffix, near, confidence), and
+        the limit: excess above it raises concern, below it (``within``) is within the limits
     design : how it was decided which texts were trained on; empty if nobody said
     asked : the model that was asked to go on; None where only log-probabilities were read
+    generations : the answers that were made elsewhere; None where there are none
     notes, source, repeat : as in an audit's findings
     """
 
@@ -221,6 +271,8 @@ class ExtractionFindings(FindingsRecord):
     plan: Mapping[str, Share | int]
     design: str
     asked: Asked | None = None
+    runs: tuple[Run, ...] = ()
+    generations: Generations | None = None
     notes: tuple[str, ...] = ()
     source: str = ""
     repeat: Mapping[str, Any] = field(default_factory=dict)

@@ -6,6 +6,7 @@ Texts differ in length, so all tokens lie in one flat array: record i owns ``log
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,7 @@ ARRAYS, LABELS = ("logprobs", *EACH, *OWN), ("text", "unit", "group")
 _NUMBERS = ("times", "same_tokens", "windows")
 _OPTIONAL = (*ARRAYS[1:], *LABELS, *_NUMBERS)
 _OF_MODEL = frozenset({"logprobs", "prefixed_logprobs", *OWN})  # where a server may have stood in for minus infinity
+_UNREADABLE = re.compile("[\0\ud800-\udfff]")
 _WHOLE = {"top1": 1, "tokens": 2**31 - 1}  # their largest value; all are whole numbers from 0
 
 
@@ -127,7 +129,7 @@ def read_jsonl(path: str | Path, *, limits: Limits | None = None) -> TokenRecord
     limits = limits or Limits()
     try:
         with path.open("rb") as handle:
-            return of_lines(_lines(handle, path.name, limits.line_bytes), path.name, limits)
+            return of_lines(numbered_lines(handle, path.name, limits.line_bytes), path.name, limits)
     except OSError as error:
         raise InputError("token-logprobs", "a readable file", f"{path.name} ({error.strerror})", "check it") from error
 
@@ -238,7 +240,7 @@ class _Row:
 
     @classmethod
     def read(cls, line: bytes, at: Place, ignored: dict[str, int], answers: ServerAnswers) -> _Row:
-        content = answers.plain(_object(line, at), at.number, at.refuse)
+        content = answers.plain(json_object(line, at), at.number, at.refuse)
         check_keys(content, at, ignored)
         member = check_member(content["member"], at)
         arrays = {name: _array(content[name], name, at) for name in ARRAYS if name in content}
@@ -278,7 +280,7 @@ def check_member(value: Any, at: Place) -> bool:
     return bool(value)
 
 
-def _lines(handle: BinaryIO, name: str, most: int) -> Iterator[tuple[int, bytes]]:
+def numbered_lines(handle: BinaryIO, name: str, most: int) -> Iterator[tuple[int, bytes]]:
     """Yield the non-blank lines with their numbers; reads no more of a line than is allowed."""
     number = 0
     while line := handle.readline(most + 1):
@@ -291,7 +293,7 @@ def _lines(handle: BinaryIO, name: str, most: int) -> Iterator[tuple[int, bytes]
             yield number, line
 
 
-def _object(line: bytes, at: Place) -> dict[str, Any]:
+def json_object(line: bytes, at: Place) -> dict[str, Any]:
     def pairs(entries: list[tuple[str, Any]]) -> dict[str, Any]:
         content = dict(entries)
         if len(content) < len(entries):
@@ -412,7 +414,7 @@ def check_label(value: Any, name: str, at: Place) -> str:
         value = str(value)
     if not isinstance(value, str):
         at.refuse(name, "text" if name == "text" else "text or a whole number", type(value).__name__, "write a string")
-    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+    if _UNREADABLE.search(value):
         at.refuse(name, "text without NUL and half characters", "one of them", "decode it again, or replace it")
     return value
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from miaudit.findings.extraction import ExtractionFindings, Named, Rate, Repetition, Way
+from miaudit.findings.extraction import ExtractionFindings, Named, Queries, Rate, Repetition, Run, Way
 from miaudit.metrics.definition import amount
 from miaudit.metrics.rounding import Rounding, percent, written
 from miaudit.report import page_frame
@@ -15,7 +15,7 @@ from miaudit.report.drawing import BLUE, ORANGE, coloured, finished, over, share
 if TYPE_CHECKING:
     import altair as alt
 
-NAMES = ("queries", "repetitions", "exposure")
+NAMES = ("queries", "runs", "repetitions", "exposure")
 _OF = {"members": "trained on", "controls": "not trained on (controls)"}
 _WAYS = {
     "sampled": "By probabilities, in {queries:,} queries",
@@ -24,6 +24,8 @@ _WAYS = {
     "asked-greedy-near": "Asked, nearly the likeliest answer",
     "asked-drawn": "Asked, in {samples:,} answers",
     "asked-drawn-near": "Asked, nearly in {samples:,} answers",
+    "answers": "Word for word, in {answers:,} answers",
+    "answers-near": "Nearly, in {answers:,} answers",
 }
 _SHORT = {
     "sampled": "in queries",
@@ -32,6 +34,8 @@ _SHORT = {
     "asked-greedy-near": "nearly",
     "asked-drawn": "asked: drawn",
     "asked-drawn-near": "drawn nearly",
+    "answers": "word for word",
+    "answers-near": "nearly",
 }
 _NEXT = {
     "flagged": (
@@ -53,14 +57,27 @@ _NEXT = {
     ),
     "not-testable": ("Add texts of the kind that is missing, or lower --prefix and --suffix.",),
 }
+_NEXT_OF_ANSWERS = {
+    "flagged": (
+        "Look at which texts these are: {command} --names. Take texts that the training data hold many times out, or "
+        "keep one of each, and train again.",
+        _NEXT["flagged"][1],
+    ),
+    "clear": (
+        "Ask for more answers, with the beginnings of private texts and of controls as prompts, and compare again: "
+        "{command}.",
+        _NEXT["clear"][1],
+    ),
+    "not-testable": ("Make answers about private texts and controls in the same way, and compare again: {command}.",),
+}
 _SHOWN = 50
 
 
 def charts(findings: ExtractionFindings) -> dict[str, alt.LayerChart]:
-    """Draw the shares by the number of queries, and by how often a text was trained on."""
+    """Draw the shares by the number of queries, or by tokens in a row, and by how often a text was trained on."""
     by_name: dict[str, alt.LayerChart] = {}
     if findings.members.value is not None and findings.controls.value is not None:
-        by_name["queries"] = _by_queries(findings)
+        by_name |= {"queries": _by_queries(findings)} if findings.queries else {"runs": _by_runs(findings)}
     if len(findings.repetitions) > 1:
         by_name |= {"repetitions": _by_times(findings), "exposure": _exposure(findings)}
     return by_name
@@ -98,14 +115,14 @@ def page(findings: ExtractionFindings) -> str:
 
 def text(findings: ExtractionFindings) -> str:
     """The verdict and the shares as lines of text."""
-    counts = findings.counts
+    counts, answers = findings.counts, findings.generations
     lines = [
         findings.verdict.text,
         "",
         *sentences(findings),
         "",
         f"{counts['members']:,} texts that were trained on, {counts['controls']:,} controls, "
-        f"{counts['passages']:,} passages",
+        + (f"{counts['passages']:,} passages" if answers is None else f"{answers.answers:,} answers"),
     ]
     for way in findings.ways:
         lines.append(f"  {_name(findings, way.name)}, of 1,000:")
@@ -117,8 +134,11 @@ def text(findings: ExtractionFindings) -> str:
             bits = f"exposure {exposure} bits, median {median}"
             lines.append(f"    {name:<12} {texts:>7} texts  {out} of 1,000 come out  {bits}  AUC {auc}")
     for one in findings.named[:_SHOWN]:
-        name, _, times, queries, ways = _named(one)
-        lines.append(f"  {name}: trained on {times} times, {queries} queries; {ways}")
+        name, member, times, queries, ways = _named(one)
+        how = f"trained on {times} times, {queries} queries"
+        if answers is not None:
+            how = f"{'private' if member == 'yes' else 'control'}, {one.run:,} tokens in a row, line {one.line:,}"
+        lines.append(f"  {name}: {how}; {ways}")
     lines += [f"  {one.unit}: {one.out:,} of {one.texts:,} texts" for one in findings.units[:_SHOWN]]
     return "\n".join([*lines, *(f"Note: {note}" for note in findings.notes)])
 
@@ -143,13 +163,17 @@ def sentences(findings: ExtractionFindings) -> Iterator[str]:
             f"{_number(identified.share)} ({_limits(identified.share)}) of 1,000 texts can be told to be training "
             f"data, if {accused} of 1,000 others may be wrongly accused; guessing would find {accused}."
         )
-    else:
+    elif findings.generations is None:
         yield f"How many can be told to be training data is not said. {identified.why_not}"
 
 
 def _next(findings: ExtractionFindings) -> list[str]:
     """What to do next, each with its command where there is one."""
-    file = findings.source or "FILE.jsonl"
+    file, answers = findings.source or "FILE.jsonl", findings.generations
+    if answers is not None:
+        command = f"miaudit extraction --generations {file} --texts {answers.texts} --controls {answers.controls}"
+        reason = findings.verdict.reason or findings.verdict.status
+        return [one.replace("{command}", command) for one in _NEXT_OF_ANSWERS.get(reason, _NEXT[reason])]
     steps = [one.replace("{file}", file) for one in _NEXT[findings.verdict.reason or findings.verdict.status]]
     design = findings.design or "zero-run"
     if findings.told.share.value is None:
@@ -170,8 +194,12 @@ def _what(findings: ExtractionFindings) -> str:
 
 
 def _name(findings: ExtractionFindings, name: str) -> str:
-    prompted = findings.asked
-    return _WAYS[name].format(queries=findings.plan["queries"], samples=0 if prompted is None else prompted.samples)
+    prompted, answers = findings.asked, findings.generations
+    return _WAYS[name].format(
+        queries=findings.plan.get("queries", 0),
+        samples=0 if prompted is None else prompted.samples,
+        answers=0 if answers is None else answers.answers,
+    )
 
 
 def _named(one: Named) -> list[str]:
@@ -230,22 +258,44 @@ def _limit(share: float, rounding: Rounding) -> str:
 
 def _by_queries(findings: ExtractionFindings) -> alt.LayerChart:
     """The share of texts that come out within so many queries."""
+    first = findings.ways[0]
+    title = (
+        f"In {findings.plan['queries']:,} queries {_number(first.members)} of 1,000 texts that were trained on come "
+        f"out, and {_number(first.controls)} of 1,000 controls"
+    )
+    points = [(point.queries, f"{point.queries:,.0f} queries", point) for point in findings.queries]
+    return _curves(points, "Queries", title)
+
+
+def _by_runs(findings: ExtractionFindings) -> alt.LayerChart:
+    """The share of texts of which so many tokens in a row stand in an answer."""
+    first = findings.ways[0]
+    title = (
+        f"{findings.plan['suffix']:,} tokens in a row of {_number(first.members)} of 1,000 private texts are in an "
+        f"answer, and of {_number(first.controls)} of 1,000 controls"
+    )
+    points = [(float(point.tokens), f"{point.tokens:,} tokens", point) for point in findings.runs]
+    return _curves(points, "Tokens in a row, or more", title)
+
+
+def _curves(points: Sequence[tuple[float, str, Queries | Run]], along: str, title: str) -> alt.LayerChart:
+    """Shares of members and of controls along an axis, with limits."""
     import altair as alt
 
     rows = [
         {
-            "queries": point.queries,
+            "at": at,
             "of": _OF[of],
             "value": rate.value,
             "low": rate.low,
             "high": rate.high,
-            "asked": f"{point.queries:,.0f}",
+            "name": name,
             "text": f"{_of_1000(rate)} of 1,000",
         }
-        for point in findings.queries
+        for at, name, point in points
         for of, rate in (("members", point.members), ("controls", point.controls))
     ]
-    x = alt.X("queries:Q", scale=alt.Scale(type="log"), title="Queries", axis=alt.Axis(format="~s", tickCount=6))
+    x = alt.X("at:Q", scale=alt.Scale(type="log"), title=along, axis=alt.Axis(format="~s", tickCount=6))
     y = share("Share of which a passage comes out")
     colours = coloured("of", {_OF["members"]: BLUE, _OF["controls"]: ORANGE})
     base = over(rows).encode(x=x, color=colours)
@@ -253,18 +303,13 @@ def _by_queries(findings: ExtractionFindings) -> alt.LayerChart:
         base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q", **y), y2="high:Q"),
         base.mark_line(strokeWidth=2).encode(y=alt.Y("value:Q", **y)),
         base.mark_point(filled=True, size=40, opacity=1).encode(
-            y=alt.Y("value:Q", **y), tooltip=tips(of="Texts", asked="Queries", text="Come out")
+            y=alt.Y("value:Q", **y), tooltip=tips(of="Texts", name=along, text="Come out")
         ),
     ]
-    first = findings.ways[0]
-    title = (
-        f"In {findings.plan['queries']:,} queries {_number(first.members)} of 1,000 texts that were trained on come "
-        f"out, and {_number(first.controls)} of 1,000 controls"
-    )
     sentences = [
         "What controls show is boilerplate; only the gap is memorised. Bands: limits of each point for itself."
     ]
-    values = ", ".join(f"{row['asked']} queries, {row['of']}: {row['text']}" for row in rows)
+    values = ", ".join(f"{row['name']}, {row['of']}: {row['text']}" for row in rows)
     return finished(layers, title, sentences, f"{title}. {values}.", 300)
 
 
