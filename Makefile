@@ -79,6 +79,7 @@ bench: $(DEV)/.installed
 	$(DEV)/bin/python benchmarks/table_audit.py
 	$(DEV)/bin/python benchmarks/step_audit.py
 	$(DEV)/bin/python benchmarks/collect_tokens.py
+	$(DEV)/bin/python benchmarks/generations.py --quick
 
 look: $(DEV)/.installed
 	$(DEV)/bin/python tools/look.py results/look
