@@ -134,16 +134,18 @@ class _Index:
         known = self.hashes[group] == wanted if len(self.hashes) else np.zeros(0, dtype=np.bool_)
         return at[known], group[known]
 
-    def pairs(self, at: IntArray, group: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
-        """Yield all pairs of a place in the passages and one in the answers with these windows, some at a time."""
+    def parts(self, group: IntArray) -> Iterator[slice]:
+        """Yield which of the hits with these groups are compared at a time."""
+        total = np.r_[0, np.cumsum(self.begins[group + 1] - self.begins[group])]
+        cuts = np.unique(np.searchsorted(total, np.arange(0, total[-1] + _PAIRS, _PAIRS)).clip(max=len(group)))
+        return (slice(low, high) for low, high in pairwise(cuts.tolist()))
+
+    def pairs(self, at: IntArray, group: IntArray) -> tuple[IntArray, IntArray]:
+        """Return all pairs of a place in the passages and one in the answers with these windows."""
         counts = self.begins[group + 1] - self.begins[group]
-        total = np.r_[0, np.cumsum(counts)]
-        cuts = np.unique(np.searchsorted(total, np.arange(0, total[-1] + _PAIRS, _PAIRS)).clip(max=len(counts)))
-        for low, high in pairwise(cuts.tolist()):
-            many = counts[low:high]
-            within = np.arange(int(many.sum())) - np.repeat(total[low:high] - total[low], many)
-            places = self.places[np.repeat(self.begins[group[low:high]], many) + within].astype(np.int64)
-            yield places, np.repeat(at[low:high], many)
+        within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+        places = self.places[np.repeat(self.begins[group], counts) + within].astype(np.int64)
+        return places, np.repeat(at, counts)
 
 
 class CommonRuns:
@@ -167,8 +169,8 @@ class CommonRuns:
 
     Notes
     -----
-    A passage that has as long a run as an answer could give it is not compared again: a form letter in all passages and
-    all answers costs one comparison.
+    Passages that all have as long a run as an answer could give them are not compared again: a form letter in all
+    passages and all answers is compared in a few of them.
 
     Examples
     --------
@@ -214,40 +216,45 @@ class CommonRuns:
 
     def _add_exact(self, answers: TokenRows, first: int, wanted: IntArray | None) -> None:
         at, group = self._exact.lookup(answers)
-        open_hits = self._all_have[group] < _reach(at, answers.owner(at), self.least)
-        at, group = at[open_hits], group[open_hits]
+        reach = _reach(at, answers.owner(at), self.least)
         own = self.passages
-        for place, where in self._exact.pairs(at, group):
+        for some in self._exact.parts(group):
+            hits = np.flatnonzero(self._all_have[group[some]] < reach[some]) + some.start
+            if not len(hits):
+                continue
+            place, where = self._exact.pairs(at[hits], group[hits])
             passage, answer = own.owner(place), answers.owner(where)
             before = (place > own.offsets[passage]) & (where > answers.offsets[answer])
             same = own.tokens[place - 1] == answers.tokens[where - 1]
             chosen = ~(before & same & (own.tokens[place - 1] >= 0)) & self._select(passage, answer, wanted)
             passage, answer = passage[chosen], answer[chosen]
             length = _extended(own, place[chosen], answers, where[chosen])
-            self._keep(passage, answer + first, length)
-        for this in np.unique(group):
-            places = self._exact.places[self._exact.begins[this] : self._exact.begins[this + 1]]
-            self._all_have[this] = self.longest[own.owner(places)].min()
+            self._keep_longest(passage, answer + first, length)
+            self._close(np.unique(group[hits]))
 
-    def _keep(self, passage: IntArray, answer: IntArray, length: IntArray) -> None:
-        """Keep runs that are longer than those before, the first answer of the longest."""
+    def _close(self, groups: IntArray) -> None:
+        """Note how long a run all passages with a window have."""
+        places, _ = self._exact.pairs(groups, groups)
+        sizes = self._exact.begins[groups + 1] - self._exact.begins[groups]
+        longest = self.longest[self.passages.owner(places)]
+        self._all_have[groups] = np.minimum.reduceat(longest, np.cumsum(sizes) - sizes)
+
+    def _keep_longest(self, passage: IntArray, answer: IntArray, length: IntArray) -> None:
         better = (length >= self.least) & (length > self.longest[passage])
-        order = np.lexsort((answer[better], -length[better], passage[better]))
-        rows, at = np.unique(passage[better][order], return_index=True)
-        self.longest[rows], self.answer[rows] = length[better][order][at], answer[better][order][at]
-        self.edits[rows] = 0
+        passage, answer, length = _best(passage[better], answer[better], -length[better])
+        self.longest[passage], self.answer[passage], self.edits[passage] = -length, answer, 0
 
     def _add_near(self, blocks: _Index, answers: TokenRows, first: int, wanted: IntArray | None) -> None:
-        for places, sites in blocks.pairs(*blocks.lookup(answers)):
+        at, group = blocks.lookup(answers)
+        for some in blocks.parts(group):
+            places, sites = blocks.pairs(at[some], group[some])
             passage, answer = self.passages.owner(places), answers.owner(sites)
             chosen = (self.edits[passage] > 0) & self._select(passage, answer, wanted)
             passage, answer = passage[chosen], answer[chosen]
             total = self._around(places[chosen], answers, sites[chosen])
             better = total < self.edits[passage]
-            passage, answer, total = passage[better], answer[better], total[better]
-            order = np.lexsort((answer, total, passage))
-            rows, at = np.unique(passage[order], return_index=True)
-            self.edits[rows], self.answer[rows] = total[order][at], answer[order][at] + first
+            passage, answer, total = _best(passage[better], answer[better], total[better])
+            self.edits[passage], self.answer[passage] = total, answer + first
 
     def _around(self, place: IntArray, answers: TokenRows, where: IntArray) -> IntArray:
         """Return the fewest edits between ``least`` tokens around each untouched block and a part of the answer."""
@@ -260,8 +267,16 @@ class CommonRuns:
     def prompted(self, prompts: TokenRows) -> IntArray:
         """Return the passages of which a prompt holds a block of ``echo`` tokens: all whose beginning it holds."""
         group = np.unique(self._parts.lookup(prompts)[1])
-        parts = [self.passages.owner(place) for place, _ in self._parts.pairs(np.zeros_like(group), group)]
-        return np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *parts]))
+        parts = (group[some] for some in self._parts.parts(group))
+        holders = [self.passages.owner(self._parts.pairs(part, part)[0]) for part in parts]
+        return np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *holders]))
+
+
+def _best(passage: IntArray, answer: IntArray, cost: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Return each passage once, with the first answer of the lowest cost, and that cost."""
+    order = np.lexsort((answer, cost, passage))
+    passages, at = np.unique(passage[order], return_index=True)
+    return passages, answer[order][at], cost[order][at]
 
 
 def _reach(at: IntArray, row: IntArray, length: int) -> IntArray:

@@ -93,7 +93,7 @@ class Ranked:
 
         At least that of an average unit: weights never resolve a smaller FPR than equal weights would.
         """
-        return float(self._heaviest()[self._crossing(fpr)])
+        return float(self._heaviest[self._crossing(fpr)])
 
     def smallest_fpr(self, confidence: float) -> float:
         """Return the smallest FPR with a lower limit: accused weight is 3.69 times the heaviest (at 95%).
@@ -107,9 +107,9 @@ class Ranked:
         >>> even.smallest_fpr(0.95)
         0.00738
         """
-        cumulative, wanted = np.cumsum(self.weight), resolution(confidence) * self._heaviest()
-        short = wanted > np.r_[0.0, cumulative[:-1]]
-        last = np.where(short, np.minimum(cumulative, wanted), 0.0).max()
+        cumulative, wanted = self._moments[0], resolution(confidence) * self._heaviest
+        short = wanted > cumulative[:-1]
+        last = np.where(short, np.minimum(cumulative[1:], wanted), 0.0).max()
         if short[-1] and wanted[-1] > cumulative[-1]:
             return 1.0
         return min(1.0, float(last) / self.total)
@@ -168,10 +168,12 @@ class Ranked:
 
     def _crossing(self, fpr: float) -> int:
         """Return the place of the record where the weighted share reaches an FPR."""
-        reached = int(np.searchsorted(np.cumsum(self.weight), fpr * self.total * (1 - 1e-12)))
+        reached = int(np.searchsorted(self._moments[0][1:], fpr * self.total * (1 - 1e-12)))
         return min(reached, len(self.weight) - 1)
 
+    @cached_property
     def _heaviest(self) -> FloatArray:
+        """Largest weight of a unit (m,) down to each record, at least that of an average one."""
         units = len(self.weight) if self.unit is None else int(self.unit.max()) + 1
         return np.asarray(np.maximum(np.maximum.accumulate(self.so_far), self.weight.sum() / units))
 
@@ -219,6 +221,14 @@ class Ranked:
         accused, squared, cross = (np.r_[0.0, np.cumsum(w)] for w in (self.weight, square, self.weight * self.whole))
         return accused, squared, cross
 
+    @cached_property
+    def _alike(self) -> tuple[IndexArray, FloatArray, FloatArray]:
+        """The group (m,) of each record with weights that are nearly equal, and the size and mean weight of each."""
+        group = np.floor(np.log(self.weight / self.weight.max()) / math.log(_RATIO)).astype(np.intp)
+        group = np.unique(group, return_inverse=True)[1]
+        size = np.bincount(group).astype(np.float64)
+        return group, size, np.bincount(group, self.weight) / size
+
     def _extra(self, level: _Level) -> tuple[FloatArray, FloatArray]:
         """Return the factors of the record above all and of a constant, and how many exponentials have each."""
         factor = np.array([self._parts(level)[0] * level.beyond, -level.fpr * self.total / _FIXED])
@@ -226,10 +236,7 @@ class Ranked:
 
     def _of_groups(self, levels: Sequence[_Level], nodes: Sequence[IndexArray]) -> list[FloatArray]:
         """Return the chance that the random share is below the FPR at each node, by groups of equal weight."""
-        group = np.floor(np.log(self.weight / self.weight.max()) / math.log(_RATIO)).astype(np.intp)
-        group = np.unique(group, return_inverse=True)[1]
-        size = np.bincount(group).astype(np.float64)
-        weight = np.bincount(group, self.weight) / size
+        group, size, weight = self._alike
         factors, times = [], []
         for level, places in zip(levels, nodes, strict=True):
             above, (up, down), (factor, count) = _above(places, group), self._parts(level), self._extra(level)

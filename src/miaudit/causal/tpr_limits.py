@@ -68,8 +68,7 @@ def estimate(
             return Estimate(None, 0.0, high, confidence, f"upper limit only: {needed}, {available}")
         available = f"by the weight of the heaviest above the threshold there are {math.floor(above):,}"
         notes.append(f"no lower limit: {needed}, and {available}")
-        low = 0.0
-    limits = min(low, point.tpr), max(high, point.tpr)
+    limits = _resolved(low, high, point, comparison, above, confidence)
     error = _standard_error(curve, estimator, comparison, law, point)
     return Estimate(point.tpr, *limits, confidence, "; ".join(notes), point.step_tpr, error)
 
@@ -77,13 +76,23 @@ def estimate(
 def band(comparison: Comparison, fprs: FloatArray, confidence: float, most_nodes: int) -> tuple[FloatArray, FloatArray]:
     """Return the limits (k,) of the TPR by Hajek weights at each FPR (k,), as :func:`estimate` gives them."""
     curve, points = comparison.roc, [_Point.of(comparison.roc, float(fpr)) for fpr in fprs]
-    limits = _limits(curve, Hajek(), comparison, comparison.ranked, points, confidence, most_nodes)
     above = classical.resolution(confidence) / comparison.ranked.smallest_fpr(confidence)
-    resolved = np.array([classical.resolvable(point.fpr, above, confidence) for point in points])
-    enough = [classical.resolvable(point.fpr, comparison.effective_nonmembers, confidence) for point in points]
+    unresolved = _limits(curve, Hajek(), comparison, comparison.ranked, points, confidence, most_nodes)
+    limits = [
+        _resolved(*both, point, comparison, above, confidence) for both, point in zip(unresolved, points, strict=True)
+    ]
     low, high = np.array(limits).T
-    tpr = np.array([point.tpr for point in points])
-    return np.where(resolved, np.minimum(low, tpr), 0.0), np.where(resolved | enough, np.maximum(high, tpr), high)
+    return low, high
+
+
+def _resolved(
+    low: float, high: float, point: _Point, comparison: Comparison, above: float, confidence: float
+) -> tuple[float, float]:
+    """Return limits round the TPR, the lower one 0 where there are too few by the heaviest above the threshold."""
+    if classical.resolvable(point.fpr, above, confidence):
+        return min(low, point.tpr), max(high, point.tpr)
+    enough = classical.resolvable(point.fpr, comparison.effective_nonmembers, confidence)
+    return 0.0, max(high, point.tpr) if enough else high
 
 
 def _limits(
