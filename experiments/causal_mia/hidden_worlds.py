@@ -65,6 +65,13 @@ def levels(n: int, rng: np.random.Generator) -> Drawn:
     return world(np.c_[site, rng.normal(size=n)], level[site], 2 * level[site], rng, (0,))
 
 
+def levels_with_others(n: int, rng: np.random.Generator) -> Drawn:
+    """What ``--exclude-levels`` leaves of it, as the refusal says: levels with three non-members or more."""
+    x, member, score, codes = levels(n, rng)
+    others = np.bincount(x[~member, 0].astype(int), minlength=200)[x[:, 0].astype(int)] >= 3
+    return x[others], member[others], score[others], codes
+
+
 def corner(n: int, rng: np.random.Generator) -> Drawn:
     x = rng.normal(size=(n, 4))
     inside = (x[:, 0] > 0.76) & (x[:, 1] > 0.76)
@@ -99,6 +106,7 @@ HIDDEN: dict[str, tuple[int, Callable[[int, np.random.Generator], Drawn]]] = {
     "hide50": (2000, hide50),
     "one product of 50 columns": (2000, wide50),
     "200 declared levels": (4000, levels),
+    "200 declared levels, as advised": (4000, levels_with_others),
     "corner of 5%": (4000, corner),
     "band of 20%": (3000, band),
     "sign of a sum of four": (2000, sum4),

@@ -87,7 +87,7 @@ def test_the_gap_is_the_largest_of_all_scores_and_counts_for_a_forest_only() -> 
     half = SimpleNamespace(metrics=lambda *_, **__: {}, disagreement=lambda *_, **__: Disagreement(0.5, 0.6, 1.5))
     rng = np.random.default_rng(0)
     assert Moves.of([fixed(), half], [], NAMES, 0.95, rng=rng).gap == 1.5
-    assert Moves.of([fixed(), half], [], NAMES, 0.95, by_forest=False, rng=rng).gap == 0
+    assert Moves.of([fixed(), half], [], NAMES, 0.95, learned=False, rng=rng).gap == 0
 
 
 @pytest.mark.thorough

@@ -60,6 +60,21 @@ def test_what_a_stack_cannot_learn_is_refuted_and_what_it_learns_is_not(signs: i
     assert signs == 2 or set(found.missed) == {f"covariate {i}" for i in range(3)}
 
 
+@pytest.mark.parametrize(("world", "refuted"), [("sum of four", True), ("one covariate", False), ("line", False)])
+def test_a_threshold_of_a_weighted_sum_refutes_a_stack_and_what_it_learns_does_not(world: str, refuted: bool) -> None:
+    """A forest alone passed 35 of 200 signs of a sum of four, each with a wrong limit."""
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(2000, 4))
+    log_odds = {"sum of four": 1.3 * np.sign(x.sum(axis=1)), "one covariate": 1.3 * np.sign(x[:, 0]), "line": x[:, 1]}
+    evidence = Evidence(score=x[:, 0], member=rng.random(2000) < special.expit(log_odds[world]), covariates=x)
+    stack = propensity.stacked(evidence, rng=rng)
+    found = lack_of_fit.measure(evidence, stack, rng=rng)
+    assert found.by_sum == refuted
+    assert found.sum_z is not None and (found.sum_z > 7) == refuted
+    assert found.rejected or not refuted
+    assert lack_of_fit.measure(evidence, stack.line, rng=rng).sum_z is None
+
+
 @pytest.mark.thorough
 @pytest.mark.long
 def test_a_line_is_not_refuted_by_a_line() -> None:
@@ -237,6 +252,7 @@ def test_what_refutes_a_stack_is_said_of_one_covariate_and_of_two() -> None:
     assert sentence("age", "pay", limit=lack_of_fit.LIMIT).endswith("It misses age and pay together.")
     by_forest = sentence("age", z=9.0, missed=("age", "pay"), product_z=1.0)
     assert by_forest.endswith("(z 9.0, refuted above 2.33). It misses what age and pay say.")
+    assert "a threshold of a weighted sum of the covariates foresees membership better" in sentence("age", sum_z=5.0)
 
 
 def test_a_margin_allows_the_largest_mean_of_all_log_odds_within_it() -> None:

@@ -51,7 +51,7 @@ class Moves:
         names: Sequence[str],
         confidence: float,
         *,
-        by_forest: bool = True,
+        learned: bool = True,
         rng: np.random.Generator,
     ) -> Moves:
         """Measure each metric of each score by the propensity and by those that were moved.
@@ -61,11 +61,11 @@ class Moves:
         scores : those that the verdict may rest on
         moved : the propensity, moved along each direction that refutes it
         names : of the metrics of the verdict
-        by_forest : whether a forest refutes the propensity, and not a product alone, which is known as it is
+        learned : whether something learned refutes the propensity, and not a product alone, which is known as it is
         """
         largest, gap = cls(), 0.0
         for score in scores:
-            disagreement = score.disagreement(confidence, rng=rng) if by_forest else None
+            disagreement = score.disagreement(confidence, rng=rng) if learned else None
             gap = max(gap, 0.0 if disagreement is None else disagreement.errors)
             for errors, name in _moves(score, moved, names, confidence, rng):
                 largest = max(largest, cls(errors, name), key=lambda one: one.errors)

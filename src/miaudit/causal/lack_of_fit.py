@@ -2,9 +2,11 @@
 
 Weights undo a shift only as far as the propensity describes it. A line in the covariates misses interactions, codes
 that are names and not numbers, and heavier tails. The corrected metrics then show the shift as if it were memorisation.
-So a propensity must pass two tests before a verdict may depend on it. In the first, extremely randomised trees, learned
-on the same folds, predict its residuals on held-out records. The second compares the residuals with the product of each
-two covariates and the square of each one, which trees miss among many others.
+So a propensity must pass tests before a verdict may depend on it. In the first, extremely randomised trees, learned on
+the same folds, predict its residuals on held-out records. The second compares the residuals with the product of each
+two covariates and the square of each one, which trees miss among many others. A stack must also pass a third: members
+may be those whose weighted sum of covariates is above a threshold. A rising function of its line shows that at once,
+where trees take thousands of records for a plane that is oblique to all covariates.
 """
 
 # ruff: noqa: PLC0415 - scikit-learn and scipy.stats load when used
@@ -40,6 +42,7 @@ from miaudit.evidence import Evidence
 # so that chance counts their pair twice (docs/balance.md).
 LIMIT = 3.3
 STACKED_LIMIT = 2.33  # one-sided 1%; sound stacks stay below it, since they have boosting (docs/balance.md)
+SUM_LIMIT = 4.0  # sound stacks show up to 3.6 where one covariate jumps, a threshold of a sum of four 8 and more
 _TREES = 40
 _LEAF = 4
 _FEWEST_TRIED = 4  # covariates at a split against a stack; with two of four, one sign of three in ten passes
@@ -54,13 +57,14 @@ _MOST_NAMED = 4
 _LEAST_LOSS = 0.15  # of z, for a covariate to be named
 _FAMILYWISE = 0.01  # of all products and squares together ...
 _LEAST_LIMIT = 4.0  # ... and never below this: sums of heavy residuals are not quite normal
+_RAREST = 0.02  # probability of a class where a fold's training rows have one class only
 _FEWEST_BEHIND = 25.0  # records, counted as equally heavy ones, that a product must rest on
 _BLOCK = 500  # columns whose products with all others are held in memory
 
 
 @dataclass(frozen=True)
 class LackOfFit:
-    """Two tests of a propensity's fit, and the covariates behind a misfit.
+    """Tests of a propensity's fit, and the covariates behind a misfit.
 
     Attributes
     ----------
@@ -74,6 +78,8 @@ class LackOfFit:
     missed : names of the covariates without which the forest predicts worse, the most important first, or those of the
         product; empty unless the propensity is refuted
     rejected : whether the propensity is refuted
+    sum_z : as ``z``, of a rising function of a stack's line in place of the forest; above 4 the stack is refuted; None
+        for any other propensity
     """
 
     z: float
@@ -83,6 +89,17 @@ class LackOfFit:
     product: tuple[str, ...]
     missed: tuple[str, ...]
     rejected: bool
+    sum_z: float | None = None
+
+    @property
+    def by_sum(self) -> bool:
+        """Whether a rising function of its line refutes a stack."""
+        return _above(self.sum_z, SUM_LIMIT)
+
+    @property
+    def by_sum_in_words(self) -> str:
+        """How far a rising function of its line is from refuting a stack, in words; empty for other propensities."""
+        return "" if self.sum_z is None else f"z {self.sum_z:.1f}, refuted above {SUM_LIMIT:g}"
 
     @property
     def by_forest(self) -> bool:
@@ -103,6 +120,9 @@ class LackOfFit:
     def misfit(self) -> str:
         """What the sentence says of a propensity that is refuted."""
         stacked = self.limit == STACKED_LIMIT
+        if self.by_sum and not self.by_forest:
+            how = "a threshold of a weighted sum of the covariates foresees membership better"
+            return f"{how} ({self.by_sum_in_words})."
         together = f"{listed(self.product)}{' together' if len(self.product) > 1 else '' if stacked else ', squared'}"
         if stacked and not self.by_forest:
             measured = f"by {self.product_z:.1f} standard errors, refuted above {self.product_limit:.1f}"
@@ -228,11 +248,13 @@ def measure(
         misfit = _missed(statistic, trees.forests, trees.x, z, shuffle)
         missed = tuple(names[i] for i in trees.columns[misfit])
     named, missed = (tuple(evidence.spelled(term) for term in terms) for terms in (product.names, missed))
-    return LackOfFit(z, limit, product.z, product.limit, named, missed, z > limit or product.refutes)
+    sum_z = None if propensity.line is None else statistic(_bent(propensity.line, evidence.member, trees.fold))
+    refuted = z > limit or product.refutes or _above(sum_z, SUM_LIMIT)
+    return LackOfFit(z, limit, product.z, product.limit, named, missed, refuted, sum_z)
 
 
 def moved(evidence: Evidence, propensity: Propensity, fit: LackOfFit, challenger: Challenger) -> tuple[Propensity, ...]:
-    """Return a stack moved along each direction that refutes it: the forest's change of its log-odds, the product.
+    """Return a stack moved along each direction that refutes it: forest, rising function of its line, product.
 
     Parameters
     ----------
@@ -246,6 +268,9 @@ def moved(evidence: Evidence, propensity: Propensity, fit: LackOfFit, challenger
     logit, directions = propensity.logit, []
     if fit.by_forest:
         directions.append(_change(challenger.logit, logit, evidence.member, challenger.fold))
+    if fit.by_sum and propensity.line is not None:
+        bent = _bent(propensity.line, evidence.member, challenger.fold)
+        directions.append(_change(bent, logit, evidence.member, challenger.fold))
     if fit.by_product:
         names = tuple(str(i) for i in range(np.asarray(evidence.covariates).shape[1]))
         directions.append(Imbalance.largest(evidence, propensity.odds, names).function)
@@ -329,6 +354,18 @@ def _calibrated(raw: FloatArray, member: BoolArray, fold: IntArray) -> FloatArra
         # Without a signal, held-out log-odds have the wrong sign: the class of a record is rarer in the other folds.
         calibrated[rows] = offset + max(slope, 0.0) * raw[rows]
     return calibrated
+
+
+def _bent(line: Propensity, member: BoolArray, fold: IntArray) -> FloatArray:
+    """Return held-out log-odds (n,) by isotonic regressions of membership on those of a line."""
+    from sklearn.isotonic import IsotonicRegression
+
+    p = np.empty(len(fold))
+    for k in np.unique(fold):
+        out = fold == k
+        rising = IsotonicRegression(y_min=_RAREST, y_max=1 - _RAREST, out_of_bounds="clip")
+        p[out] = rising.fit(line.logit[~out], member[~out]).predict(line.logit[out])
+    return np.log(p) - np.log1p(-p)
 
 
 def _forest(x: Float32Array, member: BoolArray, rows: BoolArray, stacked: bool, rng: np.random.Generator) -> list[Any]:

@@ -363,9 +363,14 @@ def _fit(fit: LackOfFit | None) -> str:
         return f"A forest foresees no more of membership from the same covariates ({tried})."
     product = f"{' times '.join(fit.product)}: z {fit.product_z:.1f}, refuted above {fit.product_limit:.1f}"
     return (
-        f"Neither a forest ({tried}) nor any product or square of covariates ({product}) foresees more of membership. "
-        "That is no proof of the propensity."
+        f"Neither a forest ({tried}){_sum(fit)} nor any product or square of covariates ({product}) foresees more of "
+        "membership. That is no proof of the propensity."
     )
+
+
+def _sum(fit: LackOfFit) -> str:
+    measured = fit.by_sum_in_words
+    return f", nor a threshold of a weighted sum ({measured})," if measured else ""
 
 
 def _value(metric: Metric) -> str:
