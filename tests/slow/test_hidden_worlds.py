@@ -50,7 +50,7 @@ def one(name: str, rng: np.random.Generator) -> dict[str, bool | None]:
     "name",
     [
         "one product of 50 columns",
-        "200 declared levels",
+        "200 declared levels, as advised",
         "corner of 5%",
         "band of 20%",
         "sine",
