@@ -84,6 +84,7 @@ def overlap(status, covariates=COVARIATES):
             "product": ["age", "hours"],
             "missed": [],
             "rejected": False,
+            "sum_z": None,
         },
         "gaps": [],
     }
