@@ -109,8 +109,7 @@ class Gates:
         names = list(dict.fromkeys([*of_verdict, "auc"]))  # a page shows the AUC first, whatever the verdict is about
         fit = correction.overlap.fit
         assert fit is not None  # noqa: S101 (what moves a propensity is its misfit)
-        learned = fit.by_forest or fit.by_sum
-        moves = Moves.of(scores, correction.moved, names, case.confidence, learned=learned, rng=rng)
+        moves = Moves.of(scores, correction.moved, names, case.confidence, learned=fit.by_learned, rng=rng)
         if moves.matter:
             return self.refused(f"{correction.misfit} {moves.sentence}")
         warning = f"The propensity misses something that matters little: {fit.misfit} {moves.sentence}"
