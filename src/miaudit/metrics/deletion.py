@@ -1,4 +1,4 @@
-"""Did a deletion work? Deleted records are compared with strings or records that no training has seen, before and after.
+"""Did a deletion work? Deleted records are compared with what no training has seen, before and after the deletion.
 
 A test that fails to see a difference proves nothing. So equivalence is what has to be shown: the confidence limits of
 each deviation must lie within a margin that was stated beforehand. And it counts only where the same scores saw the

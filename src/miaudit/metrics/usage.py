@@ -2,7 +2,7 @@
 
 The score of a record that was not used is exchangeable with those of its decoys, or of records that are known not to
 have been used. So how often such a record is among the highest is a count with a known law, whatever the model did with
-the records that it used. A bound from below follows; none from above does: nothing ever shows that a record was not used.
+the records that it used. A bound from below follows, and none from above: nothing shows that a record was not used.
 """
 
 from __future__ import annotations
