@@ -60,7 +60,7 @@ class UsagePlan:
         check_confidence(self.confidence)
         if not 0 < self.margin < 0.5:
             hint = f"the default is {deletion.MARGIN:g}"
-            raise InputError("margin", "a number above 0 and below 0.5", self.margin, hint)
+            raise InputError("margin", "a number above 0 and below 0.5", f"{self.margin:g}", hint)
         if self.limits is not None:
             limits = checked(self.limits)
             other = [name for name, _ in limits if name != USED]
@@ -195,11 +195,11 @@ def audit_deletion(
             "before", "scores of the same records, compared with the same kind", received, "score both alike"
         )
     pairs = (after.own, after.others), (before.own, before.others)
-    limits = {"margin": options.margin, "confidence": options.confidence}
+    margin, confidence = options.margin, options.confidence
     if after.others.ndim == 2:
-        tested = deletion.among_decoys(*pairs, **limits, rng=rng)
+        tested = deletion.among_decoys(*pairs, margin=margin, confidence=confidence, rng=rng)
     else:
-        tested = deletion.beside_never_seen(*pairs, **limits)
+        tested = deletion.beside_never_seen(*pairs, margin=margin, confidence=confidence)
     compared = after.compared
     return DeletionFindings(
         verdict=_concluded(tested),
@@ -252,16 +252,22 @@ def _concluded(tested: Deletion) -> UsageVerdict:
         needed = f"they must show more than {written(0.5 + tested.margin, 'g')}"
         return UsageVerdict("not-testable", f"Not answered (not testable): {why}; {needed}.")
     if status == "equivalent":
-        kept = percent(tested.most_kept, "up", 2)
+        most = percent(tested.most_kept, "up", 2)
         meaning = (
-            f"Less than {kept} of the {tested.records:,} records can still be fully known. That is not proof of none"
+            f"Less than {most} of the {tested.records:,} records can still be fully known. That is not proof of none"
         )
         return UsageVerdict("clear", f"Within the limits: every deviation is within {margin}. {meaning}.")
     far = [one for one in tested.deviations if one.beyond(tested.margin)]
     if status == "deviates":
-        return UsageVerdict("flagged", f"Concern: the deletion did not work. {_measured(far)} The margin is {margin}.")
+        return UsageVerdict(
+            "flagged", f"Concern: the deletion did not work. {_upper(_measured(far))} The margin is {margin}."
+        )
     open_ = [one for one in tested.deviations if not one.within(tested.margin)]
     return UsageVerdict("inconclusive", f"Not answered (inconclusive): {_measured(open_)} The margin is {margin}.")
+
+
+def _upper(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
 
 
 def _measured(deviations: Sequence[Deviation]) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import typer
@@ -13,8 +14,8 @@ from miaudit.command.results import check_free, deliver, repeat
 from miaudit.errors import InputError
 
 if TYPE_CHECKING:
-    from miaudit.auditing.usage import Scores
-    from miaudit.evidence import Evidence
+    from miaudit.auditing.usage import UsagePlan
+    from miaudit.findings.usage import DeletionFindings, UsageFindings
 
 _File = Annotated[
     Path,
@@ -76,45 +77,48 @@ def usage(
     shows that a record was not used. With --deleted, the deletion passes only if the scores of the deleted records are
     shown to be within the margin of chance, and if the same scores found them before.
     """
-    from miaudit.auditing.usage import UsagePlan, audit_deletion, audit_usage
+    from miaudit.auditing.usage import UsagePlan
     from miaudit.report import usage_page
 
     check_free(out, overwrite=overwrite)
     plan = UsagePlan(limits=limit or None, margin=margin, confidence=confidence)
     columns = {"score": score, "member": member, "signal": signal}
-    name, scores = _read(file, nonmembers, columns)
-    about = {"name": name, "source": file.name, "repeat": repeat(seed=seed)}
     if deleted is None:
-        findings = audit_usage(scores, plan, **about)
+        findings: UsageFindings | DeletionFindings = _used(file, nonmembers, plan, columns)
     else:
-        if nonmembers is not None:
-            hint = "put both kinds into each file, with a member column"
-            raise InputError("--nonmembers", "none beside --deleted", str(nonmembers), hint)
-        if limit:
-            raise InputError("--limit", "none beside --deleted", limit[0], "state --margin instead")
-        _, before = _read(deleted, None, columns)
-        findings = audit_deletion(scores, before, plan, **about, rng=np.random.default_rng(seed))
+        beside = {"--nonmembers": nonmembers, "--limit": limit[0] if limit else None}
+        findings = _deleted(file, deleted, plan, columns, beside, seed)
     deliver(findings, lambda: usage_page.text(findings), out, overwrite=overwrite, json=json)
 
 
-def _read(file: Path, nonmembers: Path | None, columns: dict[str, str | None]) -> tuple[str, Scores]:
-    """Read the name of the score, the scores of the records, and those of what they are compared with."""
-    from miaudit.auditing.usage import Scores
-    from miaudit.evidence import Evidence
+def _used(file: Path, nonmembers: Path | None, plan: UsagePlan, columns: Mapping[str, Any]) -> UsageFindings:
+    """Bound how many records were used."""
+    from miaudit.auditing.usage import audit_usage
+    from miaudit.collect import usage_scores
 
-    if nonmembers is not None:
-        evidence = Evidence.load_pair(file, nonmembers)
-        if columns["signal"] == "loss":
-            return "loss", Scores.of(-evidence.score[evidence.member], -evidence.score[~evidence.member])
-    else:
-        evidence = Evidence.load(file, **{name: value for name, value in columns.items() if value is not None})
-    return _name(evidence), Scores.of(evidence.score[evidence.member], evidence.score[~evidence.member])
+    name, scores = usage_scores.read(file, nonmembers, **columns)
+    return audit_usage(scores, plan, name=name, source=file.name, repeat=repeat())
 
 
-def _name(evidence: Evidence) -> str:
-    """The name of the one score."""
-    names = list(evidence.scores)
-    if len(names) > 1:
-        received = f"{len(names)}: {', '.join(names[:5])}"
-        raise InputError("--score", "one score: the best of several would need a correction", received, "name one")
-    return names[0]
+def _deleted(
+    after: Path,
+    before: Path,
+    plan: UsagePlan,
+    columns: Mapping[str, Any],
+    beside: Mapping[str, Any],
+    seed: int,
+) -> DeletionFindings:
+    """Test a deletion; refuse options of the other question."""
+    from miaudit.auditing.usage import audit_deletion
+    from miaudit.collect import usage_scores
+
+    hints = {
+        "--nonmembers": "put both kinds into each file, with a member column",
+        "--limit": "state --margin instead",
+    }
+    for option, value in beside.items():
+        if value is not None:
+            raise InputError(option, "none beside --deleted", str(value), hints[option])
+    (name, last), (_, first) = (usage_scores.read(path, **columns) for path in (after, before))
+    about: dict[str, Any] = {"name": name, "source": after.name, "repeat": repeat(seed=seed)}
+    return audit_deletion(last, first, plan, **about, rng=np.random.default_rng(seed))

@@ -85,7 +85,7 @@ class UsageFindings(FindingsRecord):
     """
 
     KIND = "usage"
-    DERIVED = ("exit_code", "verdict.exceeded", "verdict.unresolved", "verdict.word", "usage.share")
+    DERIVED = ("exit_code", "verdict.exceeded", "verdict.unresolved", "verdict.word", "usage.share", "usage.estimate")
 
     verdict: UsageVerdict
     usage: Usage

@@ -8,6 +8,7 @@ records before the deletion.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,6 +29,8 @@ TAIL = 0.05  # share of never-seen scores in each tail
 _FEWEST_DECOYS = 9  # with fewer the highest of all strings is more than a tenth of them
 _FEWEST = 20  # records, below which no share of a tail is known to a margin
 
+Part = Literal["auc", "highest scores", "lowest scores"]
+_TAILS: tuple[Part, Part] = ("highest scores", "lowest scores")
 Status = Literal["equivalent", "deviates", "unresolved", "not-testable"]
 
 
@@ -44,7 +47,7 @@ class Deviation:
     wide_low, wide_high : limits of all deviations together, at (1 - confidence) / 3 on each side
     """
 
-    name: Literal["auc", "highest scores", "lowest scores"]
+    name: Part
     value: Share
     expected: Inside
     low: Share
@@ -136,16 +139,14 @@ def among_decoys(
     place, strings = _places(*_pair("after", after), rng)
     earlier, _ = _places(*_pair("before", before), rng)
     top = max(1, round(TAIL * strings))
-    shares = (
-        ("auc", place / (strings - 1), 0.5),
-        ("highest scores", place >= strings - top, top / strings),
-        ("lowest scores", place < top, top / strings),
-    )
-    deviations = tuple(
-        Deviation(name, float(np.mean(part)), expected, *_limits(part, confidence)) for name, part, expected in shares
+    share = place / (strings - 1)
+    auc = Deviation("auc", float(share.mean()), 0.5, *_both(_mean_limits, share, confidence))
+    tails = (
+        Deviation(name, float(hit.mean()), top / strings, *_both(_share_limits, hit.astype(np.float64), confidence))
+        for name, hit in zip(_TAILS, (place >= strings - top, place < top), strict=True)
     )
     seen = _mean_limits(earlier / (strings - 1), confidence)[0]
-    return Deletion(len(place), seen, deviations, margin, confidence)
+    return Deletion(len(place), seen, (auc, *tails), margin, confidence)  # type: ignore[arg-type]
 
 
 def beside_never_seen(
@@ -179,20 +180,23 @@ def beside_never_seen(
     wide = 1 - (1 - confidence) / 3
     two_sided = [2 * level - 1 for level in (confidence, wide)]
     auc = [sample.auc(level) for level in two_sided]
-    found = [Deviation("auc", float(auc[0].value or 0.0), 0.5, auc[0].low, auc[0].high, auc[1].low, auc[1].high)]
-    for name, one in (("highest scores", sample), ("lowest scores", turned)):
-        tails = [one.tpr_at_fpr(TAIL, level) for level in two_sided]
-        value = float(one.roc.tpr_at(TAIL))
-        limits = [limit for tail in tails for limit in (tail.low, tail.high)]
-        found.append(Deviation(name, value, TAIL, *limits))
-    deviations = (found[0], found[1], found[2])
-    return Deletion(round(sample.roc.n_members), samples[1].auc(two_sided[0]).low, deviations, margin, confidence)
+    of_auc = Deviation("auc", float(auc[0].value or 0.0), 0.5, auc[0].low, auc[0].high, auc[1].low, auc[1].high)
+    tails = _tail(_TAILS[0], sample, two_sided), _tail(_TAILS[1], turned, two_sided)
+    seen = samples[1].auc(two_sided[0]).low
+    return Deletion(round(sample.roc.n_members), seen, (of_auc, *tails), margin, confidence)
+
+
+def _tail(name: Part, sample: Sample, confidences: Sequence[float]) -> Deviation:
+    """Return the share of deleted records above the threshold that so many never-seen ones exceed."""
+    tails = [sample.tpr_at_fpr(TAIL, confidence) for confidence in confidences]
+    limits = [limit for tail in tails for limit in (tail.low, tail.high)]
+    return Deviation(name, float(sample.roc.tpr_at(TAIL)), TAIL, *limits)
 
 
 def _check(margin: float, confidence: float) -> None:
     check_confidence(confidence)
     if not 0 < margin < 0.5:
-        raise InputError("margin", "a number above 0 and below 0.5", margin, f"the default is {MARGIN:g}")
+        raise InputError("margin", "a number above 0 and below 0.5", f"{margin:g}", f"the default is {MARGIN:g}")
 
 
 def _pair(name: str, scores: tuple[ArrayLike, ArrayLike]) -> tuple[FloatArray, FloatArray]:
@@ -219,9 +223,10 @@ def _places(true: FloatArray, decoys: FloatArray, rng: np.random.Generator) -> t
     return np.asarray(below + rng.integers(0, equal + 1), dtype=np.float64), decoys.shape[1] + 1
 
 
-def _limits(part: FloatArray, confidence: float) -> tuple[float, float, float, float]:
-    """Return one-sided limits at the confidence, and of three deviations together: of a mean, or of a share."""
-    limits = _mean_limits if part.dtype != np.bool_ else _share_limits
+def _both(
+    limits: Callable[[FloatArray, float], tuple[float, float]], part: FloatArray, confidence: float
+) -> tuple[float, float, float, float]:
+    """Return one-sided limits at the confidence, and those of three deviations together."""
     return (*limits(part, confidence), *limits(part, 1 - (1 - confidence) / 3))
 
 

@@ -7,7 +7,7 @@ the records that it used. A bound from below follows, and none from above: nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -154,7 +154,7 @@ def beside_nonmembers(candidates: ArrayLike, nonmembers: ArrayLike, *, confidenc
 
 
 def _largest(
-    n: int, counted: list[tuple[int, float, Tail]], confidence: float, against: Literal["decoys", "non-members"]
+    n: int, counted: Sequence[tuple[int, float, Tail]], confidence: float, against: Literal["decoys", "non-members"]
 ) -> Usage:
     """Return the largest bound of several shares, each at its part of the level; of equal ones the first."""
     level = (1 - confidence) / len(counted)

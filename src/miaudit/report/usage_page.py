@@ -20,17 +20,18 @@ _NAMES = {
     "highest scores": "Among the highest",
     "lowest scores": "Among the lowest",
 }
+_READ = 0.25  # of the highest scores are read out
 _TONES = {"stated": "refused"}  # a bound without a judgement is grey
 _NEXT = {
     "stated": (
         "State how many may have been used before you look, and the answer becomes a verdict: --limit used=0.1.",
-        "More decoys for each record (--count), or more records, raise the bound.",
+        "More decoys or non-members, or more records, raise the bound.",
     ),
     "flagged": (
         "Ask the owner of the model where these records came from. Keep the scores, the key and this report together.",
     ),
     "inconclusive": (
-        "A stronger score, more decoys for each record, or more records, raise the bound. Do not read this as unused.",
+        "A stronger score, more decoys or non-members, or more records raise the bound. Do not read this as unused.",
     ),
 }
 _NEXT_OF_DELETION = {
@@ -39,7 +40,7 @@ _NEXT_OF_DELETION = {
         "Delete again, or train again without these records, and test the new model with the same scores.",
         "Scores far below chance are a trace too: they show which records were to be forgotten.",
     ),
-    "inconclusive": ("Add deleted records, or decoys for each: about 2,000 records resolve a margin of 0.03.",),
+    "inconclusive": ("Test more deleted records: about 2,000 with 20 decoys each resolve a margin of 0.03.",),
     "not-testable": (
         "Use a stronger attack, one that finds these records before the deletion. Without it nothing can be tested.",
     ),
@@ -61,12 +62,13 @@ def page(findings: UsageFindings | DeletionFindings) -> str:
     """Write the findings as one self-contained HTML page; text from files is escaped."""
     verdict = findings.verdict
     used = isinstance(findings, UsageFindings)
+    lead = verdict.text.removeprefix(f"{verdict.word}: ")
     return page_frame.render(
         "usage_page.html",
         findings,
         charts(findings),
         verdict={"status": _TONES.get(verdict.status, verdict.status), "word": verdict.word},
-        lead=verdict.text.removeprefix(f"{verdict.word}: "),
+        lead=lead[:1].upper() + lead[1:],
         heading="How many of these records were used" if used else "Whether the deletion worked",
         records=f"{_records(findings):,}",
         beside=_beside(findings.compared),
@@ -145,17 +147,21 @@ def _curves(curves: Mapping[str, Sequence[Point]], title: str) -> alt.LayerChart
     ]
     x, y = share("Share that chance puts among the highest scores"), share("Share of the records that are there")
     colours = dict(zip(curves, (BLUE, ORANGE), strict=False))
-    axes = {"x": alt.X("chance:Q", **x), "y": alt.Y("share:Q", **y)}
+    across, up = alt.X("chance:Q", **x), alt.Y("share:Q", **y)
     chance = over([{"chance": 0, "share": 0}, {"chance": 1, "share": 1}])
-    base = over(rows).encode(**axes, color=coloured("of", colours))
+    base = over(rows).encode(x=across, y=up, color=coloured("of", colours))
     layers = [
-        chance.mark_line(color=GREY, strokeDash=[6, 3]).encode(**axes),
+        chance.mark_line(color=GREY, strokeDash=[6, 3]).encode(x=across, y=up),
         base.mark_line(strokeWidth=2),
         base.mark_point(filled=True, size=30, opacity=1).encode(
             tooltip=tips(of="Records", by="Chance", **{"is": "Share"})
         ),
     ]
     sentences = ["Grey dashes: records that were not used. A line far above it on the left shows use."]
-    named = [row for row in rows if row["chance"] <= 0.25]
-    values = ", ".join(f"{row['of']}, highest {row['by']}: {row['is']}" for row in named)
+    values = ", ".join(
+        f"{name}, highest {percent(point.chance)}: {percent(point.share)}"
+        for name, points in curves.items()
+        for point in points
+        if point.chance <= _READ
+    )
     return finished(layers, title, sentences, f"{title}. {values}.", 320)
