@@ -155,7 +155,7 @@ def _spent(course: History) -> str:
         return one_line(course.text)
     rows = [
         (
-            one_line(f"{release.date}  {release.name}"),
+            one_line(f"{release.date} {release.name}"),
             f"p {release.p:.2g}" if release.tests else "no answer",
             f"spent {percent(release.spent)}, left {percent(release.left, 'down')}",
             "ALARM" if release.alarm else "",
