@@ -107,7 +107,9 @@ def test_an_alarm_stays_and_the_budget_alone_decides() -> None:
     ]
     with_budget = history(flagged, budget=Budget.of(flagged, 0.05, "shared", "Declared."))
     assert with_budget.exit_code == 0 and history(flagged).exit_code == 3
-    assert with_budget.budget is not None and "By its own level alone, v1, v2" in " ".join(with_budget.budget.cautions)
+    assert with_budget.budget is not None and "In v1, v2 the verdicts are Concern" in " ".join(
+        with_budget.budget.cautions
+    )
 
 
 def test_evidence_gathers_with_fresh_memberships_only() -> None:

@@ -180,9 +180,9 @@ def _cautions(audits: Sequence[tuple[str, Findings]]) -> tuple[str, ...]:
     sentences = ["No alarm does not show that nothing leaks: each audit states what it leaves open."]
     alone = [name for name, audit in audits if audit.verdict.status == "flagged"]
     if alone:
-        were = "was" if len(alone) == 1 else "were"
+        at = "the verdict is Concern" if len(alone) == 1 else "the verdicts are Concern"
         sentences.append(
-            f"By its own level alone, {', '.join(alone)} {were} a concern. Of many releases without leakage some are: "
+            f"In {', '.join(alone)} {at}, each at the level of one audit. Of many releases without leakage some are: "
             "the budget decides."
         )
     refuted = [name for name, audit in audits if audit.exit_code == 3 and audit.verdict.status != "flagged"]
