@@ -14,6 +14,7 @@ from miaudit.arrays import IndexArray
 from miaudit.auditing import (
     bounds,
     judgement,
+    matched,
     remarks,
     sensitivity,
     several_runs,
@@ -43,6 +44,7 @@ from miaudit.findings.metric import Metric
 from miaudit.findings.sealed_coins import SealedCoins, check_agreed
 from miaudit.findings.sensitivity import Sensitivity
 from miaudit.metrics import classical
+from miaudit.metrics.matched_scores import Candidates, standardised
 from miaudit.metrics.roc import histogram
 
 _ASSUMED = {
@@ -50,6 +52,8 @@ _ASSUMED = {
     "coins": "The model was trained on the records that sealed coins chose, and on none that they left out (declared, "
     "not checked); that memberships are these coins was checked.",
     "multi-run": "One model per record; whether it was trained on was decided at random (declared, not checked).",
+    "matched": "Chance drew each true string from the law of its decoys, and the model never saw the decoys (declared; "
+    "what tested the law is listed, if anything did).",
     "zero-run": "Nothing about how membership came about: raw numbers are not causal.",
     "corrected": "Given the covariates, whether a record is a member has nothing to do with its potential scores; how "
     "strong an unmeasured trait would have to be to change the result is what the sensitivity analysis says.",
@@ -236,7 +240,9 @@ def _findings(
     scores = _score_findings(examined, plan)
     groups = of_groups(case, best, used, measured.disagreements.get(best, ""), rng) if gates.shows_metrics(plan) else ()
     return Findings(
-        verdict=judged.verdict.beside(*judgement.all_the_same(judged, scores, groups, bounded.lower, plan.policy)),
+        verdict=judged.verdict.beside(
+            *judgement.all_the_same(judged, scores, groups, bounded.lower, plan.policy, gates.matched)
+        ),
         metrics=scores[0].metrics,
         design=evidence.design,
         counts=Counts.of_sample(case.samples[best], measured.nonmembers[best], case.confidence),
@@ -274,6 +280,7 @@ def _findings(
         sealed_coins=coins,
         surest_members=judged.surest,
         excluded=case.excluded,
+        matched=gates.matched,
     )
 
 
@@ -321,6 +328,8 @@ def _check(evidence: Any, plan: Any, nuisance: Any, rng: Any) -> None:
 def _bounded(case: Case, claim: Claim | None, gates: Gates, rng: np.random.Generator) -> Bounded:
     """Bounds of one run, of many or of none; or of several runs of the same training. Each call draws the same."""
     again = copy.deepcopy(rng)
+    if case.audited.design == "matched":
+        return matched.assess(case, claim, gates.obstacle, again)
     if case.audited.run is None:
         return bounds.assess(case, claim, gates.correction, obstacle=gates.obstacle, rng=again)
     if gates.obstacle:
@@ -366,16 +375,20 @@ def _most_exposed(audited: Evidence, count: int, numbers: IndexArray | None) -> 
     """Return the rows of the members with the highest scores, on request only."""
     if not count:
         return ()
-    rows = np.flatnonzero(audited.member)
+    rows, scores = np.flatnonzero(audited.member), audited.score
+    if audited.design == "matched":  # how far a true string exceeds its decoys
+        candidates = Candidates.of(audited)
+        scores = np.zeros(audited.n)
+        scores[audited.candidate_rows[:, 0]] = standardised(candidates.true, candidates.decoys)[0].mean(axis=1)
     if count < len(rows):
-        values = audited.score[rows]
+        values = scores[rows]
         rows = rows[values >= np.partition(values, -count)[-count]]
-    top = rows[np.argsort(-audited.score[rows], kind="stable")[:count]]
+    top = rows[np.argsort(-scores[rows], kind="stable")[:count]]
     return tuple(
         {
             "row": int(row if numbers is None else numbers[row]),
             "unit": None if audited.unit is None else str(audited.unit[row]),
-            "score": float(audited.score[row]),
+            "score": float(scores[row]),
         }
         for row in top
     )

@@ -140,7 +140,8 @@ EVALUATED = Keys(
         "design": Annotated[
             Design | None,
             Option(
-                "How membership came about: one-run or multi-run (inclusion was randomised) or zero-run (it was not). "
+                "How membership came about: one-run or multi-run (inclusion was randomised), matched (strings that "
+                "chance drew, beside decoys) or zero-run (it was not). "
                 "Never guessed: without it the audit is not answered.",
                 "leave it out if nobody knows how membership came about",
                 allowed=f"one of {', '.join(DESIGNS)}",

@@ -54,7 +54,7 @@ class Audited:
     @property
     def randomised(self) -> bool:
         """Whether chance decided about membership."""
-        return self.design in ("one-run", "multi-run")
+        return self.design in ("one-run", "multi-run", "matched")
 
     @property
     def covariates(self) -> bool:
