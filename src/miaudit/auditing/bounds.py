@@ -194,6 +194,7 @@ def without_use(options: Bounds | None, evidence: Evidence) -> Iterator[str]:
         return
     design = evidence.design or ""
     unused = {"multi-run": ("guesses", "correction", "margin"), "one-run": ("correction", "margin")}
+    unused["matched"] = unused["one-run"]
     for name in unused.get(design, ()):
         if getattr(options, name) != getattr(Bounds, name):
             yield f"The option {name} has no use with {design} evidence and changed nothing."
@@ -342,7 +343,9 @@ def judge(claim: Claim | None, bounded: Bounded, upper: UpperBound | None) -> Cl
     """Judge a claim by the bound on its own parameter, if there is one, or say why there is none."""
     if claim is None:
         return None
-    fitting = [b for b in bounded.lower if b.parameter == claim.parameter and b.delta == claim.delta]
+    # A bound for adding or removing also refutes a claim that is about replacing.
+    usual = [b for b in bounded.lower if b.neighbours != "replace-one"]
+    fitting = [b for b in usual if b.parameter == claim.parameter and b.delta == claim.delta]
     return verdict.judge(claim, fitting[0] if fitting else None, upper=upper, reasons=bounded.reasons)
 
 

@@ -14,7 +14,7 @@ from miaudit.auditing.headline import Bonferroni, Declared, Exploratory, Split
 from miaudit.auditing.plan import Plan
 from miaudit.auditing.reference import UNUSED, parted
 from miaudit.errors import InputError, nearest
-from miaudit.evidence import Evidence
+from miaudit.evidence import REFERENCE, Evidence
 from miaudit.findings.audit import ExcludedLevels
 from miaudit.findings.judge import Scored, p_value
 from miaudit.findings.policy import PARAMETERS
@@ -27,7 +27,7 @@ from miaudit.metrics.classical import Sample
 class Case:
     """What is audited by a plan: measured scores and records, the score of the verdict, and the price of the choice.
 
-    ``references`` are the reference scores (n,) of the audited records by name, of zero-run evidence.
+    ``references`` are the reference scores (n,) of the audited records by name, of zero-run and matched evidence.
     """
 
     plan: Plan
@@ -81,14 +81,27 @@ def choose(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Case:
         rows = np.flatnonzero(left)
         case = choose(evidence.take(rows), replace(plan, exclude_levels=()), rng=rng)
         return replace(case, plan=plan, rows=rows if case.rows is None else rows[case.rows], excluded=what)
-    if plan.reference is None:
+    references: Mapping[str, FloatArray]
+    if plan.reference is not None:
+        audited, references = parted(evidence, plan.reference)
+    elif evidence.design == "matched" and REFERENCE in evidence.scores:
+        audited, references = _without_reference(evidence)
+    else:
         return _chosen(evidence, plan, rng)
-    audited, references = parted(evidence, plan.reference)
     case = _chosen(audited, plan, rng)
     if case.rows is not None:
         references = {name: values[case.rows] for name, values in references.items()}
     unused = () if references else (UNUSED,)
     return replace(case, references=references, notes=(*case.notes, *unused))
+
+
+def _without_reference(evidence: Evidence) -> tuple[Evidence, dict[str, FloatArray]]:
+    """Part the scores of the reference model of matched evidence from those that are audited."""
+    audited = {name: values for name, values in evidence.scores.items() if name != REFERENCE}
+    if not audited:
+        hint = "add a score of the audited model, by another name"
+        raise InputError("score", f"a score beside {REFERENCE}", REFERENCE, hint)
+    return evidence.replace(score=audited), {REFERENCE: evidence.scores[REFERENCE]}
 
 
 def _chosen(evidence: Evidence, plan: Plan, rng: np.random.Generator) -> Case:

@@ -14,6 +14,7 @@ from miaudit.arrays import IndexArray
 from miaudit.auditing import (
     bounds,
     judgement,
+    matched,
     remarks,
     sensitivity,
     several_runs,
@@ -50,6 +51,8 @@ _ASSUMED = {
     "coins": "The model was trained on the records that sealed coins chose, and on none that they left out (declared, "
     "not checked); that memberships are these coins was checked.",
     "multi-run": "One model per record; whether it was trained on was decided at random (declared, not checked).",
+    "matched": "Chance drew each true string from the law of its decoys, and the model never saw the decoys (declared; "
+    "what tested the law is listed, if anything did).",
     "zero-run": "Nothing about how membership came about: raw numbers are not causal.",
     "corrected": "Given the covariates, whether a record is a member has nothing to do with its potential scores; how "
     "strong an unmeasured trait would have to be to change the result is what the sensitivity analysis says.",
@@ -236,7 +239,9 @@ def _findings(
     scores = _score_findings(examined, plan)
     groups = of_groups(case, best, used, measured.disagreements.get(best, ""), rng) if gates.shows_metrics(plan) else ()
     return Findings(
-        verdict=judged.verdict.beside(*judgement.all_the_same(judged, scores, groups, bounded.lower, plan.policy)),
+        verdict=judged.verdict.beside(
+            *judgement.all_the_same(judged, scores, groups, bounded.lower, plan.policy, gates.matched)
+        ),
         metrics=scores[0].metrics,
         design=evidence.design,
         counts=Counts.of_sample(case.samples[best], measured.nonmembers[best], case.confidence),
@@ -274,6 +279,7 @@ def _findings(
         sealed_coins=coins,
         surest_members=judged.surest,
         excluded=case.excluded,
+        matched=gates.matched,
     )
 
 
@@ -321,6 +327,8 @@ def _check(evidence: Any, plan: Any, nuisance: Any, rng: Any) -> None:
 def _bounded(case: Case, claim: Claim | None, gates: Gates, rng: np.random.Generator) -> Bounded:
     """Bounds of one run, of many or of none; or of several runs of the same training. Each call draws the same."""
     again = copy.deepcopy(rng)
+    if case.audited.design == "matched":
+        return matched.assess(case, claim, gates.obstacle, again)
     if case.audited.run is None:
         return bounds.assess(case, claim, gates.correction, obstacle=gates.obstacle, rng=again)
     if gates.obstacle:
