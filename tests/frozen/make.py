@@ -98,6 +98,8 @@ FINDINGS: dict[str, tuple[str, ...]] = {
     "disclosure": ("disclosure", "disclosure.yaml"),
     "synthesis": ("synthesise", "plain.yaml"),
     "extraction": ("extraction", "tokens.jsonl", "--prefix", "2", "--suffix", "3", "--design", "one-run", "--names"),
+    "usage": ("usage", "m.npy", "--nonmembers", "n.npy", "--signal", "loss", "--limit", "used=0.1"),
+    "deletion": ("usage", "t.npz", "--deleted", "later.npz", "--score", "score", "--member", "member"),
     "verification": ("verify", "one-run.zip"),
     "verification-failed": ("verify", "changed.zip"),
     "challenge": ("challenge", "one-run.zip", "--scores", "strong.npy"),
@@ -107,7 +109,7 @@ FINDINGS: dict[str, tuple[str, ...]] = {
 }
 KEPT = (
     *("one-run", "zero-run", "undeclared", "refused", "pair", "table", "disclosure", "synthesis", "extraction"),
-    *("verification", "challenge", "comparison", "history"),
+    *("usage", "deletion", "verification", "challenge", "comparison", "history"),
 )
 BUNDLES: dict[str, tuple[str, ...]] = {
     "one-run": (*ONE_RUN, "--threshold-for-concern", "0.55"),

@@ -131,6 +131,17 @@ COMMANDS: Mapping[str, Entry] = {
         ),
         EXIT_CODES,
     ),
+    "usage": Entry(
+        "usage",
+        "State how many of some records a model was trained on, at least; or test whether a deletion worked.",
+        (
+            "miaudit usage scores.csv --score log_probability --member mine --out used",
+            "miaudit usage mine.npy --nonmembers never_used.npy --limit used=0.1",
+            "miaudit usage after.csv --deleted before.csv --score log_probability --member deleted",
+        ),
+        "Exit codes: 0 the bound is stated, or the deletion passes; 1 could not run; 2 usage; 3 concern: more were "
+        "used than --limit, or a deviation is beyond the margin; 4 not answered.",
+    ),
     "extraction": Entry(
         "extraction",
         "Say how many texts a language model repeats word for word, beside texts that it never saw.",
