@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 import miaudit as ma
-from miaudit.auditing.headline import Split
+from miaudit import bundle
+from miaudit.auditing.headline import Exploratory, Split
 from miaudit.auditing.matched import surest_pairs
+from miaudit.auditing.paired_records import Audited, correlations
 from miaudit.auditing.plan import Bounds
+from miaudit.bundle.verify import verify
 from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError
 
@@ -139,6 +142,47 @@ def test_groups_have_metrics_of_their_own() -> None:
     group = np.repeat(["a", "b"], 200)
     found = ma.audit(evidence(2.0, group=group), plan=PLAN, rng=0)
     assert [(one.group, one.members, one.nonmembers) for one in found.groups] == [("a", 200, 1600), ("b", 200, 1600)]
+
+
+def test_bundles_come_out_again_and_say_what_withheld_texts_leave_out() -> None:
+    one = evidence(1.0, n=60, text=np.array([[f"{i:02d}{j}" for j in range(9)] for i in range(60)], dtype=object))
+    whole, part = (
+        bundle.record(one, plan=PLAN, share=share, rng=np.random.default_rng(5))[1] for share in ("all", "scores")
+    )
+    assert verify(whole).status == "verified"
+    checked = verify(part)
+    assert (checked.status, checked.differences) == ("in-part", ())
+    assert any("texts are withheld" in text for text in checked.not_recomputed)
+
+
+def test_two_audits_of_the_same_strings_are_compared_by_their_units() -> None:
+    rng = np.random.default_rng(9)
+    hard = rng.normal(size=(300, 9))
+    sides = []
+    for name, shift in (("before", 0.5), ("after", 0.8)):
+        noise = hard + 0.2 * rng.normal(size=hard.shape)
+        one = ma.Evidence.matched(true=noise[:, 0] + shift, decoys=noise[:, 1:])
+        sides.append(Audited(name, ma.audit(one, plan=PLAN, rng=1), one))
+    shared = correlations(*sides)
+    assert shared is not None
+    assert shared.correlation["auc"] > 0.7  # the noise of both is mostly the same
+
+
+def test_the_most_exposed_strings_exceed_their_own_decoys() -> None:
+    decoys = np.random.default_rng(0).normal(size=(50, 8))
+    true = np.zeros(50)
+    decoys[7] += 100.0  # a string that is likely in any model
+    true[7], true[3] = 100.0, 5.0
+    one = ma.Evidence.matched(true=true, decoys=decoys, unit=[f"r{i:02d}" for i in range(50)])
+    found = ma.audit(one, plan=ma.Plan(fpr_targets=(0.1,), row_level=1), rng=0)
+    assert found.rows[0]["unit"] == "r03"
+
+
+def test_a_bootstrap_and_an_exploratory_headline_work() -> None:
+    plan = ma.Plan(fpr_targets=(0.1,), n_bootstrap=100, headline=Exploratory())
+    found = ma.audit(two_scores(3, 1.0), plan=plan, rng=0)
+    assert found.metric("auc").bootstrap is not None
+    assert all(bound.exploratory for bound in found.bounds)
 
 
 def test_a_reference_alone_is_nothing_to_audit() -> None:

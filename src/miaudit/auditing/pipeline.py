@@ -44,6 +44,7 @@ from miaudit.findings.metric import Metric
 from miaudit.findings.sealed_coins import SealedCoins, check_agreed
 from miaudit.findings.sensitivity import Sensitivity
 from miaudit.metrics import classical
+from miaudit.metrics.matched_scores import Candidates, standardised
 from miaudit.metrics.roc import histogram
 
 _ASSUMED = {
@@ -374,16 +375,20 @@ def _most_exposed(audited: Evidence, count: int, numbers: IndexArray | None) -> 
     """Return the rows of the members with the highest scores, on request only."""
     if not count:
         return ()
-    rows = np.flatnonzero(audited.member)
+    rows, scores = np.flatnonzero(audited.member), audited.score
+    if audited.design == "matched":  # how far a true string exceeds its decoys
+        candidates = Candidates.of(audited)
+        scores = np.zeros(audited.n)
+        scores[audited.candidate_rows[:, 0]] = standardised(candidates.true, candidates.decoys)[0].mean(axis=1)
     if count < len(rows):
-        values = audited.score[rows]
+        values = scores[rows]
         rows = rows[values >= np.partition(values, -count)[-count]]
-    top = rows[np.argsort(-audited.score[rows], kind="stable")[:count]]
+    top = rows[np.argsort(-scores[rows], kind="stable")[:count]]
     return tuple(
         {
             "row": int(row if numbers is None else numbers[row]),
             "unit": None if audited.unit is None else str(audited.unit[row]),
-            "score": float(audited.score[row]),
+            "score": float(scores[row]),
         }
         for row in top
     )

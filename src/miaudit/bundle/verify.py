@@ -256,6 +256,8 @@ def stated_otherwise(bundle: Bundle, evidence: Evidence) -> tuple[Difference, ..
 
 def _is_complete(bundle: Bundle, evidence: Evidence) -> bool:
     """Return whether all models of the audit are in the bundle."""
+    if evidence.design == "matched" and "texts" in bundle.withheld:
+        return False  # the test of the format needs them
     if evidence.design != "zero-run":  # a design that covariates refuted is refuted again with them only
         withheld = any(name in ("covariates", "texts") for name in bundle.withheld)
         return not (withheld and bundle.findings.verdict.status == "refused")
@@ -275,6 +277,8 @@ def _nuisance(bundle: Bundle) -> Nuisance | None:
 def _why_in_part(bundle: Bundle) -> tuple[str, ...]:
     missing = bundle.programs and f"the author's own models ({bundle.programs}) are not in the bundle"
     missing = missing or "covariates are withheld"
+    if bundle.findings.design == "matched":
+        return ("The test of the format, the rank test, bounds and the verdict: texts are withheld.",)
     return (
         f"Overlap, balance and the learning curve; intervals of corrected metrics; sensitivity; bounds: {missing}. The "
         "values of corrected metrics are recomputed from the propensities in the bundle.",
