@@ -274,7 +274,8 @@ def from_table(
     path: str | Path,
     *,
     score: Annotated[
-        str | Sequence[str] | None, Option("Column(s) of the signal; several are corrected for.", applies=("columns",))
+        str | Sequence[str] | None,
+        Option("Column(s) of the signal; several are corrected for.", applies=("score column",)),
     ] = None,
     member: Annotated[
         str | None,

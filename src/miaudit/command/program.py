@@ -93,6 +93,15 @@ COMMANDS: Mapping[str, Entry] = {
         ),
         _DONE,
     ),
+    "decoys": Entry(
+        "decoys",
+        "Make decoys for the random strings in training texts, and write probes for the model to score.",
+        (
+            "miaudit decoys documents.jsonl --find uuid4,hex,base64,digits:8 --count 20 --out probes.jsonl",
+            "miaudit audit scored.jsonl --design matched --key probes.key.json",
+        ),
+        "Exit codes: 0 done; 1 could not run, or there is no random string; 2 usage.",
+    ),
     "draw": Entry(
         "draw",
         "Write each fit of a campaign into a folder of its own, to be trained by any scheduler; trains nothing.",
