@@ -16,15 +16,26 @@ from numpy.typing import ArrayLike, NDArray
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.errors import InputError, nearest
 from miaudit.io import frames, level_names, numeric, sides, tables
+from miaudit.io import inclusion as chances
 from miaudit.io.evidence_columns import ColumnNames, EvidenceColumns
-from miaudit.io.labels import checked_labels, checked_texts, frozen, membership, same_index, same_length
+from miaudit.io.labels import (
+    checked_labels,
+    checked_scores,
+    checked_texts,
+    each_once,
+    frozen,
+    membership,
+    same_index,
+    same_length,
+)
 
 Design = Literal["multi-run", "one-run", "zero-run"]
 DESIGNS: tuple[Design, ...] = ("multi-run", "one-run", "zero-run")
 Signal = Literal["score", "loss"]
 _DIGEST_BLOCK = 100_000
 _LABELS = ("unit", "group", "run")
-_FIELDS = ("score", "member", "covariates", "covariate_names", "levels", "text", "design", *_LABELS, "source")
+_OF_RECORDS = ("covariates", "text", *_LABELS, "inclusion")  # with a value for each record, beside score and member
+_FIELDS = ("score", "member", "covariate_names", "levels", "design", *_OF_RECORDS, "source")
 
 
 class Columns(ColumnNames, total=False):
@@ -59,6 +70,8 @@ class Evidence:
     run : array (n,) of int or str, optional
         Which training a row is of, where the same records were audited in several, each with coins of its own: see
         :meth:`of_runs`. Runs are in the order in which they first appear.
+    inclusion : number or array (n,), strictly between 0 and 1, optional
+        Chance with which each record became a member (one-run only). Records are thinned to fair coins for bounds.
     source : str
         Where the scores came from, for the report.
     signal : {"score", "loss"}
@@ -91,6 +104,7 @@ class Evidence:
     unit: NDArray[Any] | None
     group: NDArray[Any] | None
     run: NDArray[Any] | None
+    inclusion: FloatArray | None
     source: str
 
     def __init__(
@@ -106,6 +120,7 @@ class Evidence:
         unit: ArrayLike | None = None,
         group: ArrayLike | None = None,
         run: ArrayLike | None = None,
+        inclusion: ArrayLike | None = None,
         source: str = "",
         signal: Signal = "score",
     ) -> None:
@@ -113,25 +128,30 @@ class Evidence:
         if not named:
             raise InputError("score", "at least one score", "an empty mapping", "pass an array of scores")
         same_index({**named, "member": member, "unit": unit, "group": group, "run": run, "covariates": covariates})
-        scores, source = _turned(_checked_scores(named), source, signal)
-        n = _length(scores)
+        same_index({**named, "inclusion": inclusion})
+        scores, source = _turned(checked_scores(named), source, signal)
+        n = len(next(iter(scores.values())))
         members = membership(member)
         same_length("member", members, n)
         x, names = _covariates(covariates, covariate_names, n)
-        checked = {
-            "scores": MappingProxyType(scores),
-            "member": members,
-            "covariates": x,
-            "covariate_names": names,
-            "levels": MappingProxyType(level_names.checked(levels, names)),
-            "text": checked_texts(text, n),
-            "design": check_design(design),
-            "unit": checked_labels(unit, "unit", n),
-            "group": checked_labels(group, "group", n),
-            "run": checked_labels(run, "run", n),
-            "source": str(source),
-        }
-        self._set(checked)
+        self._set(
+            {
+                "scores": MappingProxyType(scores),
+                "member": members,
+                "covariates": x,
+                "covariate_names": names,
+                "levels": MappingProxyType(level_names.checked(levels, names)),
+                "text": checked_texts(text, n),
+                "design": check_design(design),
+                "unit": checked_labels(unit, "unit", n),
+                "group": checked_labels(group, "group", n),
+                "run": checked_labels(run, "run", n),
+                "inclusion": chances.chances(inclusion, design, n),
+                "source": str(source),
+            }
+        )
+        if self.inclusion is not None:
+            chances.check_units(self.inclusion, self.unit_codes)
 
     def _set(self, values: Mapping[str, Any]) -> None:
         """Set fields of new evidence, which is frozen from then on."""
@@ -242,7 +262,7 @@ class Evidence:
 
     def take(self, rows: NDArray[Any]) -> Evidence:
         """Return the evidence of some rows, given as indices or as a mask (n,)."""
-        columns = {name: getattr(self, name) for name in ("member", "covariates", "text", *_LABELS)}
+        columns = {name: getattr(self, name) for name in ("member", *_OF_RECORDS)}
         selected = {name: values[rows] for name, values in columns.items() if values is not None}
         return self.replace(score={name: values[rows] for name, values in self.scores.items()}, **selected)
 
@@ -269,12 +289,13 @@ class Evidence:
         score, member, covariates, text, unit, group, run : str, or several where a sequence is allowed
             Names in the file. Without them the names that :meth:`save` writes are looked for: ``score`` or
             ``score.NAME``, ``member``, ``covariates`` or ``covariate.NAME``, ``text``, ``unit``, ``group``, ``run``,
-            ``design``. A covariate name may be one list column (a two-dimensional array in an .npz). Dates become days
-            since 1970; what is missing of a covariate is filled by the median, and one more covariate, "NAME missing",
-            says where.
+            ``design`` and, beside it, ``inclusion``. A covariate name may be one list column (a two-dimensional array
+            in an .npz). Dates become days since 1970; what is missing of a covariate is filled by the median, and one
+            more covariate, "NAME missing", says where.
         categories : str or several
             Covariates that may hold text: each becomes codes 0, 1, ... of its values in their order. Name them in
             ``Plan(categories=...)`` too, which compares them level by level.
+        inclusion : str, the column of the chances of inclusion; or a number, one chance for all records
         design : str, optional
             Overrides what the file declares; a file that declares nothing gives None.
         signal : {"score", "loss"}
@@ -300,7 +321,7 @@ class Evidence:
         Parameters
         ----------
         frame : pandas.DataFrame, polars.DataFrame or LazyFrame, pyarrow.Table
-        score, member, covariates, text, unit, group, run, categories, design, signal : as in :meth:`load`
+        score, member, covariates, text, unit, group, run, categories, inclusion, design, signal : as in :meth:`load`
         source : str
             Where the frame came from, for the report.
 
@@ -356,9 +377,9 @@ class Evidence:
         if not runs:
             raise InputError("runs", "evidence of at least one run", "none", "give one for each training")
         first = runs[0]
-        arrays = [name for name in ("covariates", "text", *_LABELS) if getattr(first, name) is not None]
+        arrays = [name for name in _OF_RECORDS if getattr(first, name) is not None]
         for number, one in enumerate(runs, start=1):
-            held = [name for name in ("covariates", "text", *_LABELS) if getattr(one, name) is not None]
+            held = [name for name in _OF_RECORDS if getattr(one, name) is not None]
             what = (list(one.scores), held, one.covariate_names, one.design)
             if "run" in held or what != (list(first.scores), arrays, first.covariate_names, first.design):
                 received = f"other scores, columns or design in run {number}, or several runs in one"
@@ -416,7 +437,7 @@ class Evidence:
                 columns["covariates"] = self.covariates
         if self.text is not None:
             columns["text"] = self.text.astype(np.str_)  # files hold plain text, never Python objects
-        for field in _LABELS:
+        for field in (*_LABELS, "inclusion"):
             if getattr(self, field) is not None:
                 columns[field] = getattr(self, field)
         for field in ("design", "source"):
@@ -426,9 +447,9 @@ class Evidence:
 
     def save_pair(self, members: str | Path, nonmembers: str | Path) -> None:
         """Write the scores of members and of non-members to two .npy files, without other fields."""
-        more = (self.covariates, self.text, self.unit, self.group, self.run)
+        more = (getattr(self, name) for name in _OF_RECORDS)
         if len(self.scores) > 1 or any(values is not None for values in more):
-            received = "several scores, covariates, texts, units, groups or runs"
+            received = "several scores, covariates, texts, units, groups, runs or chances"
             raise InputError("evidence", "one score and nothing else", received, "save to .npz")
         for path, side in ((members, self.member), (nonmembers, ~self.member)):
             values = self.score[side]
@@ -472,6 +493,7 @@ def _of_columns(
         unit=_optional(data, columns.unit),
         group=_optional(data, columns.group),
         run=_optional(data, columns.run),
+        inclusion=data[columns.inclusion] if isinstance(columns.inclusion, str) else columns.inclusion,
         source=_constant_text(data.get("source")) or source,
         signal=signal,
     )
@@ -506,27 +528,6 @@ def _turned(scores: dict[str, FloatArray], source: object, signal: str) -> tuple
     return turned, f"{source} (losses, turned by their sign)".strip()
 
 
-def _checked_scores(named: Mapping[Any, ArrayLike]) -> dict[str, FloatArray]:
-    """Finite scores by name, each name once."""
-    _each_once("score", [_name(name) for name in named])
-    return {_name(name): numeric.finite(values, str(name), 1) for name, values in named.items()}
-
-
-def _length(scores: Mapping[str, FloatArray]) -> int:
-    """The number of rows, which every score has."""
-    n = len(next(iter(scores.values())))
-    for name, values in scores.items():
-        same_length(name, values, n)
-    return n
-
-
-def _name(name: object) -> str:
-    text = str(name)
-    if not text or len(text) > 200 or not text.isprintable():
-        raise InputError("score", "names of 1 to 200 printable characters", repr(text[:40]), "choose a plain name")
-    return text
-
-
 def _covariates(
     covariates: ArrayLike | None, names: Sequence[str] | None, n: int
 ) -> tuple[FloatArray | None, tuple[str, ...]]:
@@ -539,15 +540,8 @@ def _covariates(
     labels = tuple(str(name) for name in of_frame) if names or all(isinstance(one, str) for one in of_frame) else ()
     if labels and len(labels) != x.shape[1]:
         raise InputError("covariate_names", f"{x.shape[1]} names", f"{len(labels)}", "name every covariate, or none")
-    _each_once("covariate_names", labels)
+    each_once("covariate_names", labels)
     return x, labels
-
-
-def _each_once(argument: str, names: Sequence[str]) -> None:
-    """Refuse a name that stands twice: a file would keep one of the two."""
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(argument, "names of their own", f"{twice!r} twice", "rename one: only one would be kept")
 
 
 def _declared_design(column: NDArray[Any] | None, *, explicit: bool) -> str | None:
@@ -586,7 +580,7 @@ def _digest(evidence: Evidence) -> str:
     for name in sorted(evidence.scores):
         add(f"score.{name}", evidence.scores[name])
     add("member", evidence.member)
-    for field in ("covariates", "text", *_LABELS):
+    for field in _OF_RECORDS:
         values = getattr(evidence, field)
         if values is not None:
             add(field, values)

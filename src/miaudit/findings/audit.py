@@ -22,6 +22,7 @@ from miaudit.causal.unused_columns import UnusedColumns
 from miaudit.dp.verdict import ClaimVerdict, LowerBound, RocLimit
 from miaudit.errors import InputError, nearest
 from miaudit.findings.about import About
+from miaudit.findings.inclusion import Inclusion
 from miaudit.findings.kind import WIDTH, Entries, FindingsRecord, Pattern, cut
 from miaudit.findings.metric import Measured, Metric, foremost, named
 from miaudit.findings.sealed_coins import SealedCoins
@@ -49,6 +50,7 @@ __all__ = [
     "Findings",
     "GroupFindings",
     "Histogram",
+    "Inclusion",
     "LackOfFit",
     "LearningCurve",
     "LowerBound",
@@ -417,6 +419,7 @@ class Findings(FindingsRecord):
     sensitivity: Sensitivity | None = None
     excluded: ExcludedLevels | None = None
     unused_columns: UnusedColumns | None = None
+    inclusion: Inclusion | None = None
 
     @property
     def ahead(self) -> tuple[str, ...]:

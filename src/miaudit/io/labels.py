@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,30 @@ def same_index(columns: Mapping[str, Any]) -> None:
         if len(index) == len(known) and not index.equals(known) and index.isin(known).all():
             step = f"pass {name}.reindex({first}.index), or .to_numpy() of both if the positions are right"
             raise InputError(name, f"the index of {first}", "the same rows in another order", step)
+
+
+def each_once(argument: str, names: Sequence[str]) -> None:
+    """Refuse a name that stands twice: a file would keep one of the two."""
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(argument, "names of their own", f"{twice!r} twice", "rename one: only one would be kept")
+
+
+def checked_scores(named: Mapping[Any, ArrayLike]) -> dict[str, NDArray[np.float64]]:
+    """Return finite scores (n,) by name, each name once, all of one length."""
+    each_once("score", [_score_name(name) for name in named])
+    scores = {_score_name(name): numeric.finite(values, str(name), 1) for name, values in named.items()}
+    n = len(next(iter(scores.values())))
+    for name, values in scores.items():
+        same_length(name, values, n)
+    return scores
+
+
+def _score_name(name: object) -> str:
+    text = str(name)
+    if not text or len(text) > 200 or not text.isprintable():
+        raise InputError("score", "names of 1 to 200 printable characters", repr(text[:40]), "choose a plain name")
+    return text
 
 
 def one_each(values: NDArray[Any]) -> NDArray[Any]:
