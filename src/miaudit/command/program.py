@@ -144,9 +144,9 @@ COMMANDS: Mapping[str, Entry] = {
         "usage",
         "State how many of some records a model was trained on, at least; or test whether a deletion worked.",
         (
-            "miaudit usage scores.csv --score log_probability --member mine --out used",
+            "miaudit usage probes.jsonl --out used",
             "miaudit usage mine.npy --nonmembers never_used.npy --limit used=0.1",
-            "miaudit usage after.csv --deleted before.csv --score log_probability --member deleted",
+            "miaudit usage after.jsonl --deleted before.jsonl --key probes.key.json",
         ),
         "Exit codes: 0 the bound is stated, or the deletion passes; 1 could not run; 2 usage; 3 concern: more were "
         "used than --limit, or a deviation is beyond the margin; 4 not answered.",
