@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -125,6 +125,32 @@ def test_hashes_of_what_a_record_says_are_refused() -> None:
     result = made(documents, "hex")
     assert result.refused == {("hex", "a hash of content of its record"): 1}
     assert [unit.unit for unit in result.key.units] == ["y"]
+
+
+@pytest.mark.parametrize(
+    ("write", "kind"),
+    [
+        (lambda i, rng: f"{20_000_000 + 3 * i + int(rng.integers(3))}", "digits"),  # a counter with gaps
+        (lambda i, rng: f"buyer{int(rng.integers(2**63)):016x}", "base64"),  # random behind a fixed beginning
+        (lambda i, rng: f"{0x65A1B2C3 + 977 * i:08x}{int(rng.integers(2**32)):08x}", "hex"),  # a time comes first
+    ],
+)
+def test_counters_are_refused_by_their_characters(write: Callable[[int, np.random.Generator], str], kind: str) -> None:
+    rng = np.random.default_rng(5)
+    documents = [Document(str(i), f"See {write(i, rng)}.") for i in range(100)]
+    documents += tickets(3)
+    result = made(documents, "uuid4", "digits", "hex", "base64")
+    refused = sum(n for (of, why), n in result.refused.items() if of == kind and why.startswith("unlike chance"))
+    assert refused >= 60 and set(result.taken) == {"uuid4"}
+
+
+def test_random_strings_pass_the_screen() -> None:
+    """Of ten sets of true strings none is refused as a whole."""
+    rng = np.random.default_rng(6)
+    for _ in range(10):
+        documents = [Document(str(i), f"See {rng.bytes(8).hex()} here.") for i in range(60)]
+        result = made(documents, "hex")
+        assert not any("unlike chance" in why for _, why in result.refused)
 
 
 def test_no_decoy_is_in_the_data() -> None:

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from miaudit.collect import probe_scores
 from miaudit.collect.decoys import make
-from miaudit.collect.probe_scores import from_probes, key_of
+from miaudit.collect.probe_scores import collect_scores, from_probes, key_of
 from miaudit.errors import InputError
 from miaudit.evidence import REFERENCE
 from miaudit.io import probes
@@ -197,3 +198,86 @@ def test_the_key_is_looked_for_beside_the_probes(lines: Lines, tmp_path: Path) -
     (tmp_path / "scored.key.json").rename(tmp_path / "third.key.json")
     with pytest.raises(InputError, match=r"scored\.key\.json; name it by --key"):
         from_probes(path)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("transformers")
+    from miaudit.models import language, text
+
+    texts = [one.text for one in documents(8)]
+    place = tmp_path_factory.mktemp("models")
+    for name, seed in (("m", 0), ("r", 1)):
+        small = language.SmallLanguage(text.SmallGPT2(layers=1, width=8, heads=1, epochs=1), vocabulary=270)
+        text.save(small.fit(texts, np.zeros(8), np.arange(8), seed=seed), place / name)
+    return place
+
+
+@pytest.mark.long
+def test_a_language_model_scores_texts_without_the_key(lines: Lines, models: Path, tmp_path: Path) -> None:
+    """The score is the sum of the log-probabilities that the model gives to the tokens of the text."""
+    from miaudit.models import language, text
+
+    (tmp_path / "probes.key.json").rename(tmp_path / "elsewhere.json")
+    for line in lines:
+        del line["log_probability"]
+        line["note"] = "kept"
+    path = write(tmp_path, lines, "probes.jsonl")
+    target = language.SavedLanguage(models / "m", models / "r")
+    assert collect_scores(target, path, tmp_path / "scored.jsonl") == len(lines)
+    scored = [json.loads(line) for line in (tmp_path / "scored.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [{**line, "log_probability": 0, "reference_log_probability": 0} for line in scored] == [
+        {**line, "log_probability": 0, "reference_log_probability": 0} for line in lines
+    ]
+    for name, folder in (("log_probability", "m"), ("reference_log_probability", "r")):
+        own = text.token_log_probabilities(text.load(models / folder), [line["text"] for line in lines])
+        sums = [own.log_p[a:b].sum() for a, b in zip(own.offsets, own.offsets[1:], strict=False)]
+        assert np.allclose([line[name] for line in scored], sums, atol=1e-4)
+    (tmp_path / "elsewhere.json").rename(tmp_path / "probes.key.json")
+    assert set(from_probes(tmp_path / "scored.jsonl").evidence.scores) == {"log_probability", REFERENCE}
+    with pytest.raises(InputError, match="add --overwrite"):
+        collect_scores(target, path, tmp_path / "scored.jsonl")
+
+
+@pytest.mark.long
+def test_a_stopped_run_goes_on_and_another_model_begins_anew(
+    lines: Lines, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from miaudit.models import language
+
+    monkeypatch.setattr(probe_scores, "_AT_ONCE", 5)
+    path, out = write(tmp_path, lines, "probes.jsonl"), tmp_path / "scored.jsonl"
+    target = language.SavedLanguage(models / "m")
+    collect_scores(target, path, out)
+    whole = out.read_bytes()
+    out.unlink()
+
+    def stop(done: int, _: int) -> None:
+        if done >= 10:
+            raise KeyboardInterrupt
+
+    def stopped() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            collect_scores(target, path, out, progress=stop)
+
+    stopped()
+    part = tmp_path / ".scored.jsonl.part"
+    assert not out.exists() and part.is_file()
+    with part.open("ab") as handle:
+        handle.write(b'{"half')  # of a line that was being written
+    done: list[int] = []
+    collect_scores(target, path, out, progress=lambda now, _: done.append(now))
+    assert done == [15, 16] and out.read_bytes() == whole and not part.exists()
+    out.unlink()
+    stopped()
+    collect_scores(language.SavedLanguage(models / "r"), path, out, progress=lambda now, _: done.append(now))
+    assert done[2:] == [5, 10, 15, 16] and out.read_bytes() != whole
+
+
+def test_other_targets_are_refused(lines: Lines, tmp_path: Path) -> None:
+    from sklearn.dummy import DummyClassifier
+
+    from miaudit.models.targets import SklearnTarget
+
+    with pytest.raises(InputError, match="a language model in a folder"):
+        collect_scores(SklearnTarget(DummyClassifier()), write(tmp_path, lines), tmp_path / "s.jsonl")

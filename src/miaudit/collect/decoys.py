@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from miaudit.auditing import candidate_law
 from miaudit.collect import string_forms
 from miaudit.collect.random_strings import Kind, Match, decoys_of, kinds_of, law_of, longer_runs, matches, normal, runs
 from miaudit.errors import InputError
 from miaudit.errors.checks import whole
-from miaudit.io.documents import Document, digest_of
-from miaudit.io.probes import Key, KeyUnit, Probe, Seed
+from miaudit.io.documents import Document, digest_of, read_documents
+from miaudit.io.probes import Key, KeyUnit, Probe, Seed, write
 from miaudit.io.probes import digest_of as digest_of_probes
 
-__all__ = ["Decoys", "make"]
+__all__ = ["Decoys", "Document", "Key", "Probe", "Seed", "make", "read_documents", "write"]
 
 _HASH_LENGTHS = (32, 40, 56, 64, 96, 128)
 _SEVERAL = "in several units"
+_UNLIKE = "unlike chance: they have characters in common, as counters do"
+_MOST_SCREENED, _OTHERS = 400, 9  # strings of a law that are tested against chance, and decoys of each in that test
+_SCREEN_LEVEL = 1e-4
 
 
 @dataclass(frozen=True)
@@ -73,13 +77,13 @@ def make(
     --------
     >>> made = make([Document("a", "Order 83920571 came.")], find=["digits"], count=1, seed=Seed.of(7))
     >>> [probe.text for probe in made.probes], made.key.units[0].true
-    (['Order 83920571 came.', 'Order 35156718 came.'], 0)
+    (['Order 83920571 came.', 'Order 90295428 came.'], 0)
     """
     kinds, count = kinds_of(find), whole("count", count, "20 are usual", low=1, high=1000)
     documents = tuple(documents)
-    strings = _Strings.of(documents, kinds)
-    digest = digest_of(documents)
-    units, rng = _units(documents, strings), seed.generator()
+    rng, of_screen = seed.generator().spawn(2)
+    strings = _Strings.of(documents, kinds, of_screen)
+    digest, units = digest_of(documents), _units(documents, strings)
     if not units:
         raise InputError("find", "a random string in one of the texts", strings.summary, _advice(kinds))
     probes, members = list[Probe](), list[KeyUnit]()
@@ -114,9 +118,11 @@ class _Strings:
     refused: Mapping[tuple[str, str], int]
 
     @classmethod
-    def of(cls, documents: tuple[Document, ...], kinds: Sequence[Kind]) -> _Strings:
+    def of(cls, documents: tuple[Document, ...], kinds: Sequence[Kind], rng: np.random.Generator) -> _Strings:
         every_match = [list(matches(one.text, kinds)) for one in documents]
         reasons = _reasons(documents, every_match)
+        others = (one.string for of_document in every_match for one in of_document if one.string not in reasons)
+        reasons |= dict(_unlike_chance(others, rng))
         refused, taken = Counter[tuple[str, str]](), Counter[str]()
         for one in (one for of_document in every_match for one in of_document):
             if one.string in reasons:
@@ -147,6 +153,20 @@ def _reasons(documents: tuple[Document, ...], every_match: Sequence[Sequence[Mat
             hashed = (one.string for one in of_document if one.string.lower() in hashes)
             reasons |= dict.fromkeys(hashed, "a hash of content of its record")
     return {**dict(_shared(documents, every_match)), **reasons}
+
+
+def _unlike_chance(strings: Iterable[str], rng: np.random.Generator) -> Iterator[tuple[str, str]]:
+    """Yield the strings of each law whose characters identify them beside decoys, as those of counters do."""
+    of_law = defaultdict[str, list[str]](list)
+    for string in dict.fromkeys(strings):
+        of_law[law_of(string)].append(string)
+    for own in of_law.values():
+        rows = [[string, *decoys_of(string, _OTHERS, avoid=set(), rng=rng)] for string in own[:_MOST_SCREENED]]
+        check = candidate_law.of_format(np.array(rows, dtype=object), rng)
+        if check is not None and check.p_value < _SCREEN_LEVEL:
+            yield from (
+                (string, "unlike chance: characters that other strings have too, as of a counter") for string in own
+            )
 
 
 def _shared(documents: tuple[Document, ...], every_match: Sequence[Sequence[Match]]) -> Iterator[tuple[str, str]]:

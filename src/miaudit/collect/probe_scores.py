@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,8 @@ from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.io import atomic, probes, scored_probes
 from miaudit.io.probes import Key, Probe
-from miaudit.io.scored_probes import LOG_PROBABILITY, REFERENCE, ScoredProbes
+from miaudit.io.scored_probes import LOG_PROBABILITY, REFERENCE, Line, ScoredProbes
+from miaudit.jobs.resumable import digest
 
 if TYPE_CHECKING:
     from miaudit.models.language import SavedLanguage
@@ -101,14 +103,21 @@ def collect_scores(
     ----------
     target : a language model in a folder; its reference model, if there is one, scores the texts too
     path : .jsonl file of probes
-    out : .jsonl file of scored probes
+    out : .jsonl file of scored probes; while it is made its lines are in a hidden file beside it, from which a later
+        call goes on
     overwrite : whether a file of that name may be replaced
     progress : called with (finished, all) texts
 
     Returns
     -------
     How many texts were scored
+
+    Raises
+    ------
+    InputError
+        For another target, a file that holds no probes, and a file ``out`` that is there.
     """
+    from miaudit.models.fine_tuned import lying
     from miaudit.models.language import SavedLanguage
 
     if not isinstance(target, SavedLanguage):
@@ -119,17 +128,53 @@ def collect_scores(
         raise InputError("--out", "a name ending in .jsonl, for probes", place.name, "write --out scored.jsonl")
     if place.exists() and not overwrite:
         raise InputError("--out", "a new file", f"{place}, which exists", "name another, or add --overwrite")
-    lines, texts = scored_probes.read_lines(path), list[str]()
-    for start in range(0, len(lines), _AT_ONCE):
-        part = lines[start : start + _AT_ONCE]
-        sums = _sums(target, [line.probe.text for line in part])
-        for line, numbers in zip(part, zip(*sums.values(), strict=True), strict=True):
-            scores = {name: round(number, 5) for name, number in zip(sums, numbers, strict=True)}
-            texts.append(json.dumps({**line.probe._asdict(), **line.more, **scores}, ensure_ascii=False) + "\n")
-        if progress is not None:
-            progress(len(texts), len(lines))
-    atomic.write_text(place, "".join(texts), replace=overwrite)
+    lines = scored_probes.read_lines(path)
+    part = place.with_name(f".{place.name}.part")
+    decides = [target.identity(), *lying(*target.folders), *(json.dumps(line.probe) for line in lines)]
+    with _part(part, digest(decides)) as (done, add):
+        for start in range(len(done), len(lines), _AT_ONCE):
+            add(_scored(target, lines[start : start + _AT_ONCE]))
+            if progress is not None:
+                progress(len(done), len(lines))
+        atomic.write_text(place, "".join(done), replace=overwrite)
+    part.unlink()
     return len(lines)
+
+
+def _scored(target: SavedLanguage, lines: Sequence[Line]) -> list[str]:
+    """Lines of a file with the scores of their texts."""
+    sums = _sums(target, [line.probe.text for line in lines])
+    texts = []
+    for line, numbers in zip(lines, zip(*sums.values(), strict=True), strict=True):
+        scores = {name: round(number, 5) for name, number in zip(sums, numbers, strict=True)}
+        texts.append(json.dumps({**line.probe._asdict(), **line.more, **scores}, ensure_ascii=False) + "\n")
+    return texts
+
+
+@contextlib.contextmanager
+def _part(part: Path, decides: str) -> Iterator[tuple[list[str], Callable[[list[str]], None]]]:
+    """Read the lines that an earlier run of the same left in a file, as far as they are whole, and add to them."""
+    part.parent.mkdir(parents=True, exist_ok=True)
+    done, end = list[str](), 0
+    with part.open("a+b") as handle:
+        handle.seek(0)
+        if handle.readline() == decides.encode() + b"\n":
+            end = handle.tell()
+            for line in handle:
+                if not line.endswith(b"\n"):
+                    break
+                done.append(line.decode("utf-8"))
+                end += len(line)
+        handle.truncate(end)
+        if not end:
+            handle.write(decides.encode() + b"\n")
+
+        def add(texts: list[str]) -> None:
+            handle.write("".join(texts).encode("utf-8"))
+            handle.flush()
+            done.extend(texts)
+
+        yield done, add
 
 
 def _sums(target: SavedLanguage, texts: Sequence[str]) -> dict[str, list[float]]:
