@@ -163,6 +163,9 @@ def of(found: Audited, primary: Measured | None, auc: Measured | None) -> Iterat
     elif status == "inconclusive":
         yield from _more_records(found, primary, origin)
     elif status == "refused" and found.design != "zero-run":
+        if "contradict the stated chances of inclusion" in found.verdict.text:
+            again = origin.command(Intent("audit again", {"inclusion": "CHANCE"}))
+            yield Step("State the chance with which each record became a member, as it was.", again)
         yield Step(
             "If members were not assigned at random, declare the design zero-run.",
             origin.command(Intent("audit again", {"design": "zero-run"})),
