@@ -275,6 +275,8 @@ def test_members_that_the_chances_do_not_allow_are_refused() -> None:
     assert not findings.bounds
     assert "The memberships contradict the stated chances of inclusion" in findings.verdict.text
     assert findings.no_bound
+    assert not any("remain" in text for text in findings.corrections)
+    assert findings.in_words.steps[0].text.startswith("State the chance")
     assert audit(evidence.replace(inclusion=0.5), plan=PLAN, rng=0).verdict.status != "refused"
 
 

@@ -264,7 +264,7 @@ def _findings(
         no_bound=bounded.reasons,
         corrections=(
             *case.corrections,
-            *([] if case.coins is None else [case.coins.inclusion.text]),
+            *([] if case.coins is None or case.coins.obstacle else [case.coins.inclusion.text]),
             *_corrections(used, plan, measured),
             *([] if coins is None else coins.paid_for),
         ),
