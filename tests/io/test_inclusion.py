@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from miaudit.errors import InputError
+from miaudit.evidence import DESIGNS
 from miaudit.io.inclusion import chances, check_units, column_or_chance, one_chance
 
 
@@ -16,6 +17,12 @@ def test_one_number_is_the_chance_of_every_record() -> None:
     assert values is not None
     assert values.tolist() == [0.8] * 3
     assert chances(None, "zero-run", 3) is None
+
+
+def test_every_other_design_is_refused_in_words() -> None:
+    for design in set(DESIGNS) - {"one-run"}:
+        with pytest.raises(InputError, match="none, unless the design is one-run"):
+            chances(0.8, design, 2)
 
 
 def test_chances_are_copied_and_frozen() -> None:
@@ -35,6 +42,7 @@ def test_chances_are_copied_and_frozen() -> None:
     [
         ("multi-run", "count each run by itself"),
         ("zero-run", "as its propensity"),
+        ("matched", "a fair coin already"),
         (None, "declare the design one-run"),
     ],
 )

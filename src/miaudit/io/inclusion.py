@@ -19,6 +19,7 @@ __all__ = ["ALLOWED", "chances", "check_units", "column_or_chance", "one_chance"
 ALLOWED = "probabilities strictly between 0 and 1"
 _NEXT = {
     "multi-run": "leave it out: bounds from many runs count each run by itself",
+    "matched": "leave it out: which of the strings is the true one is a fair coin already",
     "zero-run": "name known chances of a zero-run audit as its propensity",
     None: "declare the design one-run if chance decided about each record",
 }
