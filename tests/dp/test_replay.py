@@ -133,6 +133,11 @@ def in_parts(draws: Draws, _: dict[str, Any]) -> Any:
     return sum(draws.normal(0.0, CLIP * NOISE / 4, WIDTH) for _ in range(4))
 
 
+def for_each_record(draws: Draws, _: dict[str, Any]) -> Any:
+    """Noise for each of four records, summed: twice the deviation."""
+    return draws.normal(0.0, CLIP * NOISE, (4, WIDTH)).sum(axis=0)
+
+
 def of_two(draws: Draws, _: dict[str, Any]) -> Any:
     """Right: two draws whose squares add up."""
     return CLIP * NOISE * (0.6 * draws.standard_normal(WIDTH) + 0.8 * draws.standard_normal((WIDTH,)))
@@ -140,7 +145,7 @@ def of_two(draws: Draws, _: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize(
     ("noise", "expected"),
-    [(scaled(1.0), 1.0), (of_two, 1.0), (scaled(0.5), 0.5), (scaled(2.0), 2.0), (in_parts, 0.5),
+    [(scaled(1.0), 1.0), (of_two, 1.0), (scaled(0.5), 0.5), (scaled(2.0), 2.0), (in_parts, 0.5), (for_each_record, 2.0),
      (scaled(1 / CLIP), 1 / CLIP), (lambda *_: 0.0, 0.0)],
 )  # fmt: skip
 def test_impulses_return_the_deviation(noise: Any, expected: float) -> None:
@@ -232,6 +237,7 @@ def right(data: Any, _state: Any, draws: Draws) -> Any:
         ({"step": lambda *_: np.random.default_rng().normal(size=3)}, "randomness is its normal draws alone"),
         ({"step": lambda _data, _state, draws: draws.laplace(size=3)}, "a step that uses laplace"),
         ({"step": lambda _data, _state, draws: np.cumsum(draws.normal(size=WIDTH))}, "mixed"),
+        ({"step": lambda _data, _state, draws: draws.normal(size=(500, WIDTH)).sum(0)}, "6,000 numbers that are mixed"),
     ],
 )
 def test_bad_input_is_refused(changed: dict[str, Any], message: str) -> None:

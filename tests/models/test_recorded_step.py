@@ -174,6 +174,31 @@ def test_our_own_dp_sgd_passes() -> None:
     assert result.noise[0].lowest == pytest.approx(1.0, abs=1e-3)
 
 
+class NoisySGD(torch.optim.SGD):
+    """An optimizer that clips nothing and adds noise when it steps, as in many repositories."""
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for w in group["params"]:
+                w.grad.add_(CLIP * NOISE * torch.randn_like(w))
+        super().step(closure)
+
+
+def test_an_optimizer_that_adds_its_noise_when_it_steps_is_heard_after_it() -> None:
+    torch.optim.SGD(net().parameters(), lr=0.1)  # its class is watched too from now on
+    model = net()
+    optimizer = NoisySGD(model.parameters(), lr=0.1)
+
+    def step(x: Tensor, y: Tensor) -> None:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y, reduction="sum").backward()
+        optimizer.step()
+
+    result = replayed(RecordedStep(step, model, records(), optimizer=optimizer))
+    assert result.largest.ratio > 2
+    assert [each.lowest for each in result.noise] == pytest.approx([1.0, 1.0], rel=1e-3)
+
+
 # -- the zoo of bugs ---------------------------------------------------------------------------------------------------
 
 

@@ -49,8 +49,8 @@ class RecordedStep:
     Parameters
     ----------
     step : called with the tensors of one batch, such as ``step(x, y)``; takes one step of the training
-        It returns the released sum as a tensor or a sequence of tensors, or None: then the sum is what the optimizer
-        finds in the gradients when it steps, times ``divided_by``.
+        It returns what it releases as a tensor or a sequence of tensors, or None: then miaudit reads the gradients when
+        the optimizer has stepped. Both are multiplied by ``divided_by``.
     model : the network that is trained, as the loop uses it
     records : tensors whose first axis counts the records, such as ``(x, y)``
     optimizer : the optimizer that changes the parameters; with Opacus, the one that was handed to ``make_private``
@@ -100,7 +100,7 @@ class RecordedStep:
         self._released: list[list[Tensor]] = []
         self._calls = 0
         if optimizer is not None:
-            optimizer.register_step_pre_hook(self._hear)
+            optimizer.register_step_post_hook(self._hear)
 
     def state(self) -> State:
         """Return a copy of the present history, for ``check(..., state=)``."""
@@ -149,7 +149,10 @@ class RecordedStep:
 
     def _hear(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         parameters = (p for group in optimizer.param_groups for p in group["params"] if p.requires_grad)
-        self._released.append([torch.zeros_like(p) if p.grad is None else p.grad.detach().clone() for p in parameters])
+        parts = [torch.zeros_like(p) if p.grad is None else p.grad.detach().clone() for p in parameters]
+        if self._released and all(map(torch.equal, self._released[-1], parts)):
+            return  # one step of an optimizer whose class extends another one: both report it
+        self._released.append(parts)
 
     def _summed(self, returned: Tensor | Sequence[Tensor] | None) -> FloatArray:
         if returned is None:
