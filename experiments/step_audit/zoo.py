@@ -227,8 +227,8 @@ def mixed(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 
 
 NOT_ALONE = (
-    "what a canary takes from its neighbours stands at their coordinates, not at its own; "
-    "one record can move the sum by twice the clip, and no more"
+    "what a canary takes from its neighbours stands at their coordinates, not at its own; one record can move the sum "
+    "by twice the clip, and by twice the clip for each micro-batch where its absence shifts the others"
 )
 ZOO = (
     Loop("none: each record clipped, fresh noise", ""),
