@@ -83,18 +83,17 @@ def make(
     documents = tuple(documents)
     rng, of_screen = seed.generator().spawn(2)
     strings = _Strings.of(documents, kinds, of_screen)
-    digest, units = digest_of(documents), _units(documents, strings)
+    units = _units(documents, strings)
     if not units:
         raise InputError("find", "a random string in one of the texts", strings.summary, _advice(kinds))
     probes, members = list[Probe](), list[KeyUnit]()
     for unit, rows in units.items():
         own = list(dict.fromkeys(string for row in rows for string in strings.of_row[row]))
-        candidates, true = _candidates(own, count, strings.every, rng)
-        records = tuple(documents[row].record for row in rows)
-        members.append(KeyUnit(unit, records, true, tuple(map(law_of, own)), tuple(candidates)))
-        probes += _probes(unit, [documents[row] for row in rows], own, candidates)
+        members.append(_unit(unit, [documents[row] for row in rows], own, count, strings.every, rng))
+        probes += _probes(members[-1], [documents[row] for row in rows])
         if progress is not None:
             progress(len(members), len(units))
+    digest = digest_of(documents)
     key = Key(digest_of_probes(probes), digest, seed.value, seed.commitment(digest), tuple(members))
     empty = len(documents) - sum(len(one.records) for one in members)
     return Decoys(tuple(probes), key, strings.taken, strings.refused, empty)
@@ -242,26 +241,31 @@ def _name(document: Document) -> str:
     return document.record if document.unit is None else document.unit
 
 
-def _candidates(
-    own: Sequence[str], count: int, every: frozenset[str], rng: np.random.Generator
-) -> tuple[list[tuple[str, ...]], int]:
-    """Strings of each candidate, and the place of the true one, which is as likely to be any."""
+def _unit(
+    unit: str,
+    documents: Sequence[Document],
+    own: Sequence[str],
+    count: int,
+    every: frozenset[str],
+    rng: np.random.Generator,
+) -> KeyUnit:
+    """Draw the candidates of a unit, and the place of the true one, which is as likely to be any."""
     true = int(rng.integers(count + 1))
     columns = [decoys_of(string, count, avoid=every, rng=rng) for string in own]
     candidates = list(zip(*columns, strict=True))
     candidates.insert(true, tuple(own))
-    return candidates, true
+    return KeyUnit(unit, tuple(one.record for one in documents), true, tuple(map(law_of, own)), tuple(candidates))
 
 
-def _probes(
-    unit: str, documents: Sequence[Document], own: Sequence[str], candidates: Sequence[tuple[str, ...]]
-) -> Iterator[Probe]:
+def _probes(unit: KeyUnit, documents: Sequence[Document]) -> Iterator[Probe]:
+    """Texts of each candidate: its strings wherever the true ones are."""
+    own = unit.candidates[unit.true]
     pattern = re.compile("|".join(re.escape(one) for one in sorted(own, key=len, reverse=True)))
     for document in documents:
-        for number, strings in enumerate(candidates):
+        for number, strings in enumerate(unit.candidates):
             instead = dict(zip(own, strings, strict=True))
             text = pattern.sub(lambda match, to=instead: to[match.group()], document.text)  # type: ignore[misc]
-            yield Probe(document.record, unit, number, text)
+            yield Probe(document.record, unit.unit, number, text)
 
 
 def _advice(kinds: Sequence[Kind]) -> str:
