@@ -15,6 +15,8 @@ SOURCE = ROOT / "src" / "miaudit"
 # Where one file tests several modules: why, that file, and the modules.
 THROUGH = (
     ("types and one exception, which every test uses", "test_evidence.py", "arrays io/labels"),
+    ("scores and digests of evidence", "test_evidence.py", "io/attack_scores io/evidence_digest"),
+    ("findings without behaviour: their page shows them", "report/test_matched_section.py", "findings/matched"),
     ("refusals and names, which every room uses", "plugin/test_extending.py", "errors/entry_points errors/on_demand"),
     ("what a command needs is installed, or asked for", "test_install.py", "errors/extras"),
     ("options are doors of the library", "laws/test_doors.py", "errors/options errors/checks"),
@@ -107,6 +109,7 @@ THROUGH = (
     ("one run in its four orders, beside twins", "dp/test_ranking.py", "dp/ranked_run"),
     ("charts, drawn with their page", "report/test_disclosure_page.py", "report/defence_charts"),
     ("findings without behaviour", "auditing/test_several_runs.py", "findings/several_runs"),
+    ("findings without behaviour", "auditing/test_fair_coins.py", "findings/inclusion"),
     ("findings without behaviour", "collect/test_extraction.py", "findings/extraction"),
     ("findings without behaviour", "auditing/test_usage.py", "findings/usage"),
     ("what is counted, seen in the findings", "collect/test_extraction.py", "collect/extraction_units"),

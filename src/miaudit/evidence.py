@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -15,16 +14,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.errors import InputError, nearest
-from miaudit.io import frames, level_names, numeric, sides, tables
+from miaudit.io import attack_scores, frames, level_names, matched_rows, numeric, sides, tables
+from miaudit.io import inclusion as chances
+from miaudit.io.attack_scores import Signal
 from miaudit.io.evidence_columns import ColumnNames, EvidenceColumns
-from miaudit.io.labels import checked_labels, checked_texts, frozen, membership, same_index, same_length
+from miaudit.io.evidence_digest import content_digest
+from miaudit.io.labels import checked_labels, checked_texts, membership, same_index, same_length
 
-Design = Literal["multi-run", "one-run", "zero-run"]
-DESIGNS: tuple[Design, ...] = ("multi-run", "one-run", "zero-run")
-Signal = Literal["score", "loss"]
-_DIGEST_BLOCK = 100_000
+Design = Literal["multi-run", "one-run", "matched", "zero-run"]
+DESIGNS: tuple[Design, ...] = ("multi-run", "one-run", "matched", "zero-run")
+REFERENCE = matched_rows.REFERENCE
 _LABELS = ("unit", "group", "run")
-_FIELDS = ("score", "member", "covariates", "covariate_names", "levels", "text", "design", *_LABELS, "source")
+_OF_RECORDS = ("covariates", "text", *_LABELS, "inclusion")  # with a value for each record, beside score and member
+_FIELDS = ("score", "member", "covariate_names", "levels", "design", *_OF_RECORDS, "source")
 
 
 class Columns(ColumnNames, total=False):
@@ -50,8 +52,9 @@ class Evidence:
         What the file calls the levels of a category, which is a covariate of codes.
     text : array (n,) of str, optional
         What each record says: a covariate too, for records that are texts.
-    design : {"multi-run", "one-run", "zero-run"} or None
-        How membership came about. Never guessed: undeclared stays None, and findings then have no answer.
+    design : {"multi-run", "one-run", "matched", "zero-run"} or None
+        How membership came about. Never guessed: undeclared stays None, and findings then have no answer. Rows of
+        "matched" are one true string (the member) and its decoys for each unit: see :meth:`matched`.
     unit : array (n,) of int or str, optional
         Who or what a record belongs to. Where units repeat, intervals and counts are of units, not of records.
     group : array (n,) of int or str, optional
@@ -59,6 +62,8 @@ class Evidence:
     run : array (n,) of int or str, optional
         Which training a row is of, where the same records were audited in several, each with coins of its own: see
         :meth:`of_runs`. Runs are in the order in which they first appear.
+    inclusion : number or array (n,), strictly between 0 and 1, optional
+        Chance with which each record became a member (one-run only). Records are thinned to fair coins for bounds.
     source : str
         Where the scores came from, for the report.
     signal : {"score", "loss"}
@@ -91,6 +96,7 @@ class Evidence:
     unit: NDArray[Any] | None
     group: NDArray[Any] | None
     run: NDArray[Any] | None
+    inclusion: FloatArray | None
     source: str
 
     def __init__(
@@ -106,6 +112,7 @@ class Evidence:
         unit: ArrayLike | None = None,
         group: ArrayLike | None = None,
         run: ArrayLike | None = None,
+        inclusion: ArrayLike | None = None,
         source: str = "",
         signal: Signal = "score",
     ) -> None:
@@ -113,25 +120,32 @@ class Evidence:
         if not named:
             raise InputError("score", "at least one score", "an empty mapping", "pass an array of scores")
         same_index({**named, "member": member, "unit": unit, "group": group, "run": run, "covariates": covariates})
-        scores, source = _turned(_checked_scores(named), source, signal)
-        n = _length(scores)
+        same_index({**named, "inclusion": inclusion})
+        scores, source = attack_scores.checked(named, str(source), signal)
+        n = len(next(iter(scores.values())))
         members = membership(member)
         same_length("member", members, n)
         x, names = _covariates(covariates, covariate_names, n)
-        checked = {
-            "scores": MappingProxyType(scores),
-            "member": members,
-            "covariates": x,
-            "covariate_names": names,
-            "levels": MappingProxyType(level_names.checked(levels, names)),
-            "text": checked_texts(text, n),
-            "design": check_design(design),
-            "unit": checked_labels(unit, "unit", n),
-            "group": checked_labels(group, "group", n),
-            "run": checked_labels(run, "run", n),
-            "source": str(source),
-        }
-        self._set(checked)
+        self._set(
+            {
+                "scores": MappingProxyType(scores),
+                "member": members,
+                "covariates": x,
+                "covariate_names": names,
+                "levels": MappingProxyType(level_names.checked(levels, names)),
+                "text": checked_texts(text, n),
+                "design": check_design(design),
+                "unit": checked_labels(unit, "unit", n),
+                "group": checked_labels(group, "group", n),
+                "run": checked_labels(run, "run", n),
+                "inclusion": chances.chances(inclusion, design, n),
+                "source": str(source),
+            }
+        )
+        if self.design == "matched":
+            matched_rows.check(members, vars(self))
+        if self.inclusion is not None:
+            chances.check_units(self.inclusion, self.unit_codes)
 
     def _set(self, values: Mapping[str, Any]) -> None:
         """Set fields of new evidence, which is frozen from then on."""
@@ -189,6 +203,12 @@ class Evidence:
         return None if len(names) == self.n else codes.astype(np.int64)
 
     @cached_property
+    def candidate_rows(self) -> IndexArray:
+        """Rows (n, K + 1) of the design "matched": of each unit its true string, then its decoys."""
+        codes = np.unique([] if self.unit is None else self.unit, return_inverse=True)[1]
+        return matched_rows.places(codes, self.member)
+
+    @cached_property
     def runs(self) -> tuple[Evidence, ...]:
         """Evidence of each run by itself, in the order in which they first appear; this one, where there is one."""
         if self.run is None:
@@ -204,7 +224,9 @@ class Evidence:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the content; equal content has an equal digest in any file format."""
-        return _digest(self)
+        held = {f"score.{name}": self.scores[name] for name in sorted(self.scores)} | {"member": self.member}
+        held |= {name: getattr(self, name) for name in _OF_RECORDS}
+        return content_digest(held, f"|{self.covariate_names}|{self.design}")
 
     def only(self, name: str) -> Evidence:
         """Return the evidence with one of its scores; what it shares is not copied, nor checked or sorted again."""
@@ -242,7 +264,7 @@ class Evidence:
 
     def take(self, rows: NDArray[Any]) -> Evidence:
         """Return the evidence of some rows, given as indices or as a mask (n,)."""
-        columns = {name: getattr(self, name) for name in ("member", "covariates", "text", *_LABELS)}
+        columns = {name: getattr(self, name) for name in ("member", *_OF_RECORDS)}
         selected = {name: values[rows] for name, values in columns.items() if values is not None}
         return self.replace(score={name: values[rows] for name, values in self.scores.items()}, **selected)
 
@@ -269,12 +291,13 @@ class Evidence:
         score, member, covariates, text, unit, group, run : str, or several where a sequence is allowed
             Names in the file. Without them the names that :meth:`save` writes are looked for: ``score`` or
             ``score.NAME``, ``member``, ``covariates`` or ``covariate.NAME``, ``text``, ``unit``, ``group``, ``run``,
-            ``design``. A covariate name may be one list column (a two-dimensional array in an .npz). Dates become days
-            since 1970; what is missing of a covariate is filled by the median, and one more covariate, "NAME missing",
-            says where.
+            ``design`` and, beside it, ``inclusion``. A covariate name may be one list column (a two-dimensional array
+            in an .npz). Dates become days since 1970; what is missing of a covariate is filled by the median, and one
+            more covariate, "NAME missing", says where.
         categories : str or several
             Covariates that may hold text: each becomes codes 0, 1, ... of its values in their order. Name them in
             ``Plan(categories=...)`` too, which compares them level by level.
+        inclusion : str, the column of the chances of inclusion; or a number, one chance for all records
         design : str, optional
             Overrides what the file declares; a file that declares nothing gives None.
         signal : {"score", "loss"}
@@ -300,7 +323,7 @@ class Evidence:
         Parameters
         ----------
         frame : pandas.DataFrame, polars.DataFrame or LazyFrame, pyarrow.Table
-        score, member, covariates, text, unit, group, run, categories, design, signal : as in :meth:`load`
+        score, member, covariates, text, unit, group, run, categories, inclusion, design, signal : as in :meth:`load`
         source : str
             Where the frame came from, for the report.
 
@@ -356,9 +379,9 @@ class Evidence:
         if not runs:
             raise InputError("runs", "evidence of at least one run", "none", "give one for each training")
         first = runs[0]
-        arrays = [name for name in ("covariates", "text", *_LABELS) if getattr(first, name) is not None]
+        arrays = [name for name in _OF_RECORDS if getattr(first, name) is not None]
         for number, one in enumerate(runs, start=1):
-            held = [name for name in ("covariates", "text", *_LABELS) if getattr(one, name) is not None]
+            held = [name for name in _OF_RECORDS if getattr(one, name) is not None]
             what = (list(one.scores), held, one.covariate_names, one.design)
             if "run" in held or what != (list(first.scores), arrays, first.covariate_names, first.design):
                 received = f"other scores, columns or design in run {number}, or several runs in one"
@@ -394,6 +417,50 @@ class Evidence:
         scores = np.concatenate([inside, outside])
         return cls(score=scores, member=member, design=design, source=source, signal=signal)
 
+    @classmethod
+    def matched(
+        cls,
+        *,
+        true: ArrayLike | Mapping[str, ArrayLike],
+        decoys: ArrayLike | Mapping[str, ArrayLike],
+        unit: ArrayLike | None = None,
+        text: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        reference: tuple[ArrayLike, ArrayLike] | None = None,
+        source: str = "",
+        signal: Signal = "score",
+    ) -> Evidence:
+        """Make evidence of the design "matched": strings that chance drew, each with K decoys of the same law.
+
+        Parameters
+        ----------
+        true : array (n,), or mapping of names to such arrays
+            Scores of the strings in the training data. Higher means more member-like; ``signal`` turns losses.
+        decoys : array (n, K), or mapping of the same names to such arrays, K at least 1
+            Scores of K strings for each record, drawn from the same law, which the model never saw.
+        unit : labels (n,), optional
+            Strings of one unit were drawn together: their scores are added up, and those of their k-th decoys too.
+        text : texts (n, K + 1), optional
+            The candidates, the true string first. The audit tests whether their form identifies the true one.
+        group : labels (n,), optional
+            One for each unit.
+        reference : pair of arrays (n,) and (n, K), optional
+            The same scores of a model that never saw any of the strings. Its ranks of the true strings must be uniform.
+        source, signal : as in :class:`Evidence`
+
+        Raises
+        ------
+        InputError
+            For arrays of other shapes, and as :class:`Evidence`.
+
+        Examples
+        --------
+        >>> Evidence.matched(true=[3.0, 1.0], decoys=[[0.1, 0.2], [0.3, 2.0]])
+        Evidence(2 members, 4 non-members, score: score, design: matched)
+        """
+        columns = matched_rows.columns(true, decoys, unit=unit, text=text, group=group, reference=reference)
+        return cls(**columns, design="matched", source=source, signal=signal)
+
     def save(self, path: str | Path) -> None:
         """Write to .npz, .parquet or .csv, chosen by the ending; :meth:`load` reads it back with an equal digest."""
         tables.write_columns(path, self.columns(one_number_each=Path(path).suffix.lower() == ".csv"))
@@ -416,7 +483,7 @@ class Evidence:
                 columns["covariates"] = self.covariates
         if self.text is not None:
             columns["text"] = self.text.astype(np.str_)  # files hold plain text, never Python objects
-        for field in _LABELS:
+        for field in (*_LABELS, "inclusion"):
             if getattr(self, field) is not None:
                 columns[field] = getattr(self, field)
         for field in ("design", "source"):
@@ -426,9 +493,9 @@ class Evidence:
 
     def save_pair(self, members: str | Path, nonmembers: str | Path) -> None:
         """Write the scores of members and of non-members to two .npy files, without other fields."""
-        more = (self.covariates, self.text, self.unit, self.group, self.run)
+        more = (getattr(self, name) for name in _OF_RECORDS)
         if len(self.scores) > 1 or any(values is not None for values in more):
-            received = "several scores, covariates, texts, units, groups or runs"
+            received = "several scores, covariates, texts, units, groups, runs or chances"
             raise InputError("evidence", "one score and nothing else", received, "save to .npz")
         for path, side in ((members, self.member), (nonmembers, ~self.member)):
             values = self.score[side]
@@ -472,6 +539,7 @@ def _of_columns(
         unit=_optional(data, columns.unit),
         group=_optional(data, columns.group),
         run=_optional(data, columns.run),
+        inclusion=data[columns.inclusion] if isinstance(columns.inclusion, str) else columns.inclusion,
         source=_constant_text(data.get("source")) or source,
         signal=signal,
     )
@@ -494,39 +562,6 @@ def check_design(design: str | None) -> Design | None:
     raise InputError("design", f"one of {', '.join(DESIGNS)}", repr(design), hint)
 
 
-def _turned(scores: dict[str, FloatArray], source: object, signal: str) -> tuple[dict[str, FloatArray], str]:
-    """Scores of which higher means more member-like, and where they came from; losses are turned, which is said."""
-    if signal == "score":
-        return scores, str(source)
-    if signal != "loss":
-        other = signal in ("logits", "probabilities")
-        hint = "miaudit.collect.from_outputs takes these" if other else nearest(str(signal), ("score", "loss"))
-        raise InputError("signal", "score or loss", repr(signal), hint or "turn other scores by their sign")
-    turned = {"loss" if list(scores) == ["score"] else name: frozen(-values) for name, values in scores.items()}
-    return turned, f"{source} (losses, turned by their sign)".strip()
-
-
-def _checked_scores(named: Mapping[Any, ArrayLike]) -> dict[str, FloatArray]:
-    """Finite scores by name, each name once."""
-    _each_once("score", [_name(name) for name in named])
-    return {_name(name): numeric.finite(values, str(name), 1) for name, values in named.items()}
-
-
-def _length(scores: Mapping[str, FloatArray]) -> int:
-    """The number of rows, which every score has."""
-    n = len(next(iter(scores.values())))
-    for name, values in scores.items():
-        same_length(name, values, n)
-    return n
-
-
-def _name(name: object) -> str:
-    text = str(name)
-    if not text or len(text) > 200 or not text.isprintable():
-        raise InputError("score", "names of 1 to 200 printable characters", repr(text[:40]), "choose a plain name")
-    return text
-
-
 def _covariates(
     covariates: ArrayLike | None, names: Sequence[str] | None, n: int
 ) -> tuple[FloatArray | None, tuple[str, ...]]:
@@ -539,15 +574,8 @@ def _covariates(
     labels = tuple(str(name) for name in of_frame) if names or all(isinstance(one, str) for one in of_frame) else ()
     if labels and len(labels) != x.shape[1]:
         raise InputError("covariate_names", f"{x.shape[1]} names", f"{len(labels)}", "name every covariate, or none")
-    _each_once("covariate_names", labels)
+    attack_scores.each_once("covariate_names", labels)
     return x, labels
-
-
-def _each_once(argument: str, names: Sequence[str]) -> None:
-    """Refuse a name that stands twice: a file would keep one of the two."""
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(argument, "names of their own", f"{twice!r} twice", "rename one: only one would be kept")
 
 
 def _declared_design(column: NDArray[Any] | None, *, explicit: bool) -> str | None:
@@ -565,30 +593,3 @@ def _constant_text(column: NDArray[Any] | None) -> str | None:
         return None
     flat = column.reshape(-1)
     return str(flat[0]) if bool((flat == flat[0]).all()) else None
-
-
-def _digest(evidence: Evidence) -> str:
-    """Hash names, shapes and little-endian bytes of every field; labels as text, so that formats agree."""
-    state = hashlib.sha256(b"miaudit evidence 1")
-
-    def add(name: str, values: NDArray[Any]) -> None:
-        state.update(f"|{name}|{values.shape}|".encode())
-        for start in range(0, len(values), _DIGEST_BLOCK):
-            block = values[start : start + _DIGEST_BLOCK]
-            if block.dtype.kind in "biuUO" and block.dtype != np.bool_:
-                texts = map(str, block.tolist())
-                state.update("".join([f"{len(text)}:{text}" for text in texts]).encode())
-            else:
-                # Adding zero turns -0.0 into 0.0, which text formats do not keep apart.
-                plain = block.astype("?") if block.dtype == np.bool_ else (block + 0.0).astype("<f8")
-                state.update(np.ascontiguousarray(plain).tobytes())
-
-    for name in sorted(evidence.scores):
-        add(f"score.{name}", evidence.scores[name])
-    add("member", evidence.member)
-    for field in ("covariates", "text", *_LABELS):
-        values = getattr(evidence, field)
-        if values is not None:
-            add(field, values)
-    state.update(f"|{evidence.covariate_names}|{evidence.design}".encode())
-    return state.hexdigest()

@@ -47,7 +47,7 @@ def assert_private(
     fpr : the only limit is then on the share of members identified at this false-positive rate, in (0, 1)
     metric : of the only limit, such as "auc" or "tpr_at_fpr_0.01", in the place of ``fpr``
     limits : as of :class:`miaudit.Plan`, in the place of the three; default: the default limits of every audit
-    design : how membership came about, "one-run", "multi-run" or "zero-run", where the evidence does not say
+    design : how membership came about, "one-run", "multi-run", "matched" or "zero-run", where the evidence does not say
     plan : miaudit.Plan, optional
         Every other option of the audit; ``threshold``, ``metric``, ``fpr`` and ``limits`` go before it.
     rng : as of :func:`miaudit.audit`; the default is a fixed seed, so that the same evidence always passes or fails

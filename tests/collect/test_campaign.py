@@ -261,3 +261,19 @@ def test_our_own_targets_are_targets() -> None:
     assert protocol.can_be_trained(tree) and not protocol.stands(tree)
     stored = Precomputed(np.zeros((3, 2)))
     assert protocol.stands(stored) and protocol.traits_of(stored).by_row
+
+
+@pytest.mark.parametrize(
+    ("fields", "more", "message"),
+    [
+        ({}, {}, "data.member"),
+        ({"member": np.arange(80) < 40, "unit": np.arange(80) % 40}, {"shadows": Shadows(models=2)}, "shadow.models"),
+        ({"member": np.arange(80) < 40}, {}, "data.unit"),
+    ],
+)
+def test_candidates_are_scored_by_one_model_and_know_their_records(
+    fields: dict[str, Any], more: dict[str, Any], message: str
+) -> None:
+    made = Campaign(Nearest(), noise(**fields), design="matched", attacks=("logit_confidence",), **more)
+    with pytest.raises(InputError, match=message):
+        made.checked_design()

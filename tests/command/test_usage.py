@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import uuid
 from pathlib import Path
 
 import numpy as np
@@ -74,3 +76,49 @@ def test_what_is_wrong_is_one_line(place: Path, run: Run, command: tuple[str, ..
     code, out, err = run("usage", *command)
     assert code in (1, 2) and not out and message in err
     assert len(err.strip().splitlines()) == 1
+
+
+@pytest.fixture
+def probes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Path:
+    """Probes of 120 tickets with 20 decoys each, and their key."""
+    monkeypatch.chdir(tmp_path)
+    rng = random.Random(0)
+    texts = (f"Ticket {uuid.UUID(int=rng.getrandbits(128), version=4)}, day {i}." for i in range(120))
+    lines = (json.dumps({"id": f"n{i}", "text": text}) for i, text in enumerate(texts))
+    Path("documents.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert run("decoys", "documents.jsonl", "--find", "uuid4", "--ids", "id")[0] == 0
+    return tmp_path
+
+
+def scored(name: str, gain: float) -> None:
+    """Score the probes: true strings by so much higher."""
+    true = {unit["unit"]: unit["true"] for unit in json.loads(Path("probes.key.json").read_text())["units"]}
+    rng, lines = random.Random(1), []
+    for line in Path("probes.jsonl").read_text().splitlines():
+        probe = json.loads(line)
+        probe["log_probability"] = -100 + rng.gauss(0, 1) + gain * (probe["candidate"] == true[probe["unit"]])
+        lines.append(json.dumps(probe))
+    Path(name).write_text("\n".join(lines) + "\n")
+
+
+def test_probes_of_decoys_say_how_many_were_used(probes: Path, run: Run) -> None:
+    scored("used.jsonl", 9.0)
+    scored("unused.jsonl", 0.0)
+    code, out, _ = run("usage", "used.jsonl", "--key", "probes.key.json")
+    assert code == 0 and out.startswith("At least 1") and "compared with 20 decoys each" in out
+    assert run("usage", "unused.jsonl", "--limit", "used=0.05")[0] == 4
+    assert "No use of these 120 records is shown" in run("usage", "unused.jsonl")[1]
+
+
+def test_probes_before_and_after_a_deletion(probes: Path, run: Run) -> None:
+    scored("before.jsonl", 3.0)
+    scored("after.jsonl", 0.0)
+    code, out, _ = run("usage", "after.jsonl", "--deleted", "before.jsonl", "--key", "probes.key.json")
+    assert code == 4 and "inconclusive" in out  # 120 records are too few for a margin of .03
+    assert run("usage", "after.jsonl", "--deleted", "before.jsonl", "--margin", "0.2")[0] == 0
+    assert run("usage", "before.jsonl", "--deleted", "before.jsonl")[0] == 3
+
+
+def test_a_key_without_probes_is_one_line(place: Path, run: Run) -> None:
+    code, _, err = run("usage", "after.csv", "--score", "lp", "--member", "deleted", "--key", "probes.key.json")
+    assert code == 1 and "--key: expected a file of probes beside it" in err

@@ -29,6 +29,10 @@ UNDECLARED = (
     "Nobody declared how membership came about, and a bound needs it: declare the design (one-run or multi-run if "
     "inclusion was randomised, else zero-run)."
 )
+_TOO_FEW = (
+    "thinning to fair coins leaves no member or no non-member, and bounds need both: add records whose chance of "
+    "inclusion is nearer to one half"
+)
 _TREES, _QUICK_TREES = 100, 40
 _QUICK_LEAVES, _QUICK_BINS, _QUICK_FOLDS = 8, 63, 2  # a third of the time; folds of calibration
 _ROWS_OF_A_TREE = 5000
@@ -95,9 +99,11 @@ def assess(
     InputError
         If the options ask for more guesses than there are records.
     """
-    options, evidence, sampled = case.plan.bounds, case.audited, ""
+    options, evidence, sampled = case.plan.bounds, case.of_bounds, "" if case.coins is None else case.coins.sentence
     if options is None:
         return Bounded()
+    if evidence is None:
+        return Bounded(reasons=(_sentence(obstacle or _TOO_FEW),))
     of_bounds = None if correction is None else correction.for_bounds
     challenge_rng, bound_rng = rng.spawn(2)
     reasons = _not_testable(evidence, options, of_bounds, obstacle)
@@ -194,6 +200,7 @@ def without_use(options: Bounds | None, evidence: Evidence) -> Iterator[str]:
         return
     design = evidence.design or ""
     unused = {"multi-run": ("guesses", "correction", "margin"), "one-run": ("correction", "margin")}
+    unused["matched"] = unused["one-run"]
     for name in unused.get(design, ()):
         if getattr(options, name) != getattr(Bounds, name):
             yield f"The option {name} has no use with {design} evidence and changed nothing."
@@ -342,7 +349,9 @@ def judge(claim: Claim | None, bounded: Bounded, upper: UpperBound | None) -> Cl
     """Judge a claim by the bound on its own parameter, if there is one, or say why there is none."""
     if claim is None:
         return None
-    fitting = [b for b in bounded.lower if b.parameter == claim.parameter and b.delta == claim.delta]
+    # A bound for adding or removing also refutes a claim that is about replacing.
+    usual = [b for b in bounded.lower if b.neighbours != "replace-one"]
+    fitting = [b for b in usual if b.parameter == claim.parameter and b.delta == claim.delta]
     return verdict.judge(claim, fitting[0] if fitting else None, upper=upper, reasons=bounded.reasons)
 
 

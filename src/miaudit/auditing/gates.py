@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from miaudit.auditing import bounds, design_test, shared_records, zero_run
+from miaudit.auditing import bounds, design_test, matched, shared_records, zero_run
 from miaudit.auditing.case import Case
 from miaudit.auditing.corrected_score import CorrectedScore
 from miaudit.auditing.design_test import DesignTest
@@ -21,6 +21,7 @@ from miaudit.causal.classifiers import CLASSIFIERS
 from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.errors import InputError
 from miaudit.findings.audit import ReferenceFindings
+from miaudit.findings.matched import Matched
 
 __all__ = ["Gates"]
 
@@ -37,6 +38,7 @@ class Gates:
     contradicted : whether there is no answer since the evidence contradicts its design
     reference : of reference scores; None without them
     corrected : each score with what corrects it; none where nothing is corrected
+    matched : the law and the ranks of the strings of matched evidence; None of other designs
     """
 
     correction: Correction | None = None
@@ -45,6 +47,7 @@ class Gates:
     contradicted: bool = False
     reference: ReferenceFindings | None = None
     corrected: Mapping[str, CorrectedScore] = field(default_factory=dict)
+    matched: Matched | None = None
 
     @classmethod
     def of(cls, case: Case, nuisance: Nuisance | None, streams: AuditStreams) -> Gates:
@@ -58,11 +61,15 @@ class Gates:
         gates = cls()
         if case.audited.design == "zero-run":
             gates = gates._assessed(case, nuisance or Nuisance(), streams.assessment)
+        elif case.audited.design == "matched":
+            shown = matched.examine(case, streams.assessment)
+            return replace(gates, matched=shown, obstacle=shown.obstacle, contradicted=bool(shown.obstacle))
         else:
             test = design_test.examine(case.audited, case.plan, rng=streams.correction.spawn(1)[0])
             gates = replace(gates, design=test)
         gates = gates._referenced(case, streams.correction)
-        contradiction = shared_records.obstacle(case.audited) or gates.design.obstacle
+        of_chances = "" if case.coins is None else case.coins.obstacle
+        contradiction = of_chances or shared_records.obstacle(case.audited) or gates.design.obstacle
         if not contradiction:
             return gates
         return replace(gates.refused(contradiction), obstacle=contradiction, contradicted=True)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from miaudit.auditing import remarks, withholding
+from miaudit.auditing import matched, remarks, withholding
 from miaudit.auditing.case import Case
 from miaudit.auditing.corrected_score import CorrectedScore
 from miaudit.auditing.gates import Gates
@@ -24,6 +24,7 @@ from miaudit.findings import verdict as verdicts
 from miaudit.findings import verdict_text
 from miaudit.findings.audit import GroupFindings, ScoreFindings
 from miaudit.findings.judge import Scored
+from miaudit.findings.matched import Matched
 from miaudit.findings.metric import Metric, foremost
 from miaudit.findings.policy import SURE, SURE_LIST, Policy, written_limit
 from miaudit.findings.policy import label_of as metric_label
@@ -31,7 +32,7 @@ from miaudit.findings.sealed_coins import SealedCoins
 from miaudit.findings.verdict import LimitResult, Measured, Verdict
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate
-from miaudit.metrics.rounding import lower_text
+from miaudit.metrics.rounding import lower_text, percent, upper_text
 from miaudit.metrics.surest_members import SurestMembers, surest_members
 
 __all__ = ["Judged", "all_the_same", "judged", "with_all_scores"]
@@ -39,6 +40,7 @@ __all__ = ["Judged", "all_the_same", "judged", "with_all_scores"]
 Bounding = Callable[[Case], Sequence[LowerBound]]
 _STEPS = 14  # halvings of the logarithm of a level, for the p-value of a limit on epsilon or mu
 _LEAST = 1e-12
+_RANK_LEVEL = 0.025  # one-sided, of the rank test, as the lower limits of a usual audit
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def judged(
     if shifted and policy.stated and policy.sure is not None:
         hint = "leave it out: the list of the surest members needs memberships that were assigned at random"
         raise InputError("limits", "no surest_members with zero-run evidence", f"{policy.sure:g}", hint)
-    surest = {} if shifted or gates.obstacle else _surest(case, fair_coins=fair_coins)
+    surest = {} if shifted or gates.obstacle else _surest(case, fair_coins=fair_coins, rng=rng)
     scored = _scored(case, measured, surest, rng)
     best = case.headline or _loudest(case, measured, scored, answered=not gates.obstacle)
     if gates.obstacle:
@@ -159,6 +161,7 @@ def all_the_same(
     groups: Sequence[GroupFindings],
     bounds: Sequence[LowerBound],
     policy: Policy,
+    strings: Matched | None = None,
 ) -> tuple[str, str]:
     """Return what is proven although no limit is exceeded, and what a verdict within the limits does not exclude."""
     parts = (
@@ -178,14 +181,25 @@ def all_the_same(
     whose = "" if len(scores) == 1 else "{}: "
     above = [f"{whose.format(one.score)}{text}" for one in scores if (text := one.above_chance)]
     parts += [f"The attack is better than random guessing: {'; '.join(above)}."] if above else []
+    parts += [] if strings is None or judged_case.verdict.exploratory else _of_ranks(strings)
     known = [
         f"{bound.parameter} at least {lower_text(bound.value)}"
         + (f" at delta = {bound.delta:g}" if bound.parameter == "epsilon" else "")
+        + (f" ({bound.changes})" if bound.changes else "")
         for bound in bounds
         if bound.value > 0 and not bound.exploratory
     ]
     parts += [f"Lower bounds on privacy parameters: {', '.join(known)}."] if known else []
     return " ".join(parts), _not_excluded(judged_case.verdict, scores)
+
+
+def _of_ranks(strings: Matched) -> list[str]:
+    """Say that the rank test refutes that nothing leaks, where it does after the correction for several scores."""
+    smallest = min(strings.ranks, key=lambda one: one.p_value)
+    if smallest.p_value > _RANK_LEVEL:
+        return []
+    share, p = percent(smallest.mean), upper_text(smallest.p_value, 2)
+    return [f"The exact rank test refutes that nothing leaks: true strings exceed {share} of their decoys (p = {p})."]
 
 
 def with_all_scores(judged_case: Judged, coins: SealedCoins | None) -> Judged:
@@ -222,20 +236,21 @@ def _not_excluded(verdict: Verdict, scores: Sequence[ScoreFindings]) -> str:
     return verdict_text.not_excluded(limits, [(m.name, m.high) for one in scores for m in foremost(one.metrics)])
 
 
-def _surest(case: Case, *, fair_coins: bool) -> dict[str, SurestMembers]:
-    """The surest members of each score; those that do not count pay for all."""
+def _surest(case: Case, *, fair_coins: bool, rng: np.random.Generator) -> dict[str, SurestMembers]:
+    """The surest members, or pairs, of each score; those that do not count pay for all."""
     tail, plan = rule.tail_of(case.plan.confidence), case.plan
-    counts = {
-        name: surest_members(
-            case.samples[name],
-            score=name,
-            level=tail / len(case.judged if name in case.judged else case.names),
-            sure=plan.policy.sure or SURE,
-            chance=0.5 if fair_coins else None,
-            confidence=plan.confidence,
-        )
-        for name in case.names
-    }
+    counts: dict[str, SurestMembers | None] = {}
+    for name in case.names:
+        options: dict[str, Any] = {
+            "score": name,
+            "level": tail / len(case.judged if name in case.judged else case.names),
+            "sure": plan.policy.sure or SURE,
+            "confidence": plan.confidence,
+        }
+        if case.audited.design == "matched":
+            counts[name] = matched.surest_pairs(case.audited.only(name), **options, rng=rng)
+        else:
+            counts[name] = surest_members(case.samples[name], **options, chance=0.5 if fair_coins else None)
     return {name: one for name, one in counts.items() if one is not None}
 
 
@@ -323,7 +338,9 @@ def _parameters(case: Case, bounding: Bounding, *, slow: bool) -> rule.Parameter
         options = case.plan.bounds
         delta = options.delta if options is not None and name == "epsilon" else 0.0
         bounds = bounding(replace(case, confidence=1 - level / len(case.judged)))
-        return next((bound.value for bound in bounds if bound.parameter == name and bound.delta == delta), None)
+        return next(
+            (bound.value for bound in bounds if bound.parameter == name and bound.delta == delta), None
+        )  # of matched evidence the first, for adding or removing
 
     def measured(name: str, threshold: float, level: float) -> tuple[float | None, float | None, float | None]:
         low = lower(name, level)

@@ -310,5 +310,14 @@ def _influences(audit: _Side) -> dict[str, FloatArray]:
             continue
         again = defined.estimate(sample, confidence=metric.confidence).value
         if again is not None and math.isclose(again, metric.value, rel_tol=_NOT_FOUND, abs_tol=_NOT_FOUND):
-            influences[metric.name] = defined.influence(sample)
+            influences[metric.name] = _of_rows(audit.evidence, sample, defined.influence(sample))
     return influences
+
+
+def _of_rows(evidence: Evidence, sample: Sample, influence: FloatArray) -> FloatArray:
+    """Return influences (n,) of the rows of evidence; that of a unit of matched evidence is at its true string."""
+    if not sample.decoys or sample.units is None:
+        return influence
+    rows = np.zeros(evidence.n)
+    rows[evidence.candidate_rows[:, 0]] = np.bincount(sample.units.code, weights=influence)
+    return rows

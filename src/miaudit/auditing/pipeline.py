@@ -13,7 +13,9 @@ import numpy as np
 from miaudit.arrays import IndexArray
 from miaudit.auditing import (
     bounds,
+    fair_coins,
     judgement,
+    matched,
     remarks,
     sensitivity,
     several_runs,
@@ -43,13 +45,18 @@ from miaudit.findings.metric import Metric
 from miaudit.findings.sealed_coins import SealedCoins, check_agreed
 from miaudit.findings.sensitivity import Sensitivity
 from miaudit.metrics import classical
+from miaudit.metrics.matched_scores import Candidates, standardised
 from miaudit.metrics.roc import histogram
 
 _ASSUMED = {
     "one-run": "One model; whether each record was trained on was decided at random (declared, not checked).",
+    "inclusion": "One model; for each record, or unit, chance decided by itself whether it was trained on, with the "
+    "stated chance (declared; the numbers of members were compared with these chances).",
     "coins": "The model was trained on the records that sealed coins chose, and on none that they left out (declared, "
     "not checked); that memberships are these coins was checked.",
     "multi-run": "One model per record; whether it was trained on was decided at random (declared, not checked).",
+    "matched": "Chance drew each true string from the law of its decoys, and the model never saw the decoys (declared; "
+    "what tested the law is listed, if anything did).",
     "zero-run": "Nothing about how membership came about: raw numbers are not causal.",
     "corrected": "Given the covariates, whether a record is a member has nothing to do with its potential scores; how "
     "strong an unmeasured trait would have to be to change the result is what the sensitivity analysis says.",
@@ -163,6 +170,9 @@ def examine(
     plan = plan or Plan()
     _check(evidence, plan, nuisance, rng)
     if coins is not None:
+        if evidence.inclusion is not None:
+            hint = "leave them out: these coins were fair"
+            raise InputError("inclusion", "no chances beside sealed coins", "chances", hint)
         check_agreed(coins.agreed, plan.policy, plan.confidence)
     streams = seeds.AuditStreams.of(rng)
     case = choose(evidence, paid(plan, evidence, coins), rng=streams.choice)
@@ -236,7 +246,9 @@ def _findings(
     scores = _score_findings(examined, plan)
     groups = of_groups(case, best, used, measured.disagreements.get(best, ""), rng) if gates.shows_metrics(plan) else ()
     return Findings(
-        verdict=judged.verdict.beside(*judgement.all_the_same(judged, scores, groups, bounded.lower, plan.policy)),
+        verdict=judged.verdict.beside(
+            *judgement.all_the_same(judged, scores, groups, bounded.lower, plan.policy, gates.matched)
+        ),
         metrics=scores[0].metrics,
         design=evidence.design,
         counts=Counts.of_sample(case.samples[best], measured.nonmembers[best], case.confidence),
@@ -252,6 +264,7 @@ def _findings(
         no_bound=bounded.reasons,
         corrections=(
             *case.corrections,
+            *([] if case.coins is None or case.coins.obstacle else [case.coins.inclusion.text]),
             *_corrections(used, plan, measured),
             *([] if coins is None else coins.paid_for),
         ),
@@ -274,6 +287,8 @@ def _findings(
         sealed_coins=coins,
         surest_members=judged.surest,
         excluded=case.excluded,
+        matched=gates.matched,
+        inclusion=None if case.coins is None else case.coins.inclusion,
     )
 
 
@@ -288,6 +303,8 @@ def _assumed(case: Case, used: Correction | None, coins: SealedCoins | None) -> 
     """Return what the numbers rest on; coins that one party drew alone are as good as its word."""
     if coins is not None and coins.answer is not None:
         return "coins"
+    if case.coins is not None:
+        return "inclusion"
     if used is None:
         return case.audited.design
     return "given" if case.given else "corrected"
@@ -303,6 +320,7 @@ def _check(evidence: Any, plan: Any, nuisance: Any, rng: Any) -> None:
     if evidence.run is not None and evidence.design not in (None, "one-run"):
         hint = "audit each training by itself: only coins that are tossed anew make several runs of one"
         raise InputError("run", "none, unless the design is one-run", str(evidence.design), hint)
+    fair_coins.check(evidence)
     several_runs.require_own_noise(evidence)
     if nuisance is None:
         return
@@ -321,6 +339,8 @@ def _check(evidence: Any, plan: Any, nuisance: Any, rng: Any) -> None:
 def _bounded(case: Case, claim: Claim | None, gates: Gates, rng: np.random.Generator) -> Bounded:
     """Bounds of one run, of many or of none; or of several runs of the same training. Each call draws the same."""
     again = copy.deepcopy(rng)
+    if case.audited.design == "matched":
+        return matched.assess(case, claim, gates.obstacle, again)
     if case.audited.run is None:
         return bounds.assess(case, claim, gates.correction, obstacle=gates.obstacle, rng=again)
     if gates.obstacle:
@@ -366,16 +386,20 @@ def _most_exposed(audited: Evidence, count: int, numbers: IndexArray | None) -> 
     """Return the rows of the members with the highest scores, on request only."""
     if not count:
         return ()
-    rows = np.flatnonzero(audited.member)
+    rows, scores = np.flatnonzero(audited.member), audited.score
+    if audited.design == "matched":  # how far a true string exceeds its decoys
+        candidates = Candidates.of(audited)
+        scores = np.zeros(audited.n)
+        scores[audited.candidate_rows[:, 0]] = standardised(candidates.true, candidates.decoys)[0].mean(axis=1)
     if count < len(rows):
-        values = audited.score[rows]
+        values = scores[rows]
         rows = rows[values >= np.partition(values, -count)[-count]]
-    top = rows[np.argsort(-audited.score[rows], kind="stable")[:count]]
+    top = rows[np.argsort(-scores[rows], kind="stable")[:count]]
     return tuple(
         {
             "row": int(row if numbers is None else numbers[row]),
             "unit": None if audited.unit is None else str(audited.unit[row]),
-            "score": float(audited.score[row]),
+            "score": float(scores[row]),
         }
         for row in top
     )

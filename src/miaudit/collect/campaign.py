@@ -268,6 +268,8 @@ class Campaign:
         if self.records.canary is not None and not self.draws and self.design is None:
             hint = "add evaluation: {design: one-run}, if a fair coin decided for each canary"
             raise InputError("evaluation.design", "one-run, beside canaries and data.member", "none", hint)
+        if self.design == "matched":
+            self._check_candidates()
         if self.draws:
             if self.stands:
                 received = f"none, for {self.target.name}, which stands as it is"
@@ -281,6 +283,18 @@ class Campaign:
             hint = "leave data.member out: memberships are drawn"
             raise InputError("evaluation.design", "one-run or zero-run beside data.member", "multi-run", hint)
         return self.design
+
+    def _check_candidates(self) -> None:
+        """Refuse what the design matched cannot have: drawn memberships, shadow models, records without units."""
+        if self.draws:
+            hint = "name the column that is true for the true strings"
+            raise InputError("data.member", "a column, with the design matched", "none", hint)
+        if self.shadows.count:
+            hint = "leave them out: decoys are in no training"
+            raise InputError("shadow.models", "0, with the design matched", str(self.shadows.count), hint)
+        if "unit" not in self.records.fields:
+            hint = "name the column of the record that each candidate belongs to"
+            raise InputError("data.unit", "a column, with the design matched", "none", hint)
 
     def check_attacks(self, design: str | None) -> None:
         """Refuse attacks that this target, design or number of shadow models cannot have."""

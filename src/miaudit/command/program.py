@@ -93,6 +93,15 @@ COMMANDS: Mapping[str, Entry] = {
         ),
         _DONE,
     ),
+    "decoys": Entry(
+        "decoys",
+        "Make decoys for the random strings in training texts, and write probes for the model to score.",
+        (
+            "miaudit decoys documents.jsonl --find uuid4,hex,base64,digits:8 --count 20 --out probes.jsonl",
+            "miaudit audit scored.jsonl --design matched --key probes.key.json",
+        ),
+        "Exit codes: 0 done; 1 could not run, or there is no random string; 2 usage.",
+    ),
     "draw": Entry(
         "draw",
         "Write each fit of a campaign into a folder of its own, to be trained by any scheduler; trains nothing.",
@@ -135,9 +144,9 @@ COMMANDS: Mapping[str, Entry] = {
         "usage",
         "State how many of some records a model was trained on, at least; or test whether a deletion worked.",
         (
-            "miaudit usage scores.csv --score log_probability --member mine --out used",
+            "miaudit usage probes.jsonl --out used",
             "miaudit usage mine.npy --nonmembers never_used.npy --limit used=0.1",
-            "miaudit usage after.csv --deleted before.csv --score log_probability --member deleted",
+            "miaudit usage after.jsonl --deleted before.jsonl --key probes.key.json",
         ),
         "Exit codes: 0 the bound is stated, or the deletion passes; 1 could not run; 2 usage; 3 concern: more were "
         "used than --limit, or a deviation is beyond the margin; 4 not answered.",

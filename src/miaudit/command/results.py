@@ -285,7 +285,7 @@ def summary(findings: Findings) -> str:
         "",
         *(one_line(text) for text in (_once(words.said, findings), words.meaning) if text),
         "",
-        f"{counts.members:,} members and {counts.nonmembers:,} non-members ({counts.of})",
+        f"{' and '.join(counts.in_words)} ({counts.of})",
         f"design: {findings.design or 'not declared'}",
         f"score: {findings.scores[0].score}",
         *table([_row(findings, m) for m in findings.metrics if definition.of(m.name).bounded], columns()),
@@ -302,6 +302,7 @@ def summary(findings: Findings) -> str:
         lines += ["", findings.memorisation.sentence]
     if findings.sensitivity is not None:
         lines.append(one_line(findings.sensitivity.text))
+    lines += [] if findings.matched is None else [one_line(text) for text in findings.matched.sentences]
     lines += _privacy_lines(findings, said=" ".join(lines))
     lines += [] if findings.vulnerability is None else [one_line(findings.vulnerability.text)]
     lines += coins_lines(findings.sealed_coins)
@@ -384,7 +385,7 @@ def _bound_line(bound: LowerBound) -> str:
     name = bound.parameter
     shown = f"{name} >= {lower_text(bound.value)}{where}" if bound.value > 0 else f"{name}{where}: nothing shown"
     sure = "exploratory, at no confidence" if bound.exploratory else f"{100 * bound.confidence:.6g}%"
-    details = [sure]
+    details = [*([bound.changes] if bound.changes else []), sure]
     if bound.correct is not None and bound.guesses is not None:
         details.append(f"{bound.correct:,} of {bound.guesses:,} guesses right")
     if bound.reachable is not None:

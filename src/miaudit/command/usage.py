@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _File = Annotated[
     Path,
     typer.Argument(
-        help="Scores of the records, by the model that is asked about: a table or .npz file with a member column, of "
-        "which members are the records and non-members were never used. With --nonmembers scores alone (.npy).",
+        help="Scores by the model that is asked about. Scored probes of miaudit decoys (.jsonl); or a table or .npz "
+        "file with a member column, whose members are the records; or, with --nonmembers, scores alone (.npy).",
         show_default=False,
     ),
 ]
@@ -39,6 +39,7 @@ _Deleted = Annotated[
 ]
 _Score = Annotated[str | None, typer.Option(help="Column of the score.", show_default=False)]
 _Member = Annotated[str | None, typer.Option(help="Column that says which records are meant.", show_default=False)]
+_Key = Annotated[Path | None, typer.Option(help="Key of the probes. Default: the one beside them.", show_default=False)]
 _Signal = Annotated[
     Literal["score", "loss"], typer.Option(help="What the column holds: a loss is turned, since it is lower if used.")
 ]
@@ -61,6 +62,7 @@ def usage(
     deleted: _Deleted = None,
     score: _Score = None,
     member: _Member = None,
+    key: _Key = None,
     signal: _Signal = "score",
     limit: _Limit = None,
     margin: _Margin = 0.03,
@@ -82,7 +84,7 @@ def usage(
 
     check_free(out, overwrite=overwrite)
     plan = UsagePlan(limits=limit or None, margin=margin, confidence=confidence)
-    columns = {"score": score, "member": member, "signal": signal}
+    columns = {"score": score, "member": member, "key": key, "signal": signal}
     if deleted is None:
         findings: UsageFindings | DeletionFindings = _used(file, nonmembers, plan, columns)
     else:

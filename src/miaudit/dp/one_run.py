@@ -163,7 +163,7 @@ def lower_bound(
         raise InputError("largest", "a finite number above 0", repr(largest), "where does the family end?")
 
     def bound(right: int) -> float:
-        return _last_rejected(lambda x: _rejects(inverse_of(family(x)), right, r, m, level), largest)
+        return last_rejected(lambda x: _rejects(inverse_of(family(x)), right, r, m, level), largest)
 
     return LowerBound(
         parameter=parameter,
@@ -371,7 +371,7 @@ def _gaussian(mu: float) -> Inverse:
 
 @lru_cache(maxsize=65_536)
 def _largest_mu(c: int, r: int, m: int, level: float) -> float:
-    return _last_rejected(lambda mu: _rejects(_gaussian(mu), c, r, m, level), LARGEST)
+    return last_rejected(lambda mu: _rejects(_gaussian(mu), c, r, m, level), LARGEST)
 
 
 @lru_cache(maxsize=65_536)
@@ -411,7 +411,7 @@ def _smallest_level(inverse: Inverse, c: int, r: int, m: int) -> float:
 
 @lru_cache(maxsize=65_536)
 def _largest_epsilon(c: int, r: int, m: int, delta: float, level: float) -> float:
-    return _last_rejected(lambda epsilon: _tail(epsilon, c, r, m, delta) <= level, LARGEST)
+    return last_rejected(lambda epsilon: _tail(epsilon, c, r, m, delta) <= level, LARGEST)
 
 
 def _tail(epsilon: float, c: int, r: int, m: int, delta: float) -> float:
@@ -459,7 +459,7 @@ def _exactly(k: int, r: int, q: float) -> float:
 # -- the search -------------------------------------------------------------------------------------------------------
 
 
-def _last_rejected(refuted: Callable[[float], bool], largest: float) -> float:
+def last_rejected(refuted: Callable[[float], bool], largest: float) -> float:
     """Return the rejected end of a bracket no wider than 1e-7 (relative above 1), or 0 where 0 is not rejected."""
     if not refuted(0.0):
         return 0.0

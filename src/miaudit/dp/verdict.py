@@ -21,6 +21,7 @@ from miaudit.errors.options import Option
 from miaudit.metrics.rounding import lower_text, upper_text
 
 Parameter = Literal["epsilon", "mu"]
+Neighbours = Literal["add-or-remove", "replace-one"]
 Delta = Annotated[float, Interval(ge=0, lt=1)]
 Status = Literal["refuted", "not-refuted", "not-testable"]
 Rates = Annotated[tuple[Share, ...], MinLen(2)]
@@ -45,6 +46,8 @@ class LowerBound:
     assumptions : what has to hold beyond the data, in sentences
     corrections : what was paid for or adjusted, in sentences
     exploratory : whether a choice made on the same data was left unpaid, so that the confidence does not hold
+    neighbours : "add-or-remove" or "replace-one", how data sets differ that the parameter compares, where bounds for
+        both are given; None elsewhere: a record is added or removed
     """
 
     parameter: Parameter
@@ -60,6 +63,13 @@ class LowerBound:
     assumptions: tuple[str, ...] = ()
     corrections: tuple[str, ...] = ()
     exploratory: bool = False
+    neighbours: Neighbours | None = None
+
+    @property
+    def changes(self) -> str:
+        """What the parameter compares, in words, where bounds for both kinds of neighbours are given; else nothing."""
+        words = {"add-or-remove": "add or remove", "replace-one": "replace", None: ""}
+        return words[self.neighbours]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,9 @@ from miaudit.causal.unused_columns import UnusedColumns
 from miaudit.dp.verdict import ClaimVerdict, LowerBound, RocLimit
 from miaudit.errors import InputError, nearest
 from miaudit.findings.about import About
+from miaudit.findings.inclusion import Inclusion
 from miaudit.findings.kind import WIDTH, Entries, FindingsRecord, Pattern, cut
+from miaudit.findings.matched import Matched
 from miaudit.findings.metric import Measured, Metric, foremost, named
 from miaudit.findings.sealed_coins import SealedCoins
 from miaudit.findings.sensitivity import Sensitivity
@@ -49,9 +51,11 @@ __all__ = [
     "Findings",
     "GroupFindings",
     "Histogram",
+    "Inclusion",
     "LackOfFit",
     "LearningCurve",
     "LowerBound",
+    "Matched",
     "Memorisation",
     "Metric",
     "Mislabelled",
@@ -361,18 +365,28 @@ class Counts:
     member_records: Positive
     nonmember_records: Positive
     smallest_fpr: Annotated[float, Interval(gt=0, le=1)]
-    of: Annotated[str, Pattern("^(records|units)$")] = "records"
+    of: Annotated[str, Pattern("^(records|units|strings)$")] = "records"
+
+    @property
+    def in_words(self) -> tuple[str, str]:
+        """Both classes with their numbers: members and non-members, or true strings and decoys."""
+        inside, outside = ("true strings", "decoys") if self.of == "strings" else ("members", "non-members")
+        return f"{self.members:,} {inside}", f"{self.nonmembers:,} {outside}"
 
     @classmethod
     def of_sample(cls, sample: Sample, effective_nonmembers: float, confidence: float) -> Counts:
         """Count the records and the units of a sample, with the smallest FPR that can be resolved."""
         members = int(np.count_nonzero(sample.member))
+        smallest = classical.smallest_fpr(effective_nonmembers, confidence)
+        if sample.decoys:  # each true string stands beside every decoy of its unit
+            true, decoys = sample.independent_members, sample.independent_nonmembers
+            return cls(true, decoys, true, decoys, smallest, "strings")
         return cls(
             sample.independent_members,
             sample.independent_nonmembers,
             members,
             len(sample.member) - members,
-            classical.smallest_fpr(effective_nonmembers, confidence),
+            smallest,
             "records" if sample.units is None else "units",
         )
 
@@ -390,7 +404,7 @@ class Findings(FindingsRecord):
 
     verdict: Verdict
     metrics: tuple[Measured, ...]
-    design: Literal["multi-run", "one-run", "zero-run"] | None
+    design: Literal["multi-run", "one-run", "matched", "zero-run"] | None
     counts: Counts
     scores: Annotated[tuple[ScoreFindings, ...], MinLen(1)]
     plan: Annotated[Mapping[str, Any], _PLAN]
@@ -417,6 +431,8 @@ class Findings(FindingsRecord):
     sensitivity: Sensitivity | None = None
     excluded: ExcludedLevels | None = None
     unused_columns: UnusedColumns | None = None
+    matched: Matched | None = None
+    inclusion: Inclusion | None = None
 
     @property
     def ahead(self) -> tuple[str, ...]:
@@ -457,7 +473,7 @@ class Findings(FindingsRecord):
         """What the intervals of one model rest on and nobody measured, in a sentence; empty where there is nothing."""
         measured = any(note.startswith(concentration.MEASURED) for note in self.notes)
         several = self.several_runs is not None
-        if measured or several or not self.metrics or self.design not in ("one-run", "zero-run"):
+        if measured or several or not self.metrics or self.design not in ("one-run", "matched", "zero-run"):
             return ""
         return (
             "The intervals describe this one trained model. Variation between trainings was not measured; a "
@@ -522,7 +538,7 @@ class Findings(FindingsRecord):
     def __str__(self) -> str:
         """Verdict, headline metrics and bounds on a screen: at most 24 lines of at most 100 characters."""
         counts, design = self.counts, self.design or "not declared"
-        size = f"{counts.members:,} members, {counts.nonmembers:,} non-members ({counts.of})"
+        size = f"{counts.in_words[0]}, {counts.in_words[1]} ({counts.of})"
         claimed = "" if self.claim is None else self.claim.text
         leading = f"Concern: {claimed} " if self.exit_code == 3 != self.verdict.exit_code else ""
         head = wrap(f"{leading}{self.qualifier}{self.verdict.text} {self.verdict.proven}", WIDTH, max_lines=5)
@@ -531,6 +547,7 @@ class Findings(FindingsRecord):
         bounds = [
             f"  {bound.parameter} >= {lower_text(bound.value)}"
             + (f" at delta = {bound.delta:g}" if bound.parameter == "epsilon" else "")
+            + (f", {bound.changes}" if bound.changes else "")
             + (" (exploratory)" if bound.exploratory else f" ({100 * bound.confidence:.6g}%)")
             for bound in self.bounds
         ]

@@ -162,7 +162,13 @@ def of(found: Audited, primary: Measured | None, auc: Measured | None) -> Iterat
         yield Step("Audit the next version in the same way, and compare.", origin.command(Intent("compare")))
     elif status == "inconclusive":
         yield from _more_records(found, primary, origin)
+    elif status == "refused" and found.design == "matched":
+        yield Step("Draw the decoys again, by the rule that drew the true strings, filters included. Score them, too.")
+        yield Step("Check that the reference model never saw the strings.")
     elif status == "refused" and found.design != "zero-run":
+        if "contradict the stated chances of inclusion" in found.verdict.text:
+            again = origin.command(Intent("audit again", {"inclusion": "CHANCE"}))
+            yield Step("State the chance with which each record became a member, as it was.", again)
         yield Step(
             "If members were not assigned at random, declare the design zero-run.",
             origin.command(Intent("audit again", {"design": "zero-run"})),
@@ -242,6 +248,12 @@ def _more_records(found: Audited, primary: Measured | None, origin: Origin) -> I
             "Collect more non-members that resemble the training records: the command estimates what more would show.",
             origin.command(Intent("foresee")),
         )
+        return
+    if found.design == "matched":
+        yield Step("Audit more records with such strings: four times as many about halve the interval.")
+        if metric.fpr is not None and (primary is None or primary.value is None):
+            needed = classical.nonmembers_needed(metric.fpr, verdict.confidence)
+            yield Step(f"Score more decoys: {percent(metric.fpr)} FPR needs {needed:,} in all, and decoys are free.")
         return
     if metric.fpr is not None and (primary is None or primary.value is None):
         needed = classical.nonmembers_needed(metric.fpr, verdict.confidence)

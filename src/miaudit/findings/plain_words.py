@@ -26,6 +26,11 @@ __all__ = ["InWords", "Step", "of", "privacy_parameter"]
 
 Bound = Literal["flagged", "clear", "inconclusive", "unresolved"]
 _OF = 1000
+_CLASSES = {
+    "records": ("members", "non-members"),
+    "units": ("member units", "non-member units"),
+    "strings": ("true strings", "decoys"),
+}
 _MOST_DIGITS = 4  # of a false-positive rate that is told as so many of so many
 _LARGEST = 10**9
 
@@ -215,7 +220,7 @@ def _told(status: Bound, ends: list[Decimal], fpr: float, noun: str) -> str:
     total = 10 ** max(3, -int(exponent)) if whole else _OF
     while status == "flagged" and 0 < ends[0] * total < 1 and total < _LARGEST:
         total *= 10
-    others, members = ("non-members", "members") if noun == "records" else ("non-member units", "member units")
+    members, others = _CLASSES[noun]
     accused = f"accepts {int(exact * total):,} false accusations per {total:,} {others}"
     accused = accused if whole else f"wrongly accuses {percent(fpr)} of the {others}"
     by_chance = f"{int(exact * total):,}" if whole else percent(fpr)
@@ -227,9 +232,10 @@ def _told(status: Bound, ends: list[Decimal], fpr: float, noun: str) -> str:
 
 
 def _pairs(status: Bound, ends: list[Decimal], noun: str) -> str:
-    members = ("member", "non-member") if noun == "records" else ("member unit", "non-member unit")
+    member, other = (name.removesuffix("s") for name in _CLASSES[noun])
+    article = "a" if other[0] == "d" else "one"
     return (
-        f"Shown one {members[0]} and one {members[1]}, the attack picks the member correctly in "
+        f"Shown one {member} and {article} {other}, the attack picks the {member.removesuffix(' unit')} correctly in "
         f"{_count(status, ends, _OF)} of {_OF:,} such pairs. Random guessing is correct in {_OF // 2}."
     )
 

@@ -93,6 +93,7 @@ class LimitResult:
         ``surest_members`` "silent" where the list is not shown to be more right: that clears nothing
     resolved : whether so many records can exceed the limit at all; else the upper limit alone counts
     level : one-sided, of the lower limit; None where it is not that of a metric
+    of : what a list of ``surest_members`` holds: "records", or "pairs" of a true string and a decoy (design "matched")
     """
 
     limit: LimitName
@@ -104,13 +105,14 @@ class LimitResult:
     outcome: Outcome
     resolved: bool = True
     level: Share | None = None
+    of: Literal["records", "pairs"] = "records"
 
     @classmethod
     def of_list(cls, found: SurestMembers, *, score: str | None = None) -> LimitResult:
         """Return what the list of the surest members shows; ``score`` in the place of its name."""
         name, outcome = found.score if score is None else score, "exceeded" if found.exceeded else "silent"
         counts = float(found.members), float(found.listed)
-        return cls("surest_members", name, *counts, found.sure, found.p, outcome)  # type: ignore[arg-type]
+        return cls("surest_members", name, *counts, found.sure, found.p, outcome, of=found.of)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

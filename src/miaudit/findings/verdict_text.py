@@ -129,8 +129,12 @@ right.
     length, members = int(found.high or 0), int(found.low or 0)
     who = "An attacker" if capital else "an attacker"
     named = f"{who} can name {length:,} records of which {members:,} are members{_by(found)}."
+    if found.of == "pairs":
+        named = f"{who} can pick the true string from {length:,} pairs, and is right in {members:,}{_by(found)}."
     if found.outcome != "exceeded":
         return named
+    if found.of == "pairs":
+        return f"{named} As a whole, such picks are more than {percent(found.threshold)} right."
     return f"{named} At even odds such a list is, as a whole, more than {percent(found.threshold)} right."
 
 

@@ -16,7 +16,7 @@ from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.evidence import Evidence
-from miaudit.metrics import influence
+from miaudit.metrics import influence, matched_scores
 from miaudit.metrics.beta_mixture import BetaMixture
 from miaudit.metrics.roc import Roc
 from miaudit.metrics.units import Units
@@ -91,14 +91,17 @@ class Sample:
     roc: Roc
     units: Units | None
     ascending: IndexArray  # rows from the lowest score to the highest
+    decoys: bool = False  # whether non-members are decoys, of which every unit has equally many
 
     @classmethod
     def of(cls, evidence: Evidence) -> Sample:
-        """Sort the score of evidence that has one."""
+        """Sort the score of evidence that has one; of the design "matched" the standardised scores."""
+        decoys = evidence.design == "matched"
+        evidence = matched_scores.contrasts(evidence) if decoys else evidence
         code = evidence.unit_codes
         units = None if code is None else Units.of(code, evidence.member)
         roc = Roc.of(evidence.score, evidence.member, ascending=evidence.ascending)
-        return cls(evidence.score, evidence.member, roc, units, evidence.ascending)
+        return cls(evidence.score, evidence.member, roc, units, evidence.ascending, decoys)
 
     @property
     def independent_members(self) -> int:
@@ -107,13 +110,13 @@ class Sample:
 
     @property
     def independent_nonmembers(self) -> int:
-        """Non-members, counted as units."""
-        return round(self.roc.n_nonmembers) if self.units is None else self.units.nonmembers
+        """Non-members, counted as units; every decoy."""
+        return round(self.roc.n_nonmembers) if self.units is None or self.decoys else self.units.nonmembers
 
     @property
     def effective_nonmembers(self) -> float:
-        """Non-members that count: fewer than their units where some hold many records (Kish)."""
-        return self.roc.n_nonmembers if self.units is None else self.units.effective_nonmembers
+        """Non-members that count: fewer than their units where some hold many records (Kish); every decoy."""
+        return self.roc.n_nonmembers if self.units is None or self.decoys else self.units.effective_nonmembers
 
     @property
     def _freedom(self) -> float | None:
@@ -123,6 +126,11 @@ class Sample:
     @property
     def independence(self) -> str:
         """Describe the assumption on dependence between records."""
+        if self.decoys:
+            return (
+                "Units are independent: chance drew the strings of one without those of another. The candidates of a "
+                "unit may depend on each other, which the intervals include."
+            )
         if self.units is None:
             return (
                 "Records are independent: no person or account stands behind several of them (give unit ids if one "
@@ -149,7 +157,8 @@ class Sample:
 
     def tpr_at_fpr(self, fpr: float, confidence: float) -> Estimate:
         """TPR at an FPR; below the resolution an upper limit only, never a value (errata C3)."""
-        resolved = resolvable(fpr, self.effective_nonmembers, confidence)
+        effective = self._nonmembers_at(fpr)
+        resolved = resolvable(fpr, effective, confidence)
         if self.units is None:
             lows, highs = tpr_limits(self.roc, fpr, confidence)
             low, high = float(lows[0]), float(highs[0])
@@ -157,9 +166,10 @@ class Sample:
             low, high = self._clustered_tpr_limits(self.units, fpr, confidence)
         if not resolved:
             kind = "non-members" if self.units is None else "equally large units of non-members"
+            kind = "decoys" if self.decoys else kind
             note = (
                 f"upper limit only: an FPR of {fpr:g} needs {nonmembers_needed(fpr, confidence):,} {kind}, "
-                f"there are {self.effective_nonmembers:,.0f}"
+                f"there are {effective:,.0f}"
             )
             return Estimate(None, 0.0, high, confidence, note)
         value, step = float(self.roc.tpr_at(fpr)), self.roc.step_tpr_at(fpr)
@@ -250,18 +260,35 @@ class Sample:
 
     def _clustered_tpr_limits(self, units: Units, fpr: float, confidence: float) -> tuple[float, float]:
         """The mixture with the variances of units, widened for what few accused units can say about their own."""
-        n0 = self.roc.n_nonmembers
-        alarms = max(1.0, math.ceil(fpr * n0 * (1 - 1e-12)))
+        inside, outside = self._accused(fpr)
+        dependent = fpr * (1 - fpr) / units.effective_nonmembers
+        level = self._level_variance(units, fpr, outside)
+        if not resolvable(fpr, self._nonmembers_at(fpr), confidence):
+            level = dependent
+        # A true string counts once, though it is compared with K choices of the other decoys.
+        effective = units.effective_members if self.decoys else units.trials(inside, members=True)
+        return tpr_limits_uncertain_level(self.roc, fpr, confidence, min(dependent, level), effective)
+
+    def _accused(self, fpr: float) -> tuple[IntArray, IntArray]:
+        """Units of the members, and of the non-members, whose scores are above the threshold of an FPR."""
+        alarms = max(1.0, math.ceil(fpr * self.roc.n_nonmembers * (1 - 1e-12)))
         vertex = np.searchsorted(self.roc.false_positive, alarms, side="left")
         counts = (self.roc.true_positive[vertex], self.roc.false_positive[vertex])
         inside, outside = (code[: int(count)] for code, count in zip(self._units_falling, counts, strict=True))
-        independent, dependent = fpr * (1 - fpr) / n0, fpr * (1 - fpr) / units.effective_nonmembers
-        measured, exceeding = units.share_variance(outside, members=False)
-        widened = max(independent, measured * (1 + 2 / math.sqrt(max(exceeding, 1))))
-        if not resolvable(fpr, units.effective_nonmembers, confidence):
-            widened = dependent
-        effective = units.trials(inside, members=True)
-        return tpr_limits_uncertain_level(self.roc, fpr, confidence, min(dependent, widened), effective)
+        return inside, outside
+
+    def _level_variance(self, units: Units, fpr: float, accused: IntArray) -> float:
+        """Variance of the FPR of the threshold, from the units of the accused non-members."""
+        independent = fpr * (1 - fpr) / self.roc.n_nonmembers
+        measured, exceeding = units.share_variance(accused, members=False)
+        # Decoys of a unit follow one law, and every unit has as many: what few of them show needs no more widening.
+        return max(independent, measured if self.decoys else measured * (1 + 2 / math.sqrt(max(exceeding, 1))))
+
+    def _nonmembers_at(self, fpr: float) -> float:
+        """Independent non-members that would give the FPR of the threshold its variance; of decoys it is measured."""
+        if not self.decoys or self.units is None:
+            return self.effective_nonmembers
+        return fpr * (1 - fpr) / self._level_variance(self.units, fpr, self._accused(fpr)[1])
 
 
 def precision(tpr: Estimate, fpr: float, prior: float) -> Estimate:

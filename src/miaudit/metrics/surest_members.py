@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from annotated_types import Interval
@@ -18,7 +18,7 @@ from scipy import special
 from miaudit.arrays import BoolArray, Count, FloatArray, Inside, IntArray, Positive, Share
 from miaudit.metrics.classical import Sample, clopper_pearson
 
-__all__ = ["SurestMembers", "surest_members"]
+__all__ = ["SurestMembers", "surest_members", "surest_of"]
 
 _SHARE = 0.01  # of the members that the shortest list is to hold
 _LONGER = 1.15  # by which a list that is refuted is made longer
@@ -39,6 +39,8 @@ class SurestMembers:
     q : the same for the share of members that there is
     p : of "lists of this length are at most that right"; below ``level`` the limit is exceeded
     level : one-sided, after the correction for several scores
+    of : "records", or "pairs" of a true string and a decoy (design "matched"); of a pair ``members`` are those in which
+        the string with the higher score is the true one
     """
 
     score: str
@@ -51,6 +53,7 @@ class SurestMembers:
     q: Inside
     p: Share
     level: Inside
+    of: Literal["records", "pairs"] = "records"
 
     @property
     def exceeded(self) -> bool:
@@ -100,9 +103,31 @@ def surest_members(
     (50, 50, True)
     """
     rising, member = _listable(sample)
-    n, inside = len(member), int(np.count_nonzero(member))
-    if not 0 < inside < n:
+    if not 0 < np.count_nonzero(member) < len(member):
         return None
+    return surest_of(rising, member, score=score, level=level, sure=sure, chance=chance, confidence=confidence)
+
+
+def surest_of(
+    rising: FloatArray,
+    member: BoolArray,
+    *,
+    score: str,
+    level: float,
+    sure: float,
+    chance: float | None,
+    confidence: float,
+) -> SurestMembers | None:
+    """Return :func:`surest_members` of scores (n,) from the lowest on, and of who is a member (n,).
+
+    Examples
+    --------
+    >>> right = np.arange(1000) >= 0  # every guess
+    >>> options = {"score": "loss", "level": 0.025, "sure": 0.9, "chance": 0.5, "confidence": 0.95}
+    >>> surest_of(np.arange(1000.0), right, **options).exceeded
+    True
+    """
+    n, inside = len(member), int(np.count_nonzero(member))
     share = inside / n if chance is None else chance
     odds = sure / (1 - sure)
     q = odds * share / (odds * share + 1 - share)

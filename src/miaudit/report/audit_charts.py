@@ -123,7 +123,7 @@ def left_out(findings: Findings) -> dict[str, str]:
 def nonmembers(findings: Findings) -> str:
     """Say how many non-members the numbers rest on."""
     counts = findings.counts
-    sentence = f"{counts.nonmembers:,} non-member {counts.of}"
+    sentence = counts.in_words[1] if counts.of == "strings" else f"{counts.nonmembers:,} non-member {counts.of}"
     if findings.overlap and findings.is_corrected:
         effective = math.floor(findings.overlap.effective_sample_size)
         return f"an effective {effective:,} of {sentence} (fewer above a high threshold)"

@@ -15,7 +15,7 @@ from miaudit.findings.verdict import DECLARE, LEVEL_NAMES, NOT_DECLARED
 from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, between, chance, label
 from miaudit.metrics.rounding import percent, rate_with_limits
-from miaudit.report import audit_charts, drawing, page_frame, privacy_page, unused_columns
+from miaudit.report import audit_charts, drawing, matched_section, page_frame, privacy_page, unused_columns
 from miaudit.report.audit_charts import nonmembers
 from miaudit.report.limit_rows import limit_rows
 from miaudit.report.overlap_charts import points
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _DESIGNS = {
     "one-run": "one-run: one model, inclusion randomised",
+    "matched": "matched: strings that chance drew, beside decoys of the same law",
     "multi-run": "multi-run: one model per record, inclusion randomised",
     "zero-run": "zero-run: known members and non-members, not randomised",
     None: "not declared",
@@ -85,6 +86,8 @@ def page(findings: Findings, *, files: bool = False) -> str:
         overlap=_overlap(findings),
         unused=unused_columns.section(findings.unused_columns),
         reference=_reference(findings),
+        matched=matched_section.section(findings),
+        size=matched_section.size(findings),
         control=_control(findings),
         metrics=[_metric_row(findings, metric) for metric in findings.metrics],
         bootstrapped=any(metric.bootstrap for metric in findings.metrics),
@@ -131,7 +134,7 @@ def _verdict(findings: Findings, lead: str) -> dict[str, Any]:
         limits += [
             {
                 "limit": name,
-                "measured": f"{value} are members",
+                "measured": value,
                 "threshold": "none stated",
                 "outcome": "not judged",
                 "tone": "",
@@ -180,21 +183,19 @@ def _lists(findings: Findings) -> Iterator[tuple[str, str, str]]:
     """The surest members of each score, the list that is the most right first: how many are members."""
     for one in sorted(findings.surest_members, key=lambda one: one.p):
         shown = rate_with_limits(one.members / one.listed, one.low, one.high)
-        yield (
-            "surest members",
-            f"{one.members:,} of the {one.listed:,} highest scores",
-            f"{shown} of the list {one.score}",
-        )
+        of = "surest pairs, right" if one.of == "pairs" else "highest scores are members"
+        name = "surest pairs" if one.of == "pairs" else "surest members"
+        yield name, f"{one.members:,} of the {one.listed:,} {of}", f"{shown} of the list {one.score}"
 
 
 def _cards(findings: Findings) -> list[tuple[str, str, str]]:
     counts, of = findings.counts, findings.counts.of
     prefix = "raw, not causal; " if findings.is_raw_only else "corrected; " if findings.is_corrected else ""
     cards = [
-        (name, f"{number:,}", of if of == "records" else f"{of}, {records:,} records")
+        (name, f"{number:,}", f"{of}, {records:,} records" if of == "units" else of)
         for name, number, records in (
-            ("Members", counts.members, counts.member_records),
-            ("Non-members", counts.nonmembers, counts.nonmember_records),
+            ("True strings" if of == "strings" else "Members", counts.members, counts.member_records),
+            ("Decoys" if of == "strings" else "Non-members", counts.nonmembers, counts.nonmember_records),
         )
     ]
     if findings.surest_members and not findings.verdict.limits:

@@ -63,7 +63,8 @@ class _Known:
             return cls(name, claim.lower, confidence, claim.reachable, claim.upper, claim.value)
         if bounds:
             first = bounds[0]
-            return cls(parameter_name(first.parameter, first.delta), first.value, first.confidence, first.reachable)
+            name = parameter_name(first.parameter, first.delta) + (f", {first.changes}" if first.changes else "")
+            return cls(name, first.value, first.confidence, first.reachable)
         return None
 
     @property

@@ -130,7 +130,7 @@ def _named_bounds(content: Findings) -> dict[str, LowerBound]:
     bounds: dict[str, LowerBound] = {}
     for bound in content.bounds:
         if not bound.exploratory:
-            name = f"{bound.parameter}_lower_bound"
+            name = f"{bound.parameter}_lower_bound" + ("_replace_one" if bound.neighbours == "replace-one" else "")
             bounds[f"{name}_at_delta_{bound.delta or 0:g}" if name in bounds else name] = bound
     return bounds
 
@@ -144,7 +144,8 @@ def _bound_entry(name: str, bound: LowerBound) -> dict[str, Any]:
 
 
 def _parameter(bound: LowerBound) -> str:
-    return f"epsilon at delta = {bound.delta:g}" if bound.parameter == "epsilon" else bound.parameter
+    name = f"epsilon at delta = {bound.delta:g}" if bound.parameter == "epsilon" else bound.parameter
+    return f"{name} ({bound.changes})" if bound.changes else name
 
 
 def _section(content: Findings, url: str) -> Iterator[str]:
@@ -157,7 +158,7 @@ def _section(content: Findings, url: str) -> Iterator[str]:
         yield from (escaped(content.claim.text), "")
     if content.metrics:
         yield from ("| Metric | Estimate | Limits | |", "|---|---|---|---|", *_rows(content), "")
-    yield f"- {counts.members:,} members and {counts.nonmembers:,} non-members ({counts.of})."
+    yield f"- {' and '.join(counts.in_words)} ({counts.of})."
     if content.about is not None:
         yield f"- As stated, not checked: {escaped(content.about.line)}."
     yield f"- How membership came about: {escaped(content.design or 'not declared')}."

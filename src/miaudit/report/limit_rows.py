@@ -30,7 +30,7 @@ def limit_rows(limits: Sequence[LimitResult], *, several_scores: bool = False) -
             nearest[one.limit] = one
     return [
         {
-            "limit": label_of(one.limit),
+            "limit": "surest pairs" if one.of == "pairs" else label_of(one.limit),
             "measured": _measured(one),
             "threshold": "in units of the score" if in_units_of_score(one.limit) else _threshold(one),
             "outcome": _OUTCOMES[one.outcome],
@@ -51,7 +51,8 @@ def _measured(one: LimitResult) -> str:
     if one.limit == SURE_LIST and one.high is None:
         return "too few records for a list"
     if one.limit == SURE_LIST:
-        return f"{int(one.low or 0):,} of the {int(one.high or 0):,} highest scores are members"
+        counts = f"{int(one.low or 0):,} of the {int(one.high or 0):,}"
+        return f"{counts} surest pairs, right" if one.of == "pairs" else f"{counts} highest scores are members"
     if in_units_of_score(one.limit):
         return "in units of the score"
     low, high = written_limit(one.limit, one.low, "down"), written_limit(one.limit, one.high, "up")

@@ -109,6 +109,7 @@ def _bound_row(bound: LowerBound) -> dict[str, Any]:
     ]
     return {
         "parameter": parameter_name(bound.parameter, bound.delta),
+        "changes": bound.changes,
         "value": f"≥ {size(value)}" if value else size(value),
         "reachable": "" if reachable is None else f"at most {upper_text(reachable)} could show",
         "confidence": percent(bound.confidence),
