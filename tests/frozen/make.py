@@ -264,6 +264,18 @@ def coins(files: Path) -> None:
     answer.write(place / "coins.answer.json")
 
 
+def probes(files: Path) -> None:
+    """Scored probes of texts with random strings, and their key."""
+    place = _fresh(files / "probes")
+    with workplace() as work:
+        _call("decoys", "tickets.jsonl", "--ids", "id", "--count", "4", "--seed", "7", codes=(0,))
+        lines = [json.loads(line) for line in (work / "probes.jsonl").read_text(encoding="utf-8").splitlines()]
+        scored = [{**line, "log_probability": -(len(line["text"]) + i * 7 % 11)} for i, line in enumerate(lines)]
+        text = "".join(f"{json.dumps(line)}\n" for line in scored)
+        (place / "probes.jsonl").write_text(text, encoding="utf-8")
+        shutil.copy(work / "probes.key.json", place)
+
+
 def findings(files: Path) -> None:
     """Findings of every kind, as --json prints them."""
     place = _fresh(files / "findings")
@@ -404,6 +416,7 @@ KINDS: Mapping[str, Callable[[Path], None]] = {
     "ledgers": ledgers,
     "bundles": bundles,
     "coins": coins,
+    "probes": probes,
     "findings": findings,
 }
 # A kind that is made from one that is made again has to be made again as well: bundles and releases have new digests.
