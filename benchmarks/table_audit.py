@@ -4,6 +4,9 @@
 made of Adult; without it, a table of the same shape is drawn. The straightforward way compares every record with every
 synthetic one, column by column in numpy, and looks at every synthetic record for every predicate. A sample of it is
 timed and **extrapolated**. Process CPU time of one thread.
+
+``--anonymeter PYTHON`` adds the times of Anonymeter on the same tables, by the interpreter of an environment with
+``pip install anonymeter==1.1.0``; they are extrapolated, too.
 """
 
 from __future__ import annotations
@@ -14,8 +17,11 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before numpy
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import argparse
+import json
 import resource
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -107,10 +113,28 @@ def plainly(synthetic: Table, pool: Table, metric: Metric, sample: int, predicat
     }
 
 
+def anonymeter(python: Path, tables: dict[str, Table]) -> dict[str, float]:
+    """CPU seconds of Anonymeter for all attacked records and all secrets, by attack."""
+    columns = next(iter(tables.values())).schema.columns
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        types = {column.name: "float" if column.kind == "continuous" else "str" for column in columns}
+        (folder / "types.json").write_text(json.dumps(types), encoding="utf-8")
+        for part, table in tables.items():
+            form = ["%.10g" if column.kind == "continuous" else "c%d" for column in columns]
+            head = ",".join(table.schema.names)
+            np.savetxt(folder / f"{part}.csv", table.values, form, ",", header=head, comments="", encoding="utf-8")
+        command = [str(python), str(ROOT / "benchmarks" / "peers" / "anonymeter_times.py"), name, *tables]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+    seconds: dict[str, float] = json.loads(done.stdout.splitlines()[-1])["seconds"]
+    return seconds
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="3,000 synthetic records instead of 30,000")
     parser.add_argument("--data", type=Path, help="the folder that holds adult_anonymeter/")
+    parser.add_argument("--anonymeter", type=Path, help="the interpreter of an environment with anonymeter")
     options = parser.parse_args()
     synthetic, members, control = tables(options.data, 3_000 if options.quick else 30_000)
     inside = members.subset(np.arange(min(len(members), 20_000)))
@@ -126,15 +150,22 @@ def main() -> None:
     }
     print(f"{len(synthetic):,} synthetic records, {len(pool):,} attacked ones, {len(synthetic.schema)} columns")
     slow = plainly(synthetic, pool, metric, 5 if options.quick else 10, 2_000)
-    print("| part | CPU s | plainly | ratio |\n|---|---|---|---|")
+    others = {"plainly": slow}
+    if options.anonymeter:
+        work_of = {"synthetic": synthetic, "members": inside, "control": control}
+        others["Anonymeter"] = anonymeter(options.anonymeter, work_of)
+    print(f"| part | CPU s |{''.join(f' {name} | ratio |' for name in others)}\n|{'---|' * (2 + 2 * len(others))}")
     for name, work in parts.items():
         took = spent(work)
-        plain = f"{slow[name]:,.0f} | {slow[name] / took:.0f}" if name in slow else " | "
-        print(f"| {name} | {took:.2f} | {plain} |", flush=True)
+        cells = [
+            f" {seconds[name]:,.0f} | {seconds[name] / took:.0f} |" if name in seconds else " | |"
+            for seconds in others.values()
+        ]
+        print(f"| {name} | {took:.2f} |{''.join(cells)}", flush=True)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     whole = spent(lambda: audit_table(synthetic, members, control, design="one-run", rng=rng))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"| whole audit (at most {TARGET:.0f}) | {whole:.2f} | | |")
+    print(f"| whole audit (at most {TARGET:.0f}) | {whole:.2f} |{' | |' * len(others)}")
     print(f"peak memory {peak:,.0f} MB, before the whole audit {before:,.0f} MB")
 
 

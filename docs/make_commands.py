@@ -14,7 +14,7 @@ def page() -> str:
     """Return the reference of every command and option, as text of a page."""
     parts = [
         "# Commands",
-        "For whoever works in a terminal: afterwards you know every command, what it takes and how it ends.",
+        "Look up a command of the terminal: what it takes, and how it ends.",
         "Written from the commands themselves by `docs/make_commands.py`; `miaudit COMMAND --help` says the same.",
         program.EXIT_CODES,
     ]

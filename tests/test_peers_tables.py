@@ -280,6 +280,34 @@ def test_absent_tools_and_data_are_named(peers, monkeypatch, tmp_path):
     assert set(tables) == {"adult", "acs"} and "adult.data.gz" in tables["adult"]
 
 
+def git(folder, *words):
+    """Run git in a folder as a person without a configuration, and return what it prints."""
+    command = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b", *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_the_mechanisms_of_mbi_are_those_of_one_commit(peers, monkeypatch, tmp_path, capsys):
+    """Later commits of the repository change nothing, and what cannot be had is named, not called."""
+    compare, source, environments = peers["compare"], tmp_path / "source", tmp_path / "environments"
+    (source / "mechanisms").mkdir(parents=True)
+    (environments / "mbi" / "bin").mkdir(parents=True)
+    (environments / "mbi" / "bin" / "python").touch()
+    git(source, "init", "-q")
+    commits = []
+    for text in ("first", "second"):
+        (source / "mechanisms" / "mst.py").write_text(text)
+        git(source, "add", ".")
+        git(source, "commit", "-q", "-m", text)
+        commits.append(git(source, "rev-parse", "HEAD"))
+    monkeypatch.setattr(compare, "MECHANISMS", ("", commits[0]))
+    compare.install_mechanisms(environments, str(tmp_path / "nowhere"))
+    assert "not to be had" in capsys.readouterr().err
+    assert "--mechanisms" in compare.absent(["mbi-mst"], [], environments)[0]["mbi-mst"]
+    compare.install_mechanisms(environments, str(source))
+    assert (environments / "mbi" / "mechanisms" / "mst.py").read_text() == "first"
+    assert compare.absent(["mbi-mst"], [], environments) == ({}, {})
+
+
 def test_tools_have_an_environment_and_a_row(peers):
     compare, call_tool = peers["compare"], peers["call_tool"]
     environments = {environment for environment, _run in call_tool.RUN.values()}

@@ -111,6 +111,8 @@ KINDS: dict[str, Callable[[], FindingsRecord]] = {
     "synthesis-private": _sample("synthesis-private"),
     "disclosure": _sample("disclosure"),
     "extraction": _extraction,
+    "usage": _sample("usage"),
+    "deletion": _sample("deletion"),
     "comparison": _sample("comparison"),
     "history": _sample("history"),
     "verification": _sample("verification"),

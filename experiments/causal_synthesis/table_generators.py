@@ -3,12 +3,14 @@
 ``python experiments/causal_synthesis/table_generators.py --data ../shared/data`` makes tables of samples of Adult with
 six generators, and of households with several rows each, and prints AUC and TPR at 1% FPR of both scores, with standard
 errors over seeds. ``--members 200`` is the world in which other tools find .64. A table made of other people, and one
-with differential privacy, are the controls.
+with differential privacy, are the controls. ``--table acs`` or another of ``source_tables.py`` takes its place. CTGAN
+and TVAE are tried where the package ctgan is installed.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
 import warnings
 from collections.abc import Callable
@@ -19,6 +21,7 @@ from adult_anonymeter import FILE, Adult
 from scipy.stats import rankdata
 from sklearn.neighbors import NearestNeighbors
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from source_tables import TABLES
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.synthesis import Privacy, fit
@@ -89,6 +92,24 @@ def private(source: Table, m: int, rng: np.random.Generator) -> FloatArray:
     return fit(source, None, plan, method="tables", rng=rng, repeatable=True).sample(m, rng=rng).values
 
 
+def of_ctgan(name: str, epochs: int) -> Maker:
+    """A network of the package ctgan, trained on the table of members."""
+
+    def make(source: Table, m: int, rng: np.random.Generator) -> FloatArray:
+        import ctgan  # noqa: PLC0415 (not of the project)
+        import pandas as pd  # noqa: PLC0415
+        import torch  # noqa: PLC0415
+
+        torch.manual_seed(int(rng.integers(2**31)))
+        np.random.seed(int(rng.integers(2**31)))  # noqa: NPY002 (the package draws from it)
+        names, unordered = list(source.schema.names), nominal(source.schema)
+        network = getattr(ctgan, name)(epochs=epochs, batch_size=100, enable_gpu=False)
+        network.fit(pd.DataFrame(source.values, columns=names), [n for n, c in zip(names, unordered, strict=True) if c])
+        return np.asarray(network.sample(m)[names], dtype=np.float64)
+
+    return make
+
+
 MAKERS: dict[str, Maker] = {
     "kernel": kernel,
     "SMOTE": between,
@@ -96,6 +117,8 @@ MAKERS: dict[str, Maker] = {
     "VAE": network,
     "private, epsilon 1": private,
 }
+if importlib.util.find_spec("ctgan"):
+    MAKERS |= {"CTGAN": of_ctgan("CTGAN", 300), "TVAE": of_ctgan("TVAE", 300)}
 
 
 def households(n: int, rng: np.random.Generator) -> tuple[Table, IntArray]:
@@ -196,11 +219,12 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the experiment and print its table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--table", choices=sorted(TABLES), help="default: Adult as Anonymeter's authors published it")
     parser.add_argument("--members", type=int, default=2000)
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--only", action="append", choices=sorted(MAKERS))
     options = parser.parse_args(arguments)
-    if not (options.data / FILE).is_file():
+    if options.table is None and not (options.data / FILE).is_file():
         print(f"{options.data / FILE} is not there", file=sys.stderr)
         return 1
     warnings.filterwarnings("ignore", category=UserWarning)
@@ -208,7 +232,8 @@ def main(arguments: list[str] | None = None) -> int:
     makers = {name: make for name, make in MAKERS.items() if not options.only or name in options.only}
     if options.members < FEWEST:
         makers.pop("private, epsilon 1", None)  # refused: noise alone would be left
-    rows(adult(options.data), options.members, options.seeds, makers)
+    people = TABLES[options.table](options.data) if options.table else adult(options.data)
+    rows(people, options.members, options.seeds, makers)
     return 0
 
 

@@ -252,7 +252,9 @@ def test_what_refutes_a_stack_is_said_of_one_covariate_and_of_two() -> None:
     assert sentence("age", "pay", limit=lack_of_fit.LIMIT).endswith("It misses age and pay together.")
     by_forest = sentence("age", z=9.0, missed=("age", "pay"), product_z=1.0)
     assert by_forest.endswith("(z 9.0, refuted above 2.33). It misses what age and pay say.")
-    assert "a threshold of a weighted sum of the covariates foresees membership better" in sentence("age", sum_z=5.0)
+    by_sum = "a threshold of a weighted sum of the covariates foresees membership better (z 5.0, refuted above 4)."
+    assert sentence("age", "pay", sum_z=5.0).endswith(f"{by_sum} It also misses age and pay together.")
+    assert sentence("age", "pay", sum_z=5.0, product_z=1.0).endswith(by_sum)
 
 
 def test_a_margin_allows_the_largest_mean_of_all_log_odds_within_it() -> None:

@@ -136,6 +136,28 @@ def test_a_factor_of_one_changes_nothing() -> None:
         assert same == pytest.approx((estimate, estimate))
 
 
+def test_the_error_of_an_advantage_does_not_shrink_where_its_gaps_are_closed() -> None:
+    """The largest gap is then one of a few records at an end of the curve; with its error factors were too large."""
+    for seed in range(8):
+        evidence, odds = planted_trait.draw(1.3, 2000, rng(seed))
+        known = SimpleNamespace(values=odds / (1 + odds), odds=odds, features=None)
+        confounded_at = Confounded.of(evidence, known)
+        (gap, before), (closed, after) = (confounded_at.value("advantage", factor) for factor in (1.0, 1.5))
+        assert closed < 0.05 < gap
+        assert 0.9 * before < after < 1.6 * before
+
+
+def test_the_error_of_an_advantage_is_that_of_its_worst_threshold() -> None:
+    """A second truth: the spread of a share at the median of both classes, by resampling."""
+    draws = rng(4)
+    score = draws.normal(size=3000)
+    evidence = Evidence(score=score, member=np.arange(3000) < 1000)
+    even = SimpleNamespace(values=np.full(3000, 0.5), odds=np.ones(3000), features=None)
+    inside, outside = score[:1000], score[1000:]
+    gaps = [np.mean(draws.choice(inside, 1000) > 0) - np.mean(draws.choice(outside, 2000) > 0) for _ in range(2000)]
+    assert Confounded.of(evidence, even).value("advantage", 1.0)[1] == pytest.approx(np.std(gaps), rel=0.06)
+
+
 @pytest.mark.parametrize("metric", ["auc", "advantage", "ate"])
 def test_a_law_narrows_the_bounds(metric: str) -> None:
     """Where the covariates say most of the score, little is left for a trait to decide."""

@@ -167,3 +167,13 @@ def test_a_table_says_what_was_assumed_and_what_is_missing(
     assert "--covariates NAMES" in err and "--member NAME" in err and err.count("\n") == 1
     assert "(--categories region)" in run("plan", "t.csv", "--covariates", "age,region")[2]
     assert "--covariates age,region" in run("plan", "t.csv", "--covariates", "age", "--categories", "region")[2]
+
+
+def test_plan_says_what_questions_about_usage_would_show(run: Run) -> None:
+    code, out, _ = run("plan", "--members", "1000", "--decoys", "20")
+    assert code == 0 and "With 1,000 records and 20 decoys each" in out and "passes in" in out
+    found = json.loads(run("plan", "--members", "1000", "--decoys", "20", "--json")[1])
+    assert found["bounds"][2][2] > 0.9 and found["decoys"] == 20
+    assert "it needs at least 20 records with 9 decoys" in run("plan", "--members", "1000", "--decoys", "2")[1]
+    for wrong in (("--decoys", "20"), ("--members", "10", "--decoys", "20", "--claim-mu", "1")):
+        assert run("plan", *wrong)[0] == 2

@@ -79,7 +79,7 @@ def test_help_loads_no_command_and_no_library() -> None:
 
 
 def test_a_misspelt_command_or_option_names_the_nearest(run: Run) -> None:
-    assert "Did you mean 'demo'?" in run("dmeo")[2]
+    assert "Did you mean 'demo'?" in run("demoo")[2]
     assert "--overwrite" in run("demo", "--overwrit")[2]
 
 

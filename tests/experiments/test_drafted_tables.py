@@ -29,6 +29,10 @@ def test_two_stages_keep_what_one_stage_loses(drafted: Any) -> None:
     one, two, target = (drafted.release(whole, "world", way, 1.0, 0) for way in drafted.WAYS)
     assert two.off < 0.03 < one.off and two.dependence > 0.6 > one.dependence
     assert target.target > 0.7
+    limit = drafted.TablesConfig().most_off
+    assert one.foreseen_off is None and max(two.foreseen_off, target.foreseen_off) < limit
+    noisy = drafted.release(whole, "world", "two stages", 0.05, 0)
+    assert noisy.foreseen_off > limit and noisy.dependence < 0.5 < two.dependence  # what stops would not be useful
 
 
 def test_the_page_has_a_row_for_each_way_with_its_seeds(drafted: Any) -> None:
@@ -36,8 +40,22 @@ def test_the_page_has_a_row_for_each_way_with_its_seeds(drafted: Any) -> None:
     rows = drafted.page(done).splitlines()[2:]
     assert len(rows) == 3 and rows[0] == "| world, 1 | one stage | 1.00 (0.50) | 0.80 | 0.010 | 2 |"
     assert any("two stages, target" in row for row in rows)
-    asked = argparse.Namespace(table=["world"], seeds=2, epsilon=[1.0, 3.0])
+    asked = argparse.Namespace(table=["world"], seeds=2, epsilon=[1.0, 3.0], way=list(drafted.WAYS))
     assert len(list(drafted.missing(asked, done))) == 6
+
+
+def test_the_reserve_counts_the_releases_that_would_have_stopped(drafted: Any) -> None:
+    """Releases without a first stage, or kept before the rehearsal was, are not counted."""
+    limit = drafted.TablesConfig().most_off
+    done = {
+        "world, one stage, 1, 0": [0.1, 0.8, 0.3, None, None],
+        "world, two stages, 1, 0": [0.5, 0.8, 0.01, limit + 0.01, 0.2],
+        "world, two stages, 1, 1": [0.7, 0.9, 0.03, limit - 0.01, 0.4],
+        "world, two stages, 3, 0": [0.7, 0.9, 0.03],
+    }
+    (row,) = drafted.reserve(done).splitlines()[2:]
+    assert row.startswith("| world, 1 | two stages | 1 of 2 |")
+    assert row.endswith("| 0.020 (0.010 to 0.030) | 0.30 (0.20 to 0.40) | 0.60 (0.50 to 0.70) | 0.85 (0.80 to 0.90) |")
 
 
 @pytest.mark.skipif(not (DATA / "acs_ct_income").exists(), reason="the records are not here")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,17 @@ def write(place: Path) -> None:
     _outputs(place, rng)
     _records(place, rng)
     _synthetic(place, rng)
+    _tickets(place)
     for name, text in TEXTS.items():
         (place / name).write_text(text.lstrip("\n"), encoding="utf-8")
+
+
+def _tickets(place: Path) -> None:
+    """Texts with random strings, from a generator of their own."""
+    bits = np.random.default_rng(2027)
+    codes = [str(uuid.UUID(bytes=bits.bytes(16), version=4)) for _ in range(6)]
+    lines = [{"id": f"t{i}", "text": f"Ticket {code}, key {bits.bytes(8).hex()}"} for i, code in enumerate(codes)]
+    (place / "tickets.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
 
 
 def _scores(place: Path, rng: np.random.Generator) -> None:

@@ -98,6 +98,8 @@ FINDINGS: dict[str, tuple[str, ...]] = {
     "disclosure": ("disclosure", "disclosure.yaml"),
     "synthesis": ("synthesise", "plain.yaml"),
     "extraction": ("extraction", "tokens.jsonl", "--prefix", "2", "--suffix", "3", "--design", "one-run", "--names"),
+    "usage": ("usage", "m.npy", "--nonmembers", "n.npy", "--signal", "loss", "--limit", "used=0.1"),
+    "deletion": ("usage", "t.npz", "--deleted", "later.npz", "--score", "score", "--member", "member"),
     "verification": ("verify", "one-run.zip"),
     "verification-failed": ("verify", "changed.zip"),
     "challenge": ("challenge", "one-run.zip", "--scores", "strong.npy"),
@@ -107,7 +109,7 @@ FINDINGS: dict[str, tuple[str, ...]] = {
 }
 KEPT = (
     *("one-run", "zero-run", "undeclared", "refused", "pair", "table", "disclosure", "synthesis", "extraction"),
-    *("verification", "challenge", "comparison", "history"),
+    *("usage", "deletion", "verification", "challenge", "comparison", "history"),
 )
 BUNDLES: dict[str, tuple[str, ...]] = {
     "one-run": (*ONE_RUN, "--threshold-for-concern", "0.55"),
@@ -262,6 +264,18 @@ def coins(files: Path) -> None:
     answer.write(place / "coins.answer.json")
 
 
+def probes(files: Path) -> None:
+    """Scored probes of texts with random strings, and their key."""
+    place = _fresh(files / "probes")
+    with workplace() as work:
+        _call("decoys", "tickets.jsonl", "--ids", "id", "--count", "4", "--seed", "7", codes=(0,))
+        lines = [json.loads(line) for line in (work / "probes.jsonl").read_text(encoding="utf-8").splitlines()]
+        scored = [{**line, "log_probability": -(len(line["text"]) + i * 7 % 11)} for i, line in enumerate(lines)]
+        text = "".join(f"{json.dumps(line)}\n" for line in scored)
+        (place / "probes.jsonl").write_text(text, encoding="utf-8")
+        shutil.copy(work / "probes.key.json", place)
+
+
 def findings(files: Path) -> None:
     """Findings of every kind, as --json prints them."""
     place = _fresh(files / "findings")
@@ -402,6 +416,7 @@ KINDS: Mapping[str, Callable[[Path], None]] = {
     "ledgers": ledgers,
     "bundles": bundles,
     "coins": coins,
+    "probes": probes,
     "findings": findings,
 }
 # A kind that is made from one that is made again has to be made again as well: bundles and releases have new digests.

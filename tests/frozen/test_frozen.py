@@ -23,6 +23,7 @@ import sklearn.base
 import miaudit as ma
 from frozen import make
 from frozen.make import FILES, call, kept
+from miaudit.collect import probe_scores
 from miaudit.findings import kinds
 
 VERSIONS = json.loads((FILES / "versions.json").read_text(encoding="utf-8"))
@@ -258,6 +259,21 @@ def test_a_pair_reads_and_is_written_alike(tmp_path: Path) -> None:
     loaded.save_pair(tmp_path / "members.npy", tmp_path / "nonmembers.npy")
     for held in pair:
         assert (tmp_path / held.name).read_bytes() == held.read_bytes()
+
+
+# -- probes ------------------------------------------------------------------------------------------------------------
+
+
+def test_probes_and_their_key_read_and_are_drawn_alike(place: Path) -> None:
+    """A seed of that day gives the same decoys and places, so that old probes can be checked."""
+    (place / "old").mkdir()
+    for path in (FILES / "probes").iterdir():
+        copied(path, place / "old")
+    read = probe_scores.from_probes(place / "old" / "probes.jsonl").evidence
+    assert (read.design, read.n_members, read.n_nonmembers) == ("matched", 6, 24)
+    same_versions("numpy")
+    call("decoys", "tickets.jsonl", "--ids", "id", "--count", "4", "--seed", "7")
+    assert (place / "probes.key.json").read_bytes() == (place / "old" / "probes.key.json").read_bytes()
 
 
 # -- ledgers and releases ----------------------------------------------------------------------------------------------

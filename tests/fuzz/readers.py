@@ -21,6 +21,7 @@ from miaudit.auditing.plan import Plan
 from miaudit.bundle import record, sealing
 from miaudit.bundle.sealing import SealKeys
 from miaudit.bundle.verify import verify
+from miaudit.collect import decoys, probe_scores
 from miaudit.collect.records import Records
 from miaudit.config import audit as audit_config
 from miaudit.config import disclosure as disclosure_config
@@ -172,6 +173,56 @@ DISCLOSURE = [
 ]
 
 
+DOCUMENTS = [
+    b"\n".join(
+        json.dumps(
+            {"id": i, "who": "ab"[i % 2], "text": f"No {92_831_047 + 611 * i * i} of {i:02d}f0c9d3e5b7a864"}
+        ).encode()
+        for i in range(6)
+    )
+]
+
+
+def decoys_made(folder: Path) -> list[bytes]:
+    """Write probes with scores into a folder, and their key; return the content of both."""
+    read = decoys.read_documents(_written(folder / "documents.jsonl", DOCUMENTS[0]), ids="id")
+    made = decoys.make(read, find=["digits", "hex"], count=2, seed=decoys.Seed.of(7))
+    (folder / "x.key.json").write_text(made.key.text(), encoding="utf-8")
+    lines = [
+        {**probe._asdict(), "log_probability": -1.5 * i, "token_logprobs": [None, -2]}
+        for i, probe in enumerate(made.probes)
+    ]
+    (folder / "scored.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    return [(folder / name).read_bytes() for name in ("scored.jsonl", "x.key.json")]
+
+
+def _written(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+def probes(number: int) -> list[bytes]:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        return [decoys_made(Path(folder))[number]]
+
+
+def read_documents(path: Path) -> Any:
+    read = decoys.read_documents(path, ids="id", unit="who")
+    return decoys.make(read, find=["digits", "hex", "uuid4", "base64"], count=2, seed=decoys.Seed.of(7))
+
+
+def read_scored(path: Path) -> Any:
+    _written(path.with_name("x.key.json"), probes(1)[0])
+    return probe_scores.from_probes(path, key=path.with_name("x.key.json"))
+
+
+def read_key(path: Path) -> Any:
+    scored = _written(path.with_name("scored.jsonl"), probes(0)[0])
+    return probe_scores.from_probes(scored, key=path)
+
+
 def shadows() -> list[bytes]:
     rng = np.random.default_rng(0)
     included = np.arange(8 * 20).reshape(8, 20) % 3 == 0
@@ -227,6 +278,9 @@ READERS = [
     Reader("records-csv", ".csv", lambda path: Records.load(path, x=["score"], y="member"), lambda: saved(".csv")),
     Reader("tokens", ".jsonl", token_records.read_jsonl, lambda: TOKENS),
     Reader("answers", ".jsonl", token_records.read_jsonl, lambda: ANSWERS),
+    Reader("documents", ".jsonl", read_documents, lambda: DOCUMENTS),
+    Reader("scored-probes", ".jsonl", read_scored, lambda: probes(0)),
+    Reader("key-of-probes", ".json", read_key, lambda: probes(1)),
     Reader("findings", ".json", kinds.read, found),
     Reader("keys", ".json", SealKeys.read, keys),
     Reader("opening", ".json", sealing.read, openings),

@@ -8,6 +8,8 @@ miaudit, except the file that calls ours.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import resource
 import sys
@@ -113,6 +115,68 @@ def smartnoise(name: str, style: str, as_shipped: bool = False, **options: Any) 
     return run
 
 
+# -- mbi, with the mechanisms of its repository -----------------------------------------------------------------------
+
+
+def mechanisms() -> Path:
+    """The folder of MST and AIM beside this environment's interpreter: they are in no package."""
+    return Path(sys.prefix) / "mechanisms"
+
+
+def known_number(records: int) -> None:
+    """Let a model of mbi draw so many records where no number is passed: MST passes none, and the number is public."""
+    import functools
+
+    from mbi import MarkovRandomField
+
+    draw = MarkovRandomField.synthetic_data
+    MarkovRandomField.synthetic_data = functools.wraps(draw)(  # type: ignore[method-assign]
+        lambda model, rows=None, method="round": draw(model, rows or records, method)
+    )
+
+
+def older_names() -> None:
+    """Let mbi 2.0 answer to the two names that it dropped and that the mechanisms of its repository still use."""
+    from mbi import Domain, estimation
+
+    Domain.attrs = property(lambda domain: domain.attributes)  # type: ignore[attr-defined]
+    estimate = estimation.Estimator.estimate
+    estimation.Estimator.estimate = (  # type: ignore[method-assign]
+        lambda *given, potentials=None, **options: estimate(*given, warm_start=potentials, **options)
+    )
+
+
+def mbi(mechanism: str) -> Run:
+    def run(job: Job, private: Private) -> tuple[Made, str]:
+        from mbi import Dataset, Domain
+
+        sys.path.insert(0, str(mechanisms()))
+        known_number(job["records"])
+        older_names()
+        if mechanism == "mst":
+            from mst import MST
+        else:
+            from aim import AIM
+        names = private["names"]
+        domain = Domain(names, [int(k) for k in private["levels"]])
+        data = Dataset(dict(zip(names, private["codes"].T, strict=True)), domain)
+        np.random.seed(job["seed"])  # noqa: NPY002 - all the noise and the choices come from it
+
+        def made() -> Any:
+            if mechanism == "mst":
+                found = MST(data, job["epsilon"], job["delta"])
+            else:
+                pairs = [(pair, 1.0) for pair in itertools.combinations(names, 2)]  # as its own command has it
+                with contextlib.redirect_stdout(sys.stderr):
+                    _model, found = AIM(job["epsilon"], job["delta"]).run(data, pairs, num_synth_rows=job["records"])
+            by_name = found.to_dict()
+            return np.column_stack([by_name[name] for name in names])
+
+        return made, f"mbi {version('mbi')}"
+
+    return run
+
+
 # -- ours, and what is no tool ----------------------------------------------------------------------------------------
 
 
@@ -137,6 +201,8 @@ RUN: dict[str, tuple[str, Run]] = {  # name of a row -> environment, and how it 
     "mst-shipped": ("smartnoise-synth", smartnoise("mst", "cube", as_shipped=True)),
     "dpmm-mst": ("dpmm", dpmm("MSTPipeline")),
     "dpmm-aim": ("dpmm", dpmm("AIMPipeline")),
+    "mbi-mst": ("mbi", mbi("mst")),
+    "mbi-aim": ("mbi", mbi("aim")),
 }
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -36,10 +37,12 @@ from miaudit.errors import MiauditError  # noqa: E402
 from miaudit.io.atomic import write_text  # noqa: E402
 from miaudit.synthesis import Table  # noqa: E402
 
-ENVIRONMENTS = ("dpmm", "smartnoise-synth")
+ENVIRONMENTS = ("dpmm", "smartnoise-synth", "mbi")
+MECHANISMS = "https://github.com/ryan112358/mbi", "361705d7f05f8c0ac4d5b3640e688eb4f692346e"  # July 2026
 BASELINES = ("private", "real", "shuffled")
-SEEDS = {1.0: 5, 0.3: 2, 3.9: 2}  # epsilon: how many seeds, in the order of measuring
-EXTRA = ("mst-shipped", "dpmm-mst", "dpmm-aim")  # second implementations: only where asked for by name
+SEEDS = {1.0: 5, 0.3: 5, 3.9: 5}  # epsilon: how many seeds, in the order of measuring
+# second implementations: only where asked for by name
+EXTRA = ("mst-shipped", "dpmm-mst", "dpmm-aim", "mbi-mst", "mbi-aim")
 MARKS = ("<!-- tables: benchmarks/peers/tables/compare.py -->", "<!-- end of the tables -->")
 
 
@@ -98,6 +101,7 @@ def made(subject: data.Subject, split: data.Split, job: dict[str, Any], python: 
         levels = [column.levels for column in schema.columns]
         np.savez(folder / "private.npz", codes=split.private.values.astype(np.int64), levels=levels, names=schema.names)
         threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        threads |= {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false", "NPROC": "1"}
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | threads
         if call_tool.RUN[job["tool"]][0] == "miaudit":
             environment["PYTHONPATH"] = str(ROOT / "src")
@@ -160,6 +164,22 @@ def unfinished(entries: dict[str, Any], job: Run) -> str | None:
 # -- the command ------------------------------------------------------------------------------------------------------
 
 
+def install_mechanisms(environments: Path, source: str) -> None:
+    """Put MST and AIM for mbi, which are in its repository and in no package, beside its interpreter."""
+    environment = environments / "mbi"
+    if (environment / "mechanisms").exists() or run.python_of("mbi", environments) is None:
+        return
+    with tempfile.TemporaryDirectory() as name:
+        clone, commit = ["git", "-C", name], MECHANISMS[1]
+        try:
+            subprocess.run(["git", "clone", "-q", "--no-checkout", source, name], check=True, timeout=300)
+            subprocess.run([*clone, "checkout", "-q", commit, "--", "mechanisms"], check=True, timeout=60)
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as failed:
+            print(f"the mechanisms of mbi are not to be had: {failed}", file=sys.stderr)
+            return
+        shutil.copytree(Path(name) / "mechanisms", environment / "mechanisms")
+
+
 def absent(chosen: Sequence[str], tables: Sequence[str], environments: Path) -> tuple[dict[str, str], dict[str, str]]:
     """Tools and tables that cannot be had here, and why."""
     tools_out, tables_out = {}, {}
@@ -167,6 +187,8 @@ def absent(chosen: Sequence[str], tables: Sequence[str], environments: Path) -> 
         environment = call_tool.RUN[tool][0]
         if run.python_of(environment, environments) is None:
             tools_out[tool] = f"no environment {environment} in {environments}: run with --install"
+        elif environment == "mbi" and not (environments / "mbi" / "mechanisms").exists():
+            tools_out[tool] = f"no mechanisms in {environments / 'mbi'}: run with --install, or with --mechanisms"
     for table in tables:
         try:
             data.subject(table)
@@ -197,6 +219,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--environments", type=Path, default=Path("/tmp/peers"), help="a virtual environment per tool")
     parser.add_argument("--install", action="store_true", help="make the environments that are missing (network)")
+    parser.add_argument("--mechanisms", default=MECHANISMS[0], help="git repository of mbi, with MST and AIM in it")
     parser.add_argument("--table", choices=data.READ, action="append", help="some of the tables")
     parser.add_argument("--tool", choices=call_tool.RUN, action="append", help="some of the tools")
     parser.add_argument("--epsilon", type=float, choices=SEEDS, action="append", help="some of the epsilons")
@@ -217,6 +240,7 @@ def main() -> None:
     options.table, options.epsilon = options.table or list(data.READ), options.epsilon or list(SEEDS)
     if options.install:
         run.install(options.environments, 900, ENVIRONMENTS, HERE)
+        install_mechanisms(options.environments, options.mechanisms)
     if not options.show:
         measure(options, chosen)
     found = page.written(options.measured)

@@ -68,7 +68,8 @@ class Gates:
             test = design_test.examine(case.audited, case.plan, rng=streams.correction.spawn(1)[0])
             gates = replace(gates, design=test)
         gates = gates._referenced(case, streams.correction)
-        contradiction = shared_records.obstacle(case.audited) or gates.design.obstacle
+        of_chances = "" if case.coins is None else case.coins.obstacle
+        contradiction = of_chances or shared_records.obstacle(case.audited) or gates.design.obstacle
         if not contradiction:
             return gates
         return replace(gates.refused(contradiction), obstacle=contradiction, contradicted=True)
@@ -115,8 +116,7 @@ class Gates:
         names = list(dict.fromkeys([*of_verdict, "auc"]))  # a page shows the AUC first, whatever the verdict is about
         fit = correction.overlap.fit
         assert fit is not None  # noqa: S101 (what moves a propensity is its misfit)
-        learned = fit.by_forest or fit.by_sum
-        moves = Moves.of(scores, correction.moved, names, case.confidence, learned=learned, rng=rng)
+        moves = Moves.of(scores, correction.moved, names, case.confidence, learned=fit.by_learned, rng=rng)
         if moves.matter:
             return self.refused(f"{correction.misfit} {moves.sentence}")
         warning = f"The propensity misses something that matters little: {fit.misfit} {moves.sentence}"

@@ -2,7 +2,8 @@
 
 The factor L* is looked for by which the odds may be wrong until the confidence limit that decided no longer does. A TPR
 is read at the FPR that the factor leaves of the one that was asked for, with the limits of that point of the curve.
-Other limits move as the estimate does, and widen as its standard error does.
+Other limits move as the estimate does, and widen as its standard error does. That of an advantage is the largest one of
+all thresholds, since its limits hold at all of them.
 """
 
 from __future__ import annotations

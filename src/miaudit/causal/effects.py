@@ -317,7 +317,7 @@ def effective_nonmembers(
     comparison = Comparison.of(evidence, Propensity.of(propensity))
     if comparison.even:
         return float(comparison.sample.effective_nonmembers)
-    return classical.resolution(confidence) / comparison.ranked.smallest_fpr(confidence)
+    return comparison.ranked.effective_nonmembers(confidence)
 
 
 def advantage(evidence: Evidence, propensity: PropensityLike | ArrayLike, **options: Unpack[Options]) -> Estimate:

@@ -114,6 +114,17 @@ class Ranked:
             return 1.0
         return min(1.0, float(last) / self.total)
 
+    def effective_nonmembers(self, confidence: float) -> float:
+        """Return how many equally heavy non-members would resolve the same smallest FPR.
+
+        Examples
+        --------
+        >>> even = Ranked.of(np.arange(1000.0), np.arange(1000) >= 500, np.ones(1000), None)
+        >>> round(even.effective_nonmembers(0.95))
+        500
+        """
+        return resolution(confidence) / self.smallest_fpr(confidence)
+
     def limits(
         self, fpr: float, confidence: float, trials: float, *, shape: float = 1.0, most_nodes: int = MOST_NODES
     ) -> tuple[float, float]:

@@ -4,9 +4,9 @@ Weights undo a shift only as far as the propensity describes it. A line in the c
 that are names and not numbers, and heavier tails. The corrected metrics then show the shift as if it were memorisation.
 So a propensity must pass tests before a verdict may depend on it. In the first, extremely randomised trees, learned on
 the same folds, predict its residuals on held-out records. The second compares the residuals with the product of each
-two covariates and the square of each one, which trees miss among many others. A stack must also pass a third: members
-may be those whose weighted sum of covariates is above a threshold. A rising function of its line shows that at once,
-where trees take thousands of records for a plane that is oblique to all covariates.
+two covariates and the square of each one, which trees miss among many others. A stack must also pass a third test,
+since membership may depend on whether a weighted sum of the covariates is above a threshold. A rising function of the
+stack's line shows such a threshold with few records. Trees split one covariate at a time, so they need thousands.
 """
 
 # ruff: noqa: PLC0415 - scikit-learn and scipy.stats load when used
@@ -57,7 +57,7 @@ _MOST_NAMED = 4
 _LEAST_LOSS = 0.15  # of z, for a covariate to be named
 _FAMILYWISE = 0.01  # of all products and squares together ...
 _LEAST_LIMIT = 4.0  # ... and never below this: sums of heavy residuals are not quite normal
-_RAREST = 0.02  # probability of a class where a fold's training rows have one class only
+_RAREST = 0.02  # least probability of either class by a rising function, whose ends are shares of few records
 _FEWEST_BEHIND = 25.0  # records, counted as equally heavy ones, that a product must rest on
 _BLOCK = 500  # columns whose products with all others are held in memory
 
@@ -107,6 +107,11 @@ class LackOfFit:
         return self.z > self.limit
 
     @property
+    def by_learned(self) -> bool:
+        """Whether a function that was learned from the same records, the forest or the rising one, refutes."""
+        return self.by_forest or self.by_sum
+
+    @property
     def by_product(self) -> bool:
         """Whether a product or a square of covariates refutes the propensity."""
         return _above(self.product_z, self.product_limit)
@@ -120,10 +125,11 @@ class LackOfFit:
     def misfit(self) -> str:
         """What the sentence says of a propensity that is refuted."""
         stacked = self.limit == STACKED_LIMIT
+        together = f"{listed(self.product)}{' together' if len(self.product) > 1 else '' if stacked else ', squared'}"
         if self.by_sum and not self.by_forest:
             how = "a threshold of a weighted sum of the covariates foresees membership better"
-            return f"{how} ({self.by_sum_in_words})."
-        together = f"{listed(self.product)}{' together' if len(self.product) > 1 else '' if stacked else ', squared'}"
+            too = f" It also misses {together}." if self.by_product else ""
+            return f"{how} ({self.by_sum_in_words}).{too}"
         if stacked and not self.by_forest:
             measured = f"by {self.product_z:.1f} standard errors, refuted above {self.product_limit:.1f}"
             tell = "tell" if len(self.product) > 1 else "tells"

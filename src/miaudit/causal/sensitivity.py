@@ -28,6 +28,8 @@ from miaudit.evidence import Evidence
 
 __all__ = ["Confounded", "bounds", "tpr_bounds"]
 
+_THRESHOLDS = 24  # at which the standard error of a gap is measured
+
 Metric = Literal["auc", "advantage", "ate"]
 Quantile = Callable[[float, FloatArray], FloatArray]
 
@@ -149,16 +151,21 @@ class Confounded:
         return np.maximum(np.searchsorted(along, quantile - 1e-12), 1)
 
     def _advantage(self, factor: float) -> tuple[float, float]:
+        """Return the extreme of the largest gap, and the largest standard error that a gap has at any threshold.
+
+        Limits of an advantage hold at all thresholds at once. Where the gaps are closed, the largest of them may be at
+        the end of the curve, where a gap varies least.
+        """
         roc = self.comparison.roc
-        gaps = roc.tpr - self.fpr(factor)
-        best = int(np.argmax(gaps))
-        outside = ~self.comparison.member
-        above = (roc.blocks_of(self.comparison.score[outside]) <= best).astype(np.float64)
-        many = self._many_above(factor) <= best
-        counted = np.where(many, above / factor + 1 - 1 / factor, factor * above)
-        rate = float(roc.tpr[best])
-        of_members = math.sqrt(rate * (1 - rate) / self.comparison.effective_members)
-        return float(gaps[best]), math.hypot(of_members, self._spread(counted))
+        vertex, many = roc.blocks_of(self.comparison.score[~self.comparison.member]), self._many_above(factor)
+        errors = []
+        for place in np.unique(np.linspace(1, len(roc.threshold) - 1, _THRESHOLDS).astype(np.int64)):
+            above = (vertex <= place).astype(np.float64)
+            counted = np.where(many <= place, above / factor + 1 - 1 / factor, factor * above)
+            rate = float(roc.tpr[place])
+            of_members = math.sqrt(rate * (1 - rate) / self.comparison.effective_members)
+            errors.append(math.hypot(of_members, self._spread(counted)))
+        return float((roc.tpr - self.fpr(factor)).max()), max(errors)
 
     def _mean(self, values: FloatArray) -> float:
         weight = self.comparison.weight[~self.comparison.member]

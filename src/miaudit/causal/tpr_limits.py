@@ -53,7 +53,7 @@ def estimate(
     ranked = comparison.ranked
     if isinstance(estimator, HorvitzThompson):
         ranked = Ranked.of(comparison.score, comparison.member, comparison.weight, comparison.units, comparison.n1)
-    above = classical.resolution(confidence) / ranked.smallest_fpr(confidence)
+    above = ranked.effective_nonmembers(confidence)
     point = _Point.of(curve, fpr)
     if law is not None:
         low, high = _modelled_limits(curve, estimator, comparison, law, point, above, confidence)
@@ -76,7 +76,7 @@ def estimate(
 def band(comparison: Comparison, fprs: FloatArray, confidence: float, most_nodes: int) -> tuple[FloatArray, FloatArray]:
     """Return the limits (k,) of the TPR by Hajek weights at each FPR (k,), as :func:`estimate` gives them."""
     curve, points = comparison.roc, [_Point.of(comparison.roc, float(fpr)) for fpr in fprs]
-    above = classical.resolution(confidence) / comparison.ranked.smallest_fpr(confidence)
+    above = comparison.ranked.effective_nonmembers(confidence)
     unresolved = _limits(curve, Hajek(), comparison, comparison.ranked, points, confidence, most_nodes)
     limits = [
         _resolved(*both, point, comparison, above, confidence) for both, point in zip(unresolved, points, strict=True)

@@ -21,7 +21,7 @@ from miaudit.command.terminal import complain, progress
 from miaudit.config.audit import OPTIONS, AnyConfig, AuditConfig, CampaignConfig, TableConfig
 from miaudit.config.unread import Source, unread
 from miaudit.errors import InputError
-from miaudit.io import token_files, token_parquet
+from miaudit.io import scored_probes, token_files, token_parquet
 
 if TYPE_CHECKING:
     import numpy as np
@@ -175,6 +175,8 @@ def question(*, typed: bool, besides: str = "") -> str:
     width = max(len(answer) for answer, _ in ANSWERS)
     more = {"zero-run": besides}
     lines = [f"  {answer:<{width}}  {sentence.format(design)}{more.get(design, '')}" for answer, design in ANSWERS]
+    if typed:
+        lines.insert(1, f"  {'yes, with another chance, such as 80%':<{width}}  --design one-run --inclusion 0.8")
     unknown = f"  {'nobody knows':<{width}}  leave it out: numbers stay raw"
     return "\n".join(["", "", QUESTION, *lines, unknown])
 
@@ -189,6 +191,8 @@ def _seen(files: list[Path], typed: dict[str, Any]) -> tuple[list[Path | None], 
 
     for one in files:
         right_command.check(one, "audit")
+    if any(map(scored_probes.holds, files)):
+        return list(files), typed, None
     if typed.get("signal", TOKENS) != TOKENS:
         check_signal(typed["signal"])
     if "synthetic" not in typed:
@@ -250,6 +254,8 @@ def _source(file: Path | None, stated: dict[str, Any], signal: str) -> Source:
         raise typer.BadParameter("give either one FILE, or both --members and --nonmembers")
     if signal == TOKENS:
         return "tokens"
+    if scored_probes.holds(file):
+        return "probes"
     if file.suffix.lower() == ".parquet" and file.is_file() and token_parquet.holds_tokens(file):
         received = f"{file.name}, which holds the log-probabilities of tokens"
         raise InputError("file", f"columns of {_FILE_OF.get(signal, signal)}", received, "add --signal token-logprobs")
@@ -270,7 +276,7 @@ def _settings(file: Path | None, stated: dict[str, Any], source: Source, signal:
     check_signal(signal)
     if signal != "score":
         attack.setdefault("type", ["loss"])
-    if source == "table":
+    if source in ("table", "probes"):
         evaluation["table_path"] = str(file)
     else:
         for side, path in content.pop("synthetic").items():
@@ -296,5 +302,5 @@ def _refuse(keys: set[str], source: Source, collected: Collected | None = None, 
         ):
             complain(f"note: {flags[key]} is of use with --design zero-run; no design is declared")
     for key, why, place in unread(keys, OPTIONS, source, **known):
-        if key != "attack.type" or source not in ("table", "pair"):  # those who read scores refuse it
+        if key != "attack.type" or source not in ("table", "pair", "probes"):  # those who read scores refuse it
             raise typer.BadParameter(f"{flags.get(key, flag(key))} would not be used {why}; {place}")

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 from pydantic import ValidationError
 
-from miaudit.command.options import INPUT, OUTPUT, PRIVACY, RATIO, RECORD, SYNTHETIC, VERDICT, ZERO_RUN, flag
+from miaudit.command.options import INPUT, MATCHED, OUTPUT, PRIVACY, RATIO, RECORD, SYNTHETIC, VERDICT, ZERO_RUN, flag
 from miaudit.config import audit as configuration
 from miaudit.config.section import Refused, options_in, problems
 from miaudit.errors import MiauditError
@@ -25,8 +25,9 @@ _PANELS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (INPUT, "evaluation", ("signal", "labels", "member_labels_path", "nonmember_labels_path")),
     (INPUT, "attack", ("type",)),
     (INPUT, "evaluation", ("unit", *(f"{side}_units_path" for side in _SIDES))),
-    (INPUT, "evaluation", ("group", *(f"{side}_groups_path" for side in _SIDES), "run", "design")),
+    (INPUT, "evaluation", ("group", *(f"{side}_groups_path" for side in _SIDES), "run", "design", "inclusion")),
     (INPUT, "coins", ("reveal",)),
+    (MATCHED, "evaluation", ("key_path", "reference_path")),
     (ZERO_RUN, "evaluation", ("covariates", *(f"{side}_covariates_path" for side in _SIDES))),
     (ZERO_RUN, "evaluation", ("text", *(f"{side}_texts_path" for side in _SIDES))),
     (

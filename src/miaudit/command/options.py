@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 INPUT, SYNTHETIC, ZERO_RUN, VERDICT = "Input", "Synthetic table", "Zero-run", "Verdict"
+MATCHED = "Matched"
 PRIVACY, OUTPUT = "Privacy bounds", "Output"
 RATIO, RECORD = "Gaussian ratio", "For the record"
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from miaudit.auditing.outlook import Outlook, Wish
     from miaudit.auditing.plan import Plan
+    from miaudit.auditing.power_of_usage import UsageReach
 
 _DESIGNS = {"one-run": "one run", "multi-run": "one model for each record"}
 
@@ -49,6 +50,10 @@ def plan(
     ] = None,
     members: Annotated[int | None, typer.Option(help="Members (or units of members) that you can audit.")] = None,
     nonmembers: Annotated[int | None, typer.Option(help="Non-members that you can audit.")] = None,
+    decoys: Annotated[
+        int | None,
+        typer.Option(help="Decoys of each record, for miaudit usage; --members says of how many records."),
+    ] = None,
     tpr: Annotated[
         float | None, typer.Option(help="A TPR that you wish to detect: how many records does it need?")
     ] = None,
@@ -79,9 +84,47 @@ def plan(
     for name in ("half_width", "auc", *_LEARNED):
         if name in options_given:
             raise typer.BadParameter(f"{flag(name)} goes with covariates: a FILE, or files of both classes")
+    if decoys is not None:
+        _of_usage(members, decoys, options_given, seed, json=json)
     question = _Question.of(members, nonmembers, tpr, threshold_for_concern, power)
     answer, claim = _answered(question, options_given, seed)
     say(dumps(answer, indent=1) if json else _text(answer, question, claim))
+
+
+# -- usage and deletion ------------------------------------------------------------------------------------------------
+
+
+def _of_usage(members: int | None, decoys: int, options: dict[str, Any], seed: int, *, json: bool) -> NoReturn:
+    """Say what miaudit usage would show of so many records with so many decoys each."""
+    import numpy as np
+
+    from miaudit.auditing import power_of_usage
+
+    if members is None:
+        raise typer.BadParameter("--decoys goes with --members, the number of records")
+    for name in options:
+        if name not in ("members", "decoys", "confidence", "seed", "json"):
+            raise typer.BadParameter(f"{flag(name)} is not read beside --decoys")
+    confidence = options.get("confidence", 0.95)
+    reach = power_of_usage.reach(members, decoys, confidence=confidence, rng=np.random.default_rng(seed))
+    say(dumps(asdict(reach), indent=1) if json else "\n".join(_usage_text(reach)))
+    raise typer.Exit(0)
+
+
+def _usage_text(reach: UsageReach) -> Iterator[str]:
+    yield f"With {reach.records:,} records and {reach.decoys:,} decoys each ({percent(reach.confidence)} confidence):"
+    apart = ", ".join(f"{one:g}" for one in reach.separations)
+    yield f"  Lower bound to expect if the scores of used records are higher by {apart} standard deviations:"
+    for share, bounds in zip(reach.shares, reach.bounds, strict=True):
+        shown = ", ".join(percent(bound, "down", 2) for bound in bounds)
+        yield f"    {percent(share)} used: at least {shown}"
+    if reach.passes is None:
+        yield "  A deletion cannot be tested: it needs at least 20 records with 9 decoys each."
+    else:
+        yield (
+            f"  A deletion that leaves no trace passes in {reach.passes:.0%} of tests (margin {reach.margin:g}), if "
+            "the scores find the records before it."
+        )
 
 
 # -- zero-run ----------------------------------------------------------------------------------------------------------

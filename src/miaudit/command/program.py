@@ -93,6 +93,15 @@ COMMANDS: Mapping[str, Entry] = {
         ),
         _DONE,
     ),
+    "decoys": Entry(
+        "decoys",
+        "Make decoys for the random strings in training texts, and write probes for the model to score.",
+        (
+            "miaudit decoys documents.jsonl --find uuid4,hex,base64,digits:8 --count 20 --out probes.jsonl",
+            "miaudit audit scored.jsonl --design matched --key probes.key.json",
+        ),
+        "Exit codes: 0 done; 1 could not run, or there is no random string; 2 usage.",
+    ),
     "draw": Entry(
         "draw",
         "Write each fit of a campaign into a folder of its own, to be trained by any scheduler; trains nothing.",
@@ -130,6 +139,17 @@ COMMANDS: Mapping[str, Entry] = {
             "miaudit disclosure disclosure.yaml",
         ),
         EXIT_CODES,
+    ),
+    "usage": Entry(
+        "usage",
+        "State how many of some records a model was trained on, at least; or test whether a deletion worked.",
+        (
+            "miaudit usage probes.jsonl --out used",
+            "miaudit usage mine.npy --nonmembers never_used.npy --limit used=0.1",
+            "miaudit usage after.jsonl --deleted before.jsonl --key probes.key.json",
+        ),
+        "Exit codes: 0 the bound is stated, or the deletion passes; 1 could not run; 2 usage; 3 concern: more were "
+        "used than --limit, or a deviation is beyond the margin; 4 not answered.",
     ),
     "extraction": Entry(
         "extraction",
@@ -183,9 +203,13 @@ COMMANDS: Mapping[str, Entry] = {
     "history": Entry(
         "compare",
         "Line up many audits of one model: a page with the primary metric over time, and each step compared.",
-        ("miaudit history results/v1 results/v2 results/v3 --out results/history",),
+        (
+            "miaudit history results/v1 results/v2 results/v3 --out results/history",
+            "miaudit history audits --budget 0.05 --out results/history",
+        ),
         "Exit codes, of the last step: 0 no rise shown; 1 could not run; 2 usage; 3 leakage rose, or the last audit "
-        "exceeds a limit; 4 not comparable.",
+        "exceeds a limit; 4 not comparable. With --budget: 0 no alarm; 3 an alarm at any release; 4 the last audit "
+        "gives no answer.",
     ),
     "export": Entry(
         "report",

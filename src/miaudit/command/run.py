@@ -132,6 +132,9 @@ def collect(
     if dry_run:
         say(_forecast(settings, config, rng))
         return
+    if _holds_probes(settings, config):
+        _probes(settings, config, out, overwrite=overwrite)
+        return
     if tokens or out.suffix == ".jsonl":
         _tokens(settings, config, out, overwrite=overwrite)
         return
@@ -154,6 +157,29 @@ def _tokens(settings: AnyConfig, config: Path, out: Path, *, overwrite: bool) ->
     with progress("texts") as advance:
         notes = collect_tokens(campaign, out, overwrite=overwrite, progress=advance)
     say("\n".join([f"{campaign.records.n:,} texts, asked of {campaign.target.name}", *notes, f"\nTokens: {out}"]))
+
+
+def _holds_probes(settings: AnyConfig, config: Path) -> bool:
+    """Whether the data of a configuration are probes of miaudit decoys."""
+    from miaudit.config.audit import CampaignConfig
+    from miaudit.io import scored_probes
+
+    return isinstance(settings, CampaignConfig) and scored_probes.holds(config.parent / settings.data.path)
+
+
+def _probes(settings: AnyConfig, config: Path, out: Path, *, overwrite: bool) -> None:
+    """Write probes again with the log-probability that a language model gives to each text."""
+    from miaudit.collect.probe_scores import collect_scores
+    from miaudit.config.audit import CampaignConfig
+
+    assert isinstance(settings, CampaignConfig)  # noqa: S101 - as _holds_probes saw
+    if settings.data.member is not None:
+        raise InputError("data.member", "none, for probes", settings.data.member, "leave it out: the key has it")
+    announce(settings.user_code, config)
+    target = settings.target.build(config.parent)
+    with progress("texts") as advance:
+        count = collect_scores(target, config.parent / settings.data.path, out, overwrite=overwrite, progress=advance)
+    say(f"{count:,} texts, scored by {target.name}\n\nScores: {out}\nNext: miaudit audit {out} --design matched")
 
 
 def _collected(settings: AnyConfig, config: Path, rng: Any, *, goes_on: bool = True) -> Collected:

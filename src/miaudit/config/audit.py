@@ -15,7 +15,15 @@ from miaudit.attacks.likelihood import GaussianLira
 from miaudit.auditing.headline import Headline
 from miaudit.auditing.plan import Bounds, Plan
 from miaudit.auditing.reference import SHADOW_MODELS, Reference
-from miaudit.collect import kept_notes, known_before, outputs, propensity_sample, run_campaign, unused_columns
+from miaudit.collect import (
+    kept_notes,
+    known_before,
+    outputs,
+    probe_scores,
+    propensity_sample,
+    run_campaign,
+    unused_columns,
+)
 from miaudit.collect.campaign import Campaign
 from miaudit.collect.outputs import Attack, Collected, SignalKind, from_table, with_headline
 from miaudit.config.about import ABOUT, about_of
@@ -56,7 +64,7 @@ Mapped = dict[str, Any]
 # Keys that not every audit reads.
 _SAMPLE_ARGUMENTS = ("member", "covariates", "text", "unit", "categories")
 _EVIDENCE_ARGUMENTS = ("score", "group", "run", *_SAMPLE_ARGUMENTS)
-_TABLE_ARGUMENTS = ("score", "signal", "labels", "group", "run", "propensity", *_SAMPLE_ARGUMENTS)
+_TABLE_ARGUMENTS = ("score", "signal", "labels", "group", "run", "inclusion", "propensity", *_SAMPLE_ARGUMENTS)
 
 
 class Options(File):
@@ -193,12 +201,14 @@ class AuditConfig(Options):
     @property
     def source(self) -> Source:
         """What is read."""
-        return "table" if "table_path" in self.evaluation else "pair"
+        if "table_path" not in self.evaluation:
+            return "pair"
+        return "probes" if self.evaluation["table_path"].lower().endswith(".jsonl") else "table"
 
     @property
     def signal(self) -> str:
         """What the outputs are."""
-        return str(self.evaluation.get("signal", "score") if self.source == "table" else self.pair()[0])
+        return str(self.evaluation.get("signal", "score") if self.source != "pair" else self.pair()[0])
 
     def attack_options(self) -> Attack:
         """Return the attacks to compute from outputs."""
@@ -227,6 +237,8 @@ class AuditConfig(Options):
         options: Mapped = {"attack": self.attack_options() if named else None, "design": self.design, "rng": rng}
         options["references"] = () if reference is None else reference.names
         coins = coins_of(self.coins, base)
+        if self.source == "probes":
+            return with_headline(self._probes(base), self.headline())
         if self.source == "table":
             columns = {name: self.evaluation[name] for name in _TABLE_ARGUMENTS if name in self.evaluation}
             table = from_table(base / self.evaluation["table_path"], **columns, **options)
@@ -238,8 +250,17 @@ class AuditConfig(Options):
             return replace(with_headline(table, self.headline()), coins=coins)
         signal, *sides = self.pair()
         inside, outside = ({name: base / path for name, path in side.items()} for side in sides)
+        options["inclusion"] = self.evaluation.get("inclusion")
         pair = outputs.from_pairs(inside, outside, signal=signal, **options)
         return replace(with_headline(pair, self.headline()), coins=coins)
+
+    def _probes(self, base: Path) -> Collected:
+        """Read scored probes and their key."""
+        files = {name: base / self.evaluation[f"{name}_path"] for name in ("key", "reference")
+                 if f"{name}_path" in self.evaluation}  # fmt: skip
+        score, signal = self.evaluation.get("score"), self.signal
+        table = base / self.evaluation["table_path"]
+        return probe_scores.from_probes(table, score=score, signal=signal, design=self.design, **files)
 
     def _unused(self, path: Path, table: Collected, columns: Mapped) -> unused_columns.UnusedValues | None:
         """Read the columns of the file that the audit does not use."""
@@ -405,6 +426,7 @@ class CampaignConfig(Options):
             reference = self.references()
             names = () if reference is None else reference.names
             options: Mapped = {"names": self.attack_options(), "design": self.design, "references": names}
+            options["inclusion"] = self.evaluation.get("inclusion")
             read = outputs.from_tokens(base / self.data.path, **options)
             return replace(with_headline(read, self.headline()), coins=coins_of(self.coins, base, self.data.path))
         campaign = self.campaign(base)

@@ -81,7 +81,8 @@ def _one_source(evaluation: Mapped) -> Mapped:
             missing = "nonmember" if there == ["member"] else "member"
             raise InputError(f"{missing}_{kind}_path", "a file beside its counterpart", "none", "add it")
     if sources == ["table"]:
-        if "score" in evaluation and "member" not in evaluation:
+        lines = evaluation["table_path"].lower().endswith(".jsonl")  # of probes, whose key says what is true
+        if "score" in evaluation and "member" not in evaluation and not lines:
             raise InputError("member", "the column of membership, beside score", "none", "add it")
         unread = {f"member_{kind}_path": name for name, kind in _COLUMNS.items() if f"member_{kind}_path" in evaluation}
         place, instead = "beside table_path", "name columns of the table"
@@ -147,6 +148,7 @@ EVALUATED = Keys(
                 allowed=f"one of {', '.join(DESIGNS)}",
             ),
         ],
+        **keys_of(from_table, "inclusion"),
         **keys_of(Plan, "intervals", "confidence"),
         "seed": Annotated[int, Option("Seed of everything random; it is written into the findings.", ge=0)],
     }
@@ -159,7 +161,22 @@ OUTPUTS = Keys(
             for kind, what in _HOLDS.items()
             for side in ("member", "nonmember")
         },
-        "table_path": Annotated[str | None, Option("A table: .npz (arrays), .parquet or .csv (columns).")],
+        "table_path": Annotated[
+            str | None,
+            Option("A table: .npz (arrays), .parquet or .csv (columns). Or scored probes of miaudit decoys: .jsonl."),
+        ],
+        "key_path": Annotated[
+            str | None,
+            Option("The key of probes with decoys (.json); default: the one beside them.", applies=("probes",)),
+        ],
+        "reference_path": Annotated[
+            str | None,
+            Option(
+                "The same probes, scored by a model that never saw any of the strings (.jsonl): it tests the law of "
+                "the decoys.",
+                applies=("probes",),
+            ),
+        ],
         **keys_of(from_table),
     },
     make=_one_source,

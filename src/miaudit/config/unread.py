@@ -14,8 +14,13 @@ from miaudit.evidence import Evidence
 
 __all__ = ["CIRCUMSTANCES", "Audited", "Source", "unread"]
 
-Source = Literal["table", "pair", "target", "tokens", "synthetic"]
-_SOURCES = {"synthetic": "beside a synthetic table", "tokens": "for token-logprobs", "pair": "for two files"}
+Source = Literal["table", "pair", "target", "tokens", "synthetic", "probes"]
+_SOURCES = {
+    "synthetic": "beside a synthetic table",
+    "tokens": "for token-logprobs",
+    "pair": "for two files",
+    "probes": "for probes with decoys",
+}
 _OF_COMMAND_LINE = {"share": ("scores",), "seal": ("scores",)}
 _GIVEN = tuple(
     f"evaluation.{name}" for name in ("propensity", "member_propensities_path", "nonmember_propensities_path")
@@ -105,13 +110,15 @@ _COLUMN, _COVARIATES = "it names a column of a table", "it goes with covariates,
 CIRCUMSTANCES: Mapping[str, Circumstance] = {
     "synthetic table": Circumstance(lambda a: a.source == "synthetic", "without a synthetic table", "it goes with one"),
     "columns": Circumstance(lambda a: not a.of_source, _source, _COLUMN),
-    "unit column": Circumstance(lambda a: a.source not in ("tokens", "pair"), _source, _COLUMN),
+    "score column": Circumstance(lambda a: not a.of_source or a.source == "probes", _source, _COLUMN),
+    "probes": Circumstance(lambda a: a.source == "probes", "without probes", "it goes with probes of miaudit decoys"),
+    "unit column": Circumstance(lambda a: a.source not in ("tokens", "pair", "probes"), _source, _COLUMN),
     "two files": Circumstance(
         lambda a: a.source == "pair", "without files of members and of non-members", "it goes with those"
     ),
     "scores": Circumstance(lambda a: a.source != "synthetic", _source, "it goes with scores"),
     "gaussian_lira": Circumstance(
-        lambda a: a.source not in ("synthetic", "tokens"), _source, "it goes with gaussian_lira"
+        lambda a: a.source not in ("synthetic", "tokens", "probes"), _source, "it goes with gaussian_lira"
     ),
     "outputs": Circumstance(lambda a: a.signal != "score", "for scores", "scores are already an attack's"),
     "predictions": Circumstance(lambda a: a.signal != "score", "for scores", "it goes with logits and probabilities"),
@@ -121,10 +128,18 @@ CIRCUMSTANCES: Mapping[str, Circumstance] = {
         "without files of reference scores",
         "it goes with those of both sides",
     ),
+    "chances": Circumstance(
+        lambda a: a.source in ("table", "pair", "tokens"),
+        lambda a: a.of_source or "for a model that is trained or asked here",
+        "it goes with files of scores or outputs",
+    ),
+    "one-run": Circumstance(lambda a: a.design in (None, "one-run"), _design, "it goes with one-run"),
     "zero-run": Circumstance(lambda a: not a.randomised, _design, "it goes with zero-run"),
     "guesses": Circumstance(lambda a: a.design != "multi-run", _design, "there every run counts"),
     "record order": Circumstance(
-        lambda a: a.source not in ("synthetic", "pair"), _source, "it goes with a table of records in one order"
+        lambda a: a.source not in ("synthetic", "pair", "probes"),
+        _source,
+        "it goes with a table of records in one order",
     ),
     "several runs": Circumstance(
         lambda a: a.several_runs, "without several runs", "it goes with one file for each run, or runs: 4"

@@ -51,6 +51,8 @@ BUILT_IN = {
     "comparison": Kind("comparison.Comparison"),
     "history": Kind("comparison.History"),
     "extraction": Kind("extraction.ExtractionFindings"),
+    "usage": Kind("usage.UsageFindings"),
+    "deletion": Kind("usage.DeletionFindings"),
 }
 KINDS = Offered("miaudit.findings", Kind, BUILT_IN)
 

@@ -22,6 +22,7 @@ __all__ = [
     "OF_COMMANDS",
     "SURE",
     "SURE_LIST",
+    "USED",
     "Policy",
     "checked",
     "in_units_of_score",
@@ -32,7 +33,7 @@ __all__ = [
 DEFAULT_LIMITS = {"tpr_at_fpr_0.001": 0.02, "tpr_at_fpr_0.01": 0.05, "tpr_at_fpr_0.1": 0.25}
 SURE = 0.9  # the default of the alarm: at even odds a list of the surest members is that right
 SURE_LIST = "surest_members"
-EXTRACTION, COPIES = "extraction", "copies"
+EXTRACTION, COPIES, USED = "extraction", "copies", "used"
 PARAMETERS = ("epsilon", "mu")
 OF_COMMANDS = {  # limits that one command alone measures, with their defaults
     EXTRACTION: 0.05,
@@ -44,7 +45,9 @@ _LABELS = {
     SURE_LIST: "surest members",
     EXTRACTION: "extraction",
     COPIES: "copies",
+    USED: "used records",
 }
+_SHARES = (*OF_COMMANDS, USED)  # limits that are shares of records
 DRAFT = """\
 reporting:
   limits:  # the default limits: state your own before you know the numbers
@@ -64,7 +67,7 @@ class Policy:
     ----------
     limits : pairs of a name and its limit
         Names are metrics (``auc``, ``advantage``, ``balanced_accuracy``, ``tpr_at_fpr_X``, ``ate``), the parameters
-        ``epsilon`` and ``mu``, and ``copies`` and ``extraction`` of the commands that measure them.
+        ``epsilon`` and ``mu``, and ``copies``, ``extraction`` and ``used`` of the commands that measure them.
     sure : probability of the alarm for the surest members, in (0.5, 1); None: no alarm
     stated : whether they are limits of this audit; else they are the default limits
 
@@ -202,7 +205,7 @@ def _in_range(name: str, value: Any) -> float:
         raise InputError("limits", f"a probability in (0.5, 1) for {name}", f"{value:g}", "0.9 is the default")
     if name in PARAMETERS and value < 0:
         raise InputError("limits", f"0 or more for {name}", f"{value:g}", f"{name}: 1 is a strong demand")
-    shares = name in OF_COMMANDS or (name not in _LABELS and definition.of(name).bounded)
+    shares = name in _SHARES or (name not in _LABELS and definition.of(name).bounded)
     if shares and not 0 <= value < 1:  # nothing lies above 1
         hint = "write 0.05 for 5%" if definition.of(name).form == "percent" else "0.6 is customary"
         raise InputError("limits", f"a number in [0, 1) for {name}", f"{value:g}", hint)
@@ -243,4 +246,4 @@ def written_limit(name: str, value: float | None, rounding: Rounding = "nearest"
         return "–"
     if name in PARAMETERS:
         return upper_text(value) if rounding == "up" else lower_text(value)
-    return percent(value, rounding) if name in OF_COMMANDS or name == SURE_LIST else amount(name, value, rounding)
+    return percent(value, rounding) if name in _SHARES or name == SURE_LIST else amount(name, value, rounding)

@@ -34,7 +34,7 @@ def _defined(name: Any, follows: Callable[[Any], str]) -> str:
 
 _METRIC = "|".join([*BUILT_IN, "tpr_at_fpr_[0-9][0-9.e+-]*"])
 MetricName = Annotated[str, _Metric(f"^({_METRIC})$")]
-LimitName = Annotated[str, _Metric(f"^({_METRIC}|epsilon|mu|surest_members|copies|extraction|secret: .+)$")]
+LimitName = Annotated[str, _Metric(f"^({_METRIC}|epsilon|mu|surest_members|copies|extraction|used|secret: .+)$")]
 LEVEL_NAMES = ("low", "moderate", "elevated", "material")
 _EXIT_CODES: dict[str, int] = {"clear": 0, "flagged": 3, "inconclusive": 4, "not-testable": 4, "refused": 4}
 CONCERN, WITHIN, NOT_ANSWERED = "Concern", "Within the limits", "Not answered"

@@ -36,6 +36,8 @@ _DRAWN_BY = {
     "comparison": ("comparison_page",),
     "history": ("comparison_page",),
     "extraction": ("extraction_page",),
+    "usage": ("usage_page",),
+    "deletion": ("usage_page",),
 }
 
 

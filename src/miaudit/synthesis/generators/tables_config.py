@@ -62,7 +62,7 @@ class TablesConfig:
     further: Annotated[float, Option(ge=0, le=10, next_step="1 is the default")] = 1.0
     two_stages: Annotated[bool, Option(next_step="false is the default")] = False
     targets: Annotated[tuple[str, ...], Option()] = ()
-    most_off: Annotated[float, Option(gt=0, le=1, next_step="0.15 is the default")] = 0.15
+    most_off: Annotated[float, Option(gt=0, le=1, next_step="0.05 is the default")] = 0.05
     records: MaybeWhole = None
 
     def __post_init__(self) -> None:
