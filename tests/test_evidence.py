@@ -562,3 +562,41 @@ def test_a_name_that_stands_twice_is_refused_and_nothing_is_dropped() -> None:
             Evidence(score=same, member=member)
     with pytest.raises(InputError, match="covariate_names: expected names of their own, received 'a' twice"):
         Evidence(score=score, member=member, covariates=np.ones((6, 3)), covariate_names=["a", "a", "b"])
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_chances_of_inclusion_are_saved_and_loaded(suffix: str, tmp_path: Path) -> None:
+    chance = np.array([0.1, 0.8, 1 / 3])
+    evidence = Evidence(score=SCORES, member=[1, 0, 1], design="one-run", inclusion=chance)
+    evidence.save(tmp_path / f"e.{suffix}")
+    again = Evidence.load(tmp_path / f"e.{suffix}")
+    assert again.digest == evidence.digest
+    np.testing.assert_array_equal(again.inclusion, chance)
+    named = Evidence.load(tmp_path / f"e.{suffix}", score="score", member="member", inclusion="inclusion")
+    np.testing.assert_array_equal(named.inclusion, chance)
+    one = Evidence.load(tmp_path / f"e.{suffix}", score="score", member="member", inclusion=0.3)
+    assert one.inclusion is not None
+    assert set(one.inclusion.tolist()) == {0.3}
+    with pytest.raises(InputError, match="inclusion: expected none, unless the design is one-run"):
+        Evidence.load(tmp_path / f"e.{suffix}", design="zero-run")
+
+
+def test_chances_of_inclusion_go_with_their_records() -> None:
+    chance = np.array([0.1, 0.8, 0.8])
+    evidence = Evidence(score=SCORES, member=[1, 0, 1], design="one-run", inclusion=chance, unit=["a", "b", "b"])
+    assert evidence.take(np.array([1, 0])).inclusion.tolist() == [0.8, 0.1]  # type: ignore[union-attr]
+    assert pickle.loads(pickle.dumps(evidence)).digest == evidence.digest
+    assert evidence.digest != evidence.replace(inclusion=None).digest != evidence.replace(inclusion=0.5).digest
+    both = Evidence.of_runs([evidence, evidence])
+    assert [one.inclusion.tolist() for one in both.runs] == [chance.tolist()] * 2  # type: ignore[union-attr]
+    with pytest.raises(InputError, match="evidence of the same kind"):
+        Evidence.of_runs([evidence, evidence.replace(inclusion=None)])
+    with pytest.raises(InputError, match="one chance for all records of a unit"):
+        evidence.replace(inclusion=np.array([0.1, 0.2, 0.8]))
+    with pytest.raises(InputError, match="runs or chances"):
+        evidence.replace(unit=None).save_pair("a.npy", "b.npy")
+
+
+def test_a_column_named_inclusion_is_read_where_a_design_is_beside_it(tmp_path: Path) -> None:
+    pl.DataFrame({"score": SCORES, "member": [1, 0, 1], "inclusion": [7, 8, 9]}).write_csv(tmp_path / "e.csv")
+    assert Evidence.load(tmp_path / "e.csv", design="one-run").inclusion is None

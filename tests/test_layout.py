@@ -109,6 +109,7 @@ THROUGH = (
     ("one run in its four orders, beside twins", "dp/test_ranking.py", "dp/ranked_run"),
     ("charts, drawn with their page", "report/test_disclosure_page.py", "report/defence_charts"),
     ("findings without behaviour", "auditing/test_several_runs.py", "findings/several_runs"),
+    ("findings without behaviour", "auditing/test_fair_coins.py", "findings/inclusion"),
     ("findings without behaviour", "collect/test_extraction.py", "findings/extraction"),
     ("findings without behaviour", "auditing/test_usage.py", "findings/usage"),
     ("what is counted, seen in the findings", "collect/test_extraction.py", "collect/extraction_units"),

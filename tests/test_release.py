@@ -20,6 +20,7 @@ import yaml
 from dockerfile_parse import DockerfileParser
 
 import miaudit
+from findings.test_budget import release as release_findings
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -113,6 +114,29 @@ def test_the_action_stops_as_the_exit_code_says(
         "inconclusive": "Not answered",
     }
     assert said[verdict] in (tmp_path / "summary.md").read_text()
+
+
+@pytest.mark.thorough
+@pytest.mark.long
+def test_the_action_judges_a_history_with_its_budget(tmp_path: Path) -> None:
+    """An audit that is not answered alone goes on without an alarm, and an earlier alarm stops it."""
+    rng = np.random.default_rng(0)
+    member = rng.random(600) < 0.5
+    np.savez(tmp_path / "scores.npz", score=rng.normal(size=600), member=member)
+    config = {
+        "evaluation": {"table_path": "scores.npz", "score": "score", "member": "member", "design": "one-run"},
+        "reporting": {"limits": {"auc": 0.501}},
+        "about": {"model": "triage", "date": "2026-09-01"},
+    }
+    (tmp_path / "audit.yaml").write_text(yaml.safe_dump(config))
+    inputs = {"config": "audit.yaml", "out": "results", "history": "all audits", "memberships": "fresh"}
+    outputs, code = play(tmp_path, Path(sys.executable), only=("Audit", "Verdict"), **inputs)
+    assert (outputs["exit-code"], outputs["verdict"], code) == ("0", "inconclusive", 0)
+    assert (tmp_path / "results" / "history" / "report.html").is_file()
+    assert "No alarm in 1 release." in (tmp_path / "summary.md").read_text()
+    (tmp_path / "all audits" / "v1.json").write_text(release_findings(1, 1e-9).to_json())
+    outputs, code = play(tmp_path, Path(sys.executable), only=("Audit", "Verdict"), **inputs)
+    assert (outputs["exit-code"], code) == ("3", 3)
 
 
 # -- the container file ------------------------------------------------------------------------------------------------

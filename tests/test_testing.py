@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import miaudit as ma
+from findings.test_budget import release
 from miaudit.errors import InputError
 from miaudit.testing import assert_private
 
@@ -152,3 +153,20 @@ def test_bad_input_is_an_error_and_no_verdict(audited: object, options: dict[str
     given = {"evidence": evidence(0), "findings": ma.audit(evidence(0), plan=ma.Plan(bounds=None), rng=0)}
     with pytest.raises(InputError, match=word):
         assert_private(given.get(audited, audited) if isinstance(audited, str) else audited, **options)
+
+
+def test_a_folder_of_releases_is_judged_with_a_budget(tmp_path: Path) -> None:
+    for month, p in enumerate((0.2, *[0.008] * 4), 1):
+        (tmp_path / f"v{month}.json").write_text(release(month, p).to_json())
+    life = assert_private(tmp_path, budget=0.05)
+    assert life.exit_code == 0 and len(life.audits) == 5  # type: ignore[attr-defined]
+    with pytest.raises(pytest.fail.Exception, match=r"concern\nAlarm at v"):
+        assert_private(tmp_path, budget=0.05, memberships="fresh")
+    for audited, options, word in (
+        (tmp_path, {"budget": 2}, "budget"),
+        (tmp_path, {"memberships": "fresh"}, "none without a budget"),
+        (tmp_path, {"budget": 0.05, "metric": "auc"}, "none, for findings"),
+        (evidence(0), {"budget": 0.05}, "a folder, with a budget"),
+    ):
+        with pytest.raises(InputError, match=word):
+            assert_private(audited, **options)  # type: ignore[arg-type]

@@ -26,7 +26,8 @@ from miaudit.io import atomic
 from miaudit.models.step_canaries import StepCanaries
 from miaudit.models.train import Private, TrainConfig, fit
 
-from zoo import ZOO, Loop, Setting  # isort: skip
+from replayed import cells, compared  # isort: skip
+from step_audit.zoo import ZOO, Loop, Setting  # isort: skip
 
 LADDER = (1, 2, 5, 10, 20, 40, 80, 160)
 SEVERAL = 4
@@ -179,14 +180,19 @@ def shown(audits: int, rng: np.random.Generator, *, steps: int = 4) -> list[dict
 def tables(found: dict[str, Any]) -> dict[str, str]:
     """Return the tables as Markdown, by the name of their place in the page."""
     zoo = [
-        "| bug | met as | steps until refuted, one run | four runs | named by a check, at steps | if not seen, why |",
-        "|---|---|---|---|---|---|",
+        "| bug | met as | steps: refuted after, one run | four runs | named by a check, at steps "
+        "| replay: largest change, in clips | impulses: noise over claimed, steps 1 to 4 "
+        "| if steps do not show it, why |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in found["zoo"]:
         one, several = (
             str(row[key]) if row[key] else f"no ({row[f'{key}_refuted']:.0%})" for key in ("one", "several")
         )
-        zoo.append(f"| {row['bug']} | {row['met']} | {one} | {several} | {row['named']} | {row['why']} |")
+        zoo.append(
+            f"| {row['bug']} | {row['met']} | {one} | {several} | {row['named']} "
+            f"| {row['replay']} | {row['impulses']} | {row['why']} |"
+        )
     loops = [
         "| loop | audits | refuted | other noise than described | mean share of the claim shown |",
         "|---|---|---|---|---|",
@@ -228,7 +234,8 @@ def main() -> int:
     trainings, audits = (12, 200) if options.full else (8, 40)
     found: dict[str, Any] = {"audits": audits, "zoo": [], "right": []}
     for loop in ZOO:
-        found["zoo"].append(audited(loop, trainings, rng))
+        largest, noise = cells(compared(loop))
+        found["zoo"].append({**audited(loop, trainings, rng), "replay": largest, "impulses": noise})
         print(json.dumps(found["zoo"][-1]), flush=True)
     for make in (plain, by_opacus, ours):
         found["right"].append(right(make, audits, seed=1))

@@ -149,6 +149,7 @@ def in_parts(like: Tensor, step: int, claimed: Setting, rng: torch.Generator) ->
 Sampler = Callable[[int, Setting, torch.Generator], Iterator[Tensor]]
 Summed = Callable[[Tensor, Setting], Tensor]
 Noise = Callable[[Tensor, int, Setting, torch.Generator], Tensor]
+RecordLoss = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,7 @@ class Loop:
         records, labels = canaries.data.tensors
         drawn = torch.Generator().manual_seed(int(rng.integers(2**62)))
         noise = torch.Generator().manual_seed(seed)
-        model, of_records = canaries.model, _mixed if self.mixes else _apart
+        model, of_records = canaries.model, mixed if self.mixes else apart
         weights = list(model.parameters())
         for step, batch in enumerate(self.sampler(len(records), claimed, drawn)):
             canaries.saw(records[batch])
@@ -206,18 +207,18 @@ class Loop:
         return canaries
 
 
-def _apart(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+def apart(model: nn.Module, x: Tensor, y: Tensor, *, of: RecordLoss = nn.functional.cross_entropy) -> Tensor:
     """Gradients of records (B, P), each taken by itself."""
     weights = {name: w.detach() for name, w in model.named_parameters()}
 
     def loss(weights: dict[str, Tensor], one: Tensor, label: Tensor) -> Tensor:
-        return nn.functional.cross_entropy(torch.func.functional_call(model, weights, (one[None],)), label[None])
+        return of(torch.func.functional_call(model, weights, (one[None],)), label[None])
 
     found = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))(weights, x, y)
     return torch.cat([found[name].flatten(1) for name in weights], dim=1)
 
 
-def _mixed(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+def mixed(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     """Gradients of the losses of records (B, P), from one pass of the batch."""
     weights = list(model.parameters())
     losses = nn.functional.cross_entropy(model(x), y, reduction="none")
@@ -226,8 +227,8 @@ def _mixed(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 
 
 NOT_ALONE = (
-    "what a canary takes from its neighbours stands at their coordinates, not at its own; "
-    "one record can move the sum by twice the clip, and no more"
+    "what a canary takes from its neighbours stands at their coordinates, not at its own; one record can move the sum "
+    "by twice the clip, and by twice the clip for each micro-batch where its absence shifts the others"
 )
 ZOO = (
     Loop("none: each record clipped, fresh noise", ""),

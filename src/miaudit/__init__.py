@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from miaudit.auditing.pipeline import audit
     from miaudit.auditing.plan import Bounds, Plan
     from miaudit.auditing.reference import Reference
+    from miaudit.bundle.release_history import history
     from miaudit.causal.propensity import Nuisance
     from miaudit.collect.leakage_scorer import leakage_scorer
     from miaudit.collect.model_audit import audit_model
@@ -29,6 +30,7 @@ _HOMES = {
     "Reference": "auditing.reference",
     "audit": "auditing.pipeline",
     "audit_model": "collect.model_audit",
+    "history": "bundle.release_history",
     "leakage_scorer": "collect.leakage_scorer",
 }
 
@@ -49,6 +51,7 @@ __all__ = [
     "disclosure",
     "dp",
     "errors",
+    "history",
     "leakage_scorer",
     "metrics",
     "synthesis",

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.errors import InputError, nearest
 from miaudit.io import attack_scores, frames, level_names, matched_rows, numeric, sides, tables
+from miaudit.io import inclusion as chances
 from miaudit.io.attack_scores import Signal
 from miaudit.io.evidence_columns import ColumnNames, EvidenceColumns
 from miaudit.io.evidence_digest import content_digest
@@ -24,7 +25,8 @@ Design = Literal["multi-run", "one-run", "matched", "zero-run"]
 DESIGNS: tuple[Design, ...] = ("multi-run", "one-run", "matched", "zero-run")
 REFERENCE = matched_rows.REFERENCE
 _LABELS = ("unit", "group", "run")
-_FIELDS = ("score", "member", "covariates", "covariate_names", "levels", "text", "design", *_LABELS, "source")
+_OF_RECORDS = ("covariates", "text", *_LABELS, "inclusion")  # with a value for each record, beside score and member
+_FIELDS = ("score", "member", "covariate_names", "levels", "design", *_OF_RECORDS, "source")
 
 
 class Columns(ColumnNames, total=False):
@@ -60,6 +62,8 @@ class Evidence:
     run : array (n,) of int or str, optional
         Which training a row is of, where the same records were audited in several, each with coins of its own: see
         :meth:`of_runs`. Runs are in the order in which they first appear.
+    inclusion : number or array (n,), strictly between 0 and 1, optional
+        Chance with which each record became a member (one-run only). Records are thinned to fair coins for bounds.
     source : str
         Where the scores came from, for the report.
     signal : {"score", "loss"}
@@ -92,6 +96,7 @@ class Evidence:
     unit: NDArray[Any] | None
     group: NDArray[Any] | None
     run: NDArray[Any] | None
+    inclusion: FloatArray | None
     source: str
 
     def __init__(
@@ -107,6 +112,7 @@ class Evidence:
         unit: ArrayLike | None = None,
         group: ArrayLike | None = None,
         run: ArrayLike | None = None,
+        inclusion: ArrayLike | None = None,
         source: str = "",
         signal: Signal = "score",
     ) -> None:
@@ -114,27 +120,32 @@ class Evidence:
         if not named:
             raise InputError("score", "at least one score", "an empty mapping", "pass an array of scores")
         same_index({**named, "member": member, "unit": unit, "group": group, "run": run, "covariates": covariates})
+        same_index({**named, "inclusion": inclusion})
         scores, source = attack_scores.checked(named, str(source), signal)
         n = len(next(iter(scores.values())))
         members = membership(member)
         same_length("member", members, n)
         x, names = _covariates(covariates, covariate_names, n)
-        checked = {
-            "scores": MappingProxyType(scores),
-            "member": members,
-            "covariates": x,
-            "covariate_names": names,
-            "levels": MappingProxyType(level_names.checked(levels, names)),
-            "text": checked_texts(text, n),
-            "design": check_design(design),
-            "unit": checked_labels(unit, "unit", n),
-            "group": checked_labels(group, "group", n),
-            "run": checked_labels(run, "run", n),
-            "source": str(source),
-        }
-        if checked["design"] == "matched":
-            matched_rows.check(members, checked)
-        self._set(checked)
+        self._set(
+            {
+                "scores": MappingProxyType(scores),
+                "member": members,
+                "covariates": x,
+                "covariate_names": names,
+                "levels": MappingProxyType(level_names.checked(levels, names)),
+                "text": checked_texts(text, n),
+                "design": check_design(design),
+                "unit": checked_labels(unit, "unit", n),
+                "group": checked_labels(group, "group", n),
+                "run": checked_labels(run, "run", n),
+                "inclusion": chances.chances(inclusion, design, n),
+                "source": str(source),
+            }
+        )
+        if self.design == "matched":
+            matched_rows.check(members, vars(self))
+        if self.inclusion is not None:
+            chances.check_units(self.inclusion, self.unit_codes)
 
     def _set(self, values: Mapping[str, Any]) -> None:
         """Set fields of new evidence, which is frozen from then on."""
@@ -214,7 +225,7 @@ class Evidence:
     def digest(self) -> str:
         """SHA-256 of the content; equal content has an equal digest in any file format."""
         held = {f"score.{name}": self.scores[name] for name in sorted(self.scores)} | {"member": self.member}
-        held |= {name: getattr(self, name) for name in ("covariates", "text", *_LABELS)}
+        held |= {name: getattr(self, name) for name in _OF_RECORDS}
         return content_digest(held, f"|{self.covariate_names}|{self.design}")
 
     def only(self, name: str) -> Evidence:
@@ -253,7 +264,7 @@ class Evidence:
 
     def take(self, rows: NDArray[Any]) -> Evidence:
         """Return the evidence of some rows, given as indices or as a mask (n,)."""
-        columns = {name: getattr(self, name) for name in ("member", "covariates", "text", *_LABELS)}
+        columns = {name: getattr(self, name) for name in ("member", *_OF_RECORDS)}
         selected = {name: values[rows] for name, values in columns.items() if values is not None}
         return self.replace(score={name: values[rows] for name, values in self.scores.items()}, **selected)
 
@@ -280,12 +291,13 @@ class Evidence:
         score, member, covariates, text, unit, group, run : str, or several where a sequence is allowed
             Names in the file. Without them the names that :meth:`save` writes are looked for: ``score`` or
             ``score.NAME``, ``member``, ``covariates`` or ``covariate.NAME``, ``text``, ``unit``, ``group``, ``run``,
-            ``design``. A covariate name may be one list column (a two-dimensional array in an .npz). Dates become days
-            since 1970; what is missing of a covariate is filled by the median, and one more covariate, "NAME missing",
-            says where.
+            ``design`` and, beside it, ``inclusion``. A covariate name may be one list column (a two-dimensional array
+            in an .npz). Dates become days since 1970; what is missing of a covariate is filled by the median, and one
+            more covariate, "NAME missing", says where.
         categories : str or several
             Covariates that may hold text: each becomes codes 0, 1, ... of its values in their order. Name them in
             ``Plan(categories=...)`` too, which compares them level by level.
+        inclusion : str, the column of the chances of inclusion; or a number, one chance for all records
         design : str, optional
             Overrides what the file declares; a file that declares nothing gives None.
         signal : {"score", "loss"}
@@ -311,7 +323,7 @@ class Evidence:
         Parameters
         ----------
         frame : pandas.DataFrame, polars.DataFrame or LazyFrame, pyarrow.Table
-        score, member, covariates, text, unit, group, run, categories, design, signal : as in :meth:`load`
+        score, member, covariates, text, unit, group, run, categories, inclusion, design, signal : as in :meth:`load`
         source : str
             Where the frame came from, for the report.
 
@@ -367,9 +379,9 @@ class Evidence:
         if not runs:
             raise InputError("runs", "evidence of at least one run", "none", "give one for each training")
         first = runs[0]
-        arrays = [name for name in ("covariates", "text", *_LABELS) if getattr(first, name) is not None]
+        arrays = [name for name in _OF_RECORDS if getattr(first, name) is not None]
         for number, one in enumerate(runs, start=1):
-            held = [name for name in ("covariates", "text", *_LABELS) if getattr(one, name) is not None]
+            held = [name for name in _OF_RECORDS if getattr(one, name) is not None]
             what = (list(one.scores), held, one.covariate_names, one.design)
             if "run" in held or what != (list(first.scores), arrays, first.covariate_names, first.design):
                 received = f"other scores, columns or design in run {number}, or several runs in one"
@@ -471,7 +483,7 @@ class Evidence:
                 columns["covariates"] = self.covariates
         if self.text is not None:
             columns["text"] = self.text.astype(np.str_)  # files hold plain text, never Python objects
-        for field in _LABELS:
+        for field in (*_LABELS, "inclusion"):
             if getattr(self, field) is not None:
                 columns[field] = getattr(self, field)
         for field in ("design", "source"):
@@ -481,9 +493,9 @@ class Evidence:
 
     def save_pair(self, members: str | Path, nonmembers: str | Path) -> None:
         """Write the scores of members and of non-members to two .npy files, without other fields."""
-        more = (self.covariates, self.text, self.unit, self.group, self.run)
+        more = (getattr(self, name) for name in _OF_RECORDS)
         if len(self.scores) > 1 or any(values is not None for values in more):
-            received = "several scores, covariates, texts, units, groups or runs"
+            received = "several scores, covariates, texts, units, groups, runs or chances"
             raise InputError("evidence", "one score and nothing else", received, "save to .npz")
         for path, side in ((members, self.member), (nonmembers, ~self.member)):
             values = self.score[side]
@@ -527,6 +539,7 @@ def _of_columns(
         unit=_optional(data, columns.unit),
         group=_optional(data, columns.group),
         run=_optional(data, columns.run),
+        inclusion=data[columns.inclusion] if isinstance(columns.inclusion, str) else columns.inclusion,
         source=_constant_text(data.get("source")) or source,
         signal=signal,
     )

@@ -33,6 +33,8 @@ def assert_private(
     rng: np.random.Generator | int | None = 0,
     on_no_answer: Literal["fail", "skip"] = "fail",
     page: str | Path | None = None,
+    budget: float | None = None,
+    memberships: Literal["fresh", "shared"] | None = None,
 ) -> Findings:
     """Fail a test where an audit raises concern, or is not answered: do not treat that as a pass.
 
@@ -40,7 +42,7 @@ def assert_private(
     ----------
     audited : Evidence, which is audited, or findings of any kind, which are taken as they are
         Or a path of either: a file of evidence that :meth:`miaudit.Evidence.load` reads without being told columns, an
-        audit's findings.json, or its results folder.
+        audit's findings.json, or its results folder. With a budget, a folder with the audits of all releases.
     threshold : of the metric, in its unit (0.05 of the members, an AUC of 0.6); default: that of the metric
     fpr : the only limit is then on the share of members identified at this false-positive rate, in (0, 1)
     metric : of the only limit, such as "auc" or "tpr_at_fpr_0.01", in the place of ``fpr``
@@ -52,11 +54,14 @@ def assert_private(
     on_no_answer : "fail", or "skip" the test, where an audit is inconclusive, not testable or refused
     page : path, optional
         Where the page goes, whatever the outcome; an earlier one is replaced.
+    budget : probability of a false alarm over the whole life of a model, in (0, 0.5]
+        The folder is then a history, as of :func:`miaudit.history`: the test fails where any release raised an alarm.
+    memberships : "fresh" or "shared", as of :func:`miaudit.history`
 
     Returns
     -------
     Findings
-        Of an audit within the limits.
+        Of an audit within the limits, or of a history without an alarm.
 
     Raises
     ------
@@ -80,9 +85,12 @@ def assert_private(
 
     check_choice("on_no_answer", on_no_answer, ("fail", "skip"))
     chosen = {"threshold": threshold, "fpr": fpr, "metric": metric, "limits": limits, "design": design, "plan": plan}
+    if budget is not None:
+        audited = _history(audited, budget, memberships)
+    elif memberships is not None:
+        raise ma.errors.InputError("memberships", "none without a budget", repr(memberships)[:60], "state a budget")
     if isinstance(audited, str | Path):
-        is_findings = Path(audited).is_dir() or Path(audited).suffix.lower() == ".json"
-        audited = ma.Findings.read(audited) if is_findings else ma.Evidence.load(audited)
+        audited = ma.Findings.read(audited) if _holds_findings(Path(audited)) else ma.Evidence.load(audited)
     if isinstance(audited, ma.Evidence):
         evidence = audited if design is None else audited.replace(design=design)
         findings = ma.audit(evidence, plan=_planned(plan, threshold, fpr, metric, limits), rng=rng)
@@ -106,6 +114,21 @@ def assert_private(
         advice = 'on_no_answer="skip" lets it through'
         pytest.fail(f"assert_private: not answered, which is not a pass ({advice})\n{findings}{said}", pytrace=False)
     return findings
+
+
+def _holds_findings(path: Path) -> bool:
+    """Whether a path is that of findings, and not of evidence."""
+    return path.is_dir() or path.suffix.lower() == ".json"
+
+
+def _history(folder: Any, budget: float, memberships: Literal["fresh", "shared"] | None) -> Any:
+    """Judge the audits of all releases in a folder with one budget of false alarms."""
+    import miaudit as ma
+
+    if not isinstance(folder, str | Path):
+        hint = "pass the folder that holds the audits of all releases"
+        raise ma.errors.InputError("audited", "a folder, with a budget", type(folder).__name__, hint)
+    return ma.history(folder, budget=budget, memberships=memberships)
 
 
 def _planned(

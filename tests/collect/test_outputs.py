@@ -13,6 +13,7 @@ from miaudit.attacks.likelihood import GaussianLira, GaussianStatistics
 from miaudit.collect import outputs as from_outputs
 from miaudit.collect.outputs import Attack
 from miaudit.errors import InputError
+from miaudit.evidence import Evidence
 from miaudit.metrics.classical import Sample
 
 
@@ -130,6 +131,33 @@ def test_tables_and_pairs_of_every_kind_agree(tmp_path: Path) -> None:
         np.testing.assert_array_equal(pair.evidence.score, table.evidence.score)  # members came first in both
         digests.add(round(Sample.of(table.evidence).roc.auc, 12))
     assert len(digests) == 1
+
+
+def test_chances_of_a_table_and_of_a_pair(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    member, chance = np.arange(40) < 20, rng.uniform(0.2, 0.8, 40)
+    np.savez(tmp_path / "t.npz", loss=rng.random(40), member=member, chance=chance)
+    common = {"design": "one-run", "signal": "loss", "rng": rng}
+    named = {"score": "loss", "member": "member", **common}
+    for inclusion, expected in (("chance", chance), ("0.7", np.full(40, 0.7)), (0.7, np.full(40, 0.7))):
+        read = from_outputs.from_table(tmp_path / "t.npz", inclusion=inclusion, **named)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(read.evidence.inclusion, expected)
+    for side, rows in (("m", member), ("o", ~member)):
+        np.save(tmp_path / f"{side}.npy", rng.random(40)[rows])
+    files = [{"signal": tmp_path / f"{side}.npy"} for side in "mo"]
+    pair = from_outputs.from_pairs(*files, inclusion=0.7, **common)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(pair.evidence.inclusion, np.full(40, 0.7))
+    with pytest.raises(InputError, match="one number, for files without a table"):
+        from_outputs.from_pairs(*files, inclusion="chance", **common)  # type: ignore[arg-type]
+
+
+def test_one_run_states_the_chance_of_its_coins() -> None:
+    def evidence(inclusion: float) -> Evidence:
+        options = {"records": 50, "inclusion": inclusion, "rng": np.random.default_rng(0)}
+        return from_outputs.one_run(lambda rows: 0, lambda model, rows: rows, **options)  # type: ignore[arg-type]
+
+    assert evidence(0.5).inclusion is None
+    np.testing.assert_array_equal(evidence(0.8).inclusion, np.full(50, 0.8))
 
 
 def test_class_columns_of_a_csv_are_logits(tmp_path: Path) -> None:

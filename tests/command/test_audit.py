@@ -504,3 +504,24 @@ def test_naming_the_score_leaves_membership_assumed(place: Path, run: Run) -> No
     save(place / "t.npz", 1.0)
     code, _, err = run("audit", "t.npz", "--score", "score", "--design", "one-run", "--no-bounds", "--json")
     assert code in (0, 3, 4) and err == "miaudit: assumed: --member member; give it to change that\n"
+
+
+@pytest.mark.long
+def test_a_chance_of_inclusion_thins_the_bounds(place: Path, run: Run) -> None:
+    rng = np.random.default_rng(0)
+    chance = rng.choice([0.3, 0.8], 2000)
+    member = rng.random(2000) < chance
+    np.savez("t.npz", score=rng.normal(size=2000) + member, member=member, chance=chance)
+    _, out, _ = run(*audit("--inclusion", "chance", "--json"))
+    inclusion = json.loads(out)["inclusion"]
+    assert (inclusion["lowest"], inclusion["highest"], inclusion["thinned_metrics"]) == (0.3, 0.8, True)
+    _, text, _ = run(*audit("--inclusion", "chance", "--out", "a"))
+    assert f"{inclusion['remaining']:,} of 2,000 records remain" in text
+    assert f"{inclusion['remaining']:,} of 2,000 records remain" in text_of(place / "a/report.html")
+    code, out, _ = run(*audit("--inclusion", "0.1", "--json"))  # the control: half of the records are members
+    assert code == 4 and json.loads(out)["verdict"]["status"] == "refused"
+    for value, message in (("80", "write 0.8 for 80%"), ("nope", "expected a column of t.npz")):
+        code, _, err = run(*audit("--inclusion", value))
+        assert code == 1 and message in err and err.count("\n") == 1
+    code, _, err = run(*audit("--inclusion", "0.8")[:-4], "--design", "multi-run", "--inclusion", "0.8")
+    assert code != 0 and "inclusion" in err

@@ -11,6 +11,7 @@ import pytest
 
 from command import test_bundle
 from command.test_bundle import AUDIT, QUICK, N, Run
+from findings.test_budget import release
 
 place = test_bundle.place
 
@@ -144,3 +145,52 @@ def test_bundles_that_share_all_are_read_in_compare_and_history(place: Path, run
     assert auc_change(run("compare", "a.zip", "c.zip", "--json")[1])["correlation"] is None
     steps = json.loads(run("history", "a.zip", "b.zip", "a.zip", "c.zip", "--json")[1])["changes"]
     assert [f"{N} records in common" in step["cautions"][-1] for step in steps] == [True, True, False]
+
+
+def audits(place: Path, *p_values: float) -> Path:
+    """A folder with findings of one release a month."""
+    (place / "audits").mkdir(exist_ok=True)
+    for month, p in enumerate(p_values, 1):
+        (place / "audits" / f"v{month}.json").write_text(release(month, p).to_json())
+    return place / "audits"
+
+
+@pytest.mark.long
+def test_a_budget_judges_all_releases_of_a_folder(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    audits(tmp_path, 0.2, *[0.008] * 4)
+    code, out, err = run("history", "audits", "--budget", "0.05")
+    assert (code, err) == (0, "") and out.startswith("No alarm in 5 releases.")
+    assert "2026-01-01 v1" in out and "left 0.829%" in out and "Memberships: shared." in out
+    code, out, _ = run("history", "audits", "--budget", "0.05", "--memberships", "fresh", "--out", "out")
+    assert code == 3 and out.startswith("Alarm at v") and (tmp_path / "out" / "report.html").is_file()
+    assert not (tmp_path / "audits" / "index.html").exists()
+    code, out, _ = run("history", "audits", "--budget", "0.05", "--memberships", "fresh", "--json")
+    assert code == 3 and json.loads(out)["budget"]["alarm_at"] == 40
+    (tmp_path / "next.json").write_text(release(6, 1e-7).to_json())
+    assert run("history", "audits", "next.json", "--budget", "0.05")[0] == 3
+    assert run("history", "audits/v1.json", "audits/v2.json")[0] in (0, 3)  # without a budget all is as it was
+
+
+def test_a_history_that_cannot_be_judged_is_refused_in_one_line(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = audits(tmp_path, 0.2, 0.3)
+    wrong: list[tuple[tuple[str, ...], str]] = [
+        (("--budget", "2"), "budget"),
+        (("--budget", "0.05", "--memberships", "new"), "memberships"),
+    ]
+    for options, word in wrong:
+        code, out, err = run("history", "audits", *options)
+        assert (code, out, err.count("\n")) == (1, "", 1) and word in err
+    assert run("history", "audits", "--memberships", "fresh")[0] == 2
+    for name, text, word in (
+        ("undated.json", release(3, 0.4, date=None).to_json(), "date"),  # type: ignore[arg-type]
+        ("other.json", release(3, 0.4, model="other").to_json(), "one model"),
+        ("broken.zip", "no bundle", "broken.zip"),
+    ):
+        (folder / name).write_text(text)
+        code, out, err = run("history", "audits", "--budget", "0.05")
+        assert (code, out, err.count("\n")) == (1, "", 1) and word in err
+        (folder / name).unlink()

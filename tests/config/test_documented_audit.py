@@ -570,6 +570,42 @@ def test_corrections_of_zero_run_bounds(place: Path, correction: Any) -> None:
     assert found["bounds"] or found["no_bound"]
 
 
+# -- chances of inclusion ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+def test_chances_of_inclusion(place: Path) -> None:
+    pair = {**sides("scores"), "design": "one-run"}
+    for evaluation in ({**TABLE, "inclusion": 0.52}, {**TABLE, "inclusion": "0.52"}, {**pair, "inclusion": 0.52}):
+        found = audited(place, evaluation)["inclusion"]
+        assert (found["lowest"], found["highest"], found["records"]) == (0.52, 0.52, N)
+        assert found["remaining"] < N
+    column = audited(place, {**TABLE, "inclusion": "p"})["inclusion"]
+    assert (column["lowest"], column["remaining"]) == (0.5, N)
+    assert audited(place, {**TABLE, "inclusion": 0.8})["verdict"]["status"] == "refused"  # half of them are members
+    assert audited(place)["inclusion"] is None
+    for value in (0, 1, 1.5, True, [0.5], {"a": 1}):
+        with pytest.raises(
+            MiauditError, match=r"evaluation\.inclusion: expected a probability strictly between 0 and 1"
+        ):
+            audited(place, {**TABLE, "inclusion": value})
+    with pytest.raises(MiauditError, match=r"would not be used|received one"):
+        audited(place, {**ZERO, "inclusion": 0.5})
+    with pytest.raises(MiauditError, match="one number, for files without a table"):
+        audited(place, {**pair, "inclusion": "p"})
+
+
+def test_a_model_that_is_trained_here_has_coins_of_its_own(place: Path) -> None:
+    content = {
+        "target": {"kind": "sklearn", "estimator": "sklearn.svm:SVC"},
+        "data": {"path": "t.npz", "x": ["x", "z"], "y": "label"},
+        "evaluation": {"design": "one-run", "inclusion": 0.8},
+    }
+    (place / "model.yaml").write_text(yaml.safe_dump(content))
+    with pytest.raises(MiauditError, match=r"evaluation\.inclusion: expected none, for a model that is trained"):
+        configuration.read(place / "model.yaml")
+
+
 # -- what the page says ------------------------------------------------------------------------------------------------
 
 

@@ -7,8 +7,10 @@ import pytest
 
 from findings.test_plain_words import PRIMARY, found, judged
 from miaudit.command import program
+from miaudit.command.command_line import Made
 from miaudit.errors.entry_points import Offered
 from miaudit.findings import next_steps
+from miaudit.findings.next_steps import Intent
 
 COMMANDS = {name: program.loaded(name) for name in program.COMMANDS}
 MADE = (
@@ -108,6 +110,13 @@ def test_what_a_refused_audit_was_given_goes_to_the_plan():
     sides = steps("refused", MADE[3], "zero-run")[0].command
     assert sides == "miaudit plan --member-covariates c.npy --nonmember-covariates d.npy"
     assert steps("refused", "", "zero-run")[0].command == "miaudit plan FILE --member MEMBER --covariates COLUMNS"
+
+
+def test_another_design_has_no_chances_of_inclusion():
+    made = Made.read({"command": "miaudit audit a.csv --design one-run --inclusion 0.8"})
+    assert made.command(Intent("audit again", {"design": "zero-run"})) == "miaudit audit a.csv --design zero-run"
+    again = made.command(Intent("audit again", {"inclusion": "CHANCE"}))
+    assert again == "miaudit audit a.csv --design one-run --inclusion CHANCE"
 
 
 def test_losses_are_turned_once():

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from findings.test_budget import course, release
 from findings.test_comparison import findings, shifted
 from miaudit.errors import InputError
+from miaudit.findings.budget import Budget
 from miaudit.findings.comparison import compare, history
 from miaudit.findings.kinds import from_dict
 from miaudit.findings.kinds import read as read_findings
@@ -64,3 +66,30 @@ def test_hostile_names_stay_text():
     for found in (compare(a, b, names=(EVIL, EVIL + "2")), history([(EVIL, a), (EVIL + "2", b)])):
         page = Page(comparison_page.page(replace(found, repeat={"command": EVIL})))
         assert len(page.scripts) == len(Page(comparison_page.page(found)).scripts)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("fresh", "word"), [(True, "Alarm"), (False, "No alarm")])
+def test_a_history_with_a_budget_shows_what_each_release_spent(tmp_path, fresh, word):
+    life = course(0.2, *[0.008] * 4, fresh=fresh)
+    kinds.write(life, tmp_path / "out")
+    words = Page((tmp_path / "out" / "report.html").read_text()).words
+    assert words.index(word) < words.index("What to do next") < words.index("What each release spent")
+    for text in ("3.07%", "1.93%", "2026-05-01", "The budget is 5%", "These comparisons describe what changed."):
+        assert text in words
+    assert ("It raises an alarm at 40." in words) is fresh
+    assert ("begin a new folder" in words) is fresh
+
+
+def test_one_release_and_one_without_an_answer_have_a_page():
+    assert "1 audit, oldest first" in Page(comparison_page.page(course(0.4))).words
+    audits = [("v1", release(1, 0.4)), ("v2", replace(release(2), verdict=replace(release(2).verdict, limits=())))]
+    silent = history(audits, budget=Budget.of(audits, 0.05, "shared", "Declared."))
+    words = Page(comparison_page.page(silent)).words
+    assert "Not answered" in words and "Audit v2 again" in words
+
+
+def test_names_in_the_budget_are_escaped():
+    audits = [(EVIL, release(1, 1e-9, date=EVIL))]
+    text = comparison_page.page(history(audits, budget=Budget.of(audits, 0.05, "shared", EVIL)))
+    assert EVIL not in text

@@ -29,6 +29,10 @@ UNDECLARED = (
     "Nobody declared how membership came about, and a bound needs it: declare the design (one-run or multi-run if "
     "inclusion was randomised, else zero-run)."
 )
+_TOO_FEW = (
+    "thinning to fair coins leaves no member or no non-member, and bounds need both: add records whose chance of "
+    "inclusion is nearer to one half"
+)
 _TREES, _QUICK_TREES = 100, 40
 _QUICK_LEAVES, _QUICK_BINS, _QUICK_FOLDS = 8, 63, 2  # a third of the time; folds of calibration
 _ROWS_OF_A_TREE = 5000
@@ -95,9 +99,11 @@ def assess(
     InputError
         If the options ask for more guesses than there are records.
     """
-    options, evidence, sampled = case.plan.bounds, case.audited, ""
+    options, evidence, sampled = case.plan.bounds, case.of_bounds, "" if case.coins is None else case.coins.sentence
     if options is None:
         return Bounded()
+    if evidence is None:
+        return Bounded(reasons=(_sentence(obstacle or _TOO_FEW),))
     of_bounds = None if correction is None else correction.for_bounds
     challenge_rng, bound_rng = rng.spawn(2)
     reasons = _not_testable(evidence, options, of_bounds, obstacle)

@@ -10,6 +10,7 @@ import numpy as np
 
 from miaudit.arrays import FloatArray, IndexArray
 from miaudit.auditing.excluded_levels import excluded
+from miaudit.auditing.fair_coins import FairCoins
 from miaudit.auditing.headline import Bonferroni, Declared, Exploratory, Split
 from miaudit.auditing.plan import Plan
 from miaudit.auditing.reference import UNUSED, parted
@@ -28,6 +29,8 @@ class Case:
     """What is audited by a plan: measured scores and records, the score of the verdict, and the price of the choice.
 
     ``references`` are the reference scores (n,) of the audited records by name, of zero-run and matched evidence.
+    ``coins`` are those of evidence with stated chances of inclusion, and ``fair`` the records that thinning leaves for
+    bounds.
     """
 
     plan: Plan
@@ -42,6 +45,13 @@ class Case:
     rows: IndexArray | None = None  # of the evidence, where only a part of it is audited
     excluded: ExcludedLevels | None = None
     references: Mapping[str, FloatArray] = field(default_factory=dict)
+    coins: FairCoins | None = None
+    fair: Evidence | None = None
+
+    @property
+    def of_bounds(self) -> Evidence | None:
+        """The records that bounds rest on; None where thinning to fair coins leaves too few."""
+        return self.fair if self.coins is not None and self.coins.thins else self.audited
 
     @property
     def given(self) -> bool:
@@ -73,14 +83,24 @@ def choose(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Case:
     Raises
     ------
     InputError
-        If the plan names a score or a level that the evidence does not have, or a split leaves a class empty; for
-        reference scores that :func:`miaudit.auditing.reference.parted` refuses.
+        If the plan names a score or a level that the evidence does not have, or a split or thinning to fair coins
+        leaves a class empty; for reference scores that :func:`miaudit.auditing.reference.parted` refuses.
     """
     if plan.exclude_levels:
         left, what = excluded(evidence, plan.exclude_levels)
         rows = np.flatnonzero(left)
         case = choose(evidence.take(rows), replace(plan, exclude_levels=()), rng=rng)
         return replace(case, plan=plan, rows=rows if case.rows is None else rows[case.rows], excluded=what)
+    coins = None if evidence.inclusion is None else FairCoins.tossed(evidence, rng=rng.spawn(1)[0])
+    if coins is None:
+        return _measured(evidence, plan, rng)
+    case = _measured(coins.measured(evidence), plan, rng)
+    case = replace(case, rows=coins.among_all(case.rows), coins=coins)
+    return replace(case, fair=coins.fair(evidence, case.rows))
+
+
+def _measured(evidence: Evidence, plan: Plan, rng: np.random.Generator) -> Case:
+    """Choose among the records that metrics use."""
     references: Mapping[str, FloatArray]
     if plan.reference is not None:
         audited, references = parted(evidence, plan.reference)

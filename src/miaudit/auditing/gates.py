@@ -68,7 +68,8 @@ class Gates:
             test = design_test.examine(case.audited, case.plan, rng=streams.correction.spawn(1)[0])
             gates = replace(gates, design=test)
         gates = gates._referenced(case, streams.correction)
-        contradiction = shared_records.obstacle(case.audited) or gates.design.obstacle
+        of_chances = "" if case.coins is None else case.coins.obstacle
+        contradiction = of_chances or shared_records.obstacle(case.audited) or gates.design.obstacle
         if not contradiction:
             return gates
         return replace(gates.refused(contradiction), obstacle=contradiction, contradicted=True)

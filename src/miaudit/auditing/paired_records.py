@@ -25,10 +25,12 @@ from miaudit.metrics import definition
 from miaudit.metrics.classical import Sample
 from miaudit.metrics.influence import Shared
 
-__all__ = ["Audited", "correlations"]
+__all__ = ["Audited", "RepeatedMembers", "correlations", "repeated_members"]
 
 _WIDE = "The intervals of the differences are wide: miaudit adds the half-widths of the two intervals, since"
 _FILLED = " missing"  # ends the name of the covariate that says where another one was filled
+_BEYOND = 4.0  # standard errors from independence at which memberships count as repeated
+_LEAST_BOTH = 16  # records in common, without which nothing is said of memberships
 _NOT_FOUND = 1e-9  # how far, as a share, an estimate may be from that of the findings
 
 
@@ -115,6 +117,64 @@ def correlations(before: Audited, after: Audited) -> SharedRecords | None:
     if not together:
         return _wide("the findings are not about all records of the evidence.")
     return SharedRecords(together, _text(shared, what, by, [audit.name for audit in audits]))
+
+
+@dataclass(frozen=True)
+class RepeatedMembers:
+    """Records of two audits, and how many of these have the same membership in both.
+
+    Attributes
+    ----------
+    both : records, or units, that are known to be in both audits
+    same : of these, with the same membership
+    expected : share of them that would have the same membership if the two audits chose members independently
+    """
+
+    both: int
+    same: int
+    expected: float
+
+    @property
+    def repeated(self) -> bool:
+        """Whether the memberships go together, or against each other, more than chance allows (4 standard errors)."""
+        if self.both < _LEAST_BOTH:
+            return False
+        deviation = abs(self.same - self.both * self.expected)
+        return deviation > _BEYOND * math.sqrt(self.both * self.expected * (1 - self.expected))
+
+
+def repeated_members(before: Audited, after: Audited) -> RepeatedMembers | None:
+    """Return how many records of two audits have the same membership; None where nobody knows the common records.
+
+    Records are matched as in :func:`correlations`.
+
+    Examples
+    --------
+    >>> import miaudit
+    >>> rng, person = np.random.default_rng(0), np.arange(400)
+    >>> def audited(name, member):
+    ...     evidence = miaudit.Evidence(score=rng.normal(size=400), member=member, unit=person, design="one-run")
+    ...     return Audited(name, miaudit.audit(evidence, plan=miaudit.Plan(bounds=None), rng=rng), evidence)
+    >>> first, fresh = rng.random(400) < 0.5, rng.random(400) < 0.5
+    >>> [repeated_members(audited("a", first), audited("b", member)).repeated for member in (first, fresh, ~first)]
+    [True, False, True]
+    """
+    sides = [_Side(one.name, one.findings, one.evidence, one.id) for one in (before, after) if one.evidence is not None]
+    if len(sides) < 2 or any(side.evidence.run is not None for side in sides):
+        return None
+    matched = _matched(*sides)
+    if isinstance(matched, str):
+        return None
+    shared = matched[0]
+    known = ~shared.ambiguous
+    member = []
+    for codes, side in zip((shared.before, shared.after), sides, strict=True):
+        counts = np.bincount(codes, minlength=len(known))
+        member.append(np.bincount(codes, weights=side.evidence.member, minlength=len(known)) > 0)
+        known = known & (counts > 0)
+    same = int(np.count_nonzero(known & (member[0] == member[1])))
+    first, second = (float(np.mean(side.evidence.member)) for side in sides)
+    return RepeatedMembers(int(np.count_nonzero(known)), same, first * second + (1 - first) * (1 - second))
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ import numpy as np
 from miaudit.arrays import IndexArray
 from miaudit.auditing import (
     bounds,
+    fair_coins,
     judgement,
     matched,
     remarks,
@@ -49,6 +50,8 @@ from miaudit.metrics.roc import histogram
 
 _ASSUMED = {
     "one-run": "One model; whether each record was trained on was decided at random (declared, not checked).",
+    "inclusion": "One model; for each record, or unit, chance decided by itself whether it was trained on, with the "
+    "stated chance (declared; the numbers of members were compared with these chances).",
     "coins": "The model was trained on the records that sealed coins chose, and on none that they left out (declared, "
     "not checked); that memberships are these coins was checked.",
     "multi-run": "One model per record; whether it was trained on was decided at random (declared, not checked).",
@@ -167,6 +170,9 @@ def examine(
     plan = plan or Plan()
     _check(evidence, plan, nuisance, rng)
     if coins is not None:
+        if evidence.inclusion is not None:
+            hint = "leave them out: these coins were fair"
+            raise InputError("inclusion", "no chances beside sealed coins", "chances", hint)
         check_agreed(coins.agreed, plan.policy, plan.confidence)
     streams = seeds.AuditStreams.of(rng)
     case = choose(evidence, paid(plan, evidence, coins), rng=streams.choice)
@@ -258,6 +264,7 @@ def _findings(
         no_bound=bounded.reasons,
         corrections=(
             *case.corrections,
+            *([] if case.coins is None or case.coins.obstacle else [case.coins.inclusion.text]),
             *_corrections(used, plan, measured),
             *([] if coins is None else coins.paid_for),
         ),
@@ -281,6 +288,7 @@ def _findings(
         surest_members=judged.surest,
         excluded=case.excluded,
         matched=gates.matched,
+        inclusion=None if case.coins is None else case.coins.inclusion,
     )
 
 
@@ -295,6 +303,8 @@ def _assumed(case: Case, used: Correction | None, coins: SealedCoins | None) -> 
     """Return what the numbers rest on; coins that one party drew alone are as good as its word."""
     if coins is not None and coins.answer is not None:
         return "coins"
+    if case.coins is not None:
+        return "inclusion"
     if used is None:
         return case.audited.design
     return "given" if case.given else "corrected"
@@ -310,6 +320,7 @@ def _check(evidence: Any, plan: Any, nuisance: Any, rng: Any) -> None:
     if evidence.run is not None and evidence.design not in (None, "one-run"):
         hint = "audit each training by itself: only coins that are tossed anew make several runs of one"
         raise InputError("run", "none, unless the design is one-run", str(evidence.design), hint)
+    fair_coins.check(evidence)
     several_runs.require_own_noise(evidence)
     if nuisance is None:
         return

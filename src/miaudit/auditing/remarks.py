@@ -87,7 +87,8 @@ def _equal_rows(evidence: Evidence) -> tuple[str, ...]:
     """
     described = evidence.covariates if evidence.covariates is not None else evidence.text
     one_class = evidence.member.all() or not evidence.member.any()
-    if evidence.unit_codes is not None or evidence.run is not None or described is None or one_class:
+    chances = evidence.inclusion is not None and np.ptp(evidence.inclusion) > 0  # alike records may have alike chances
+    if evidence.unit_codes is not None or evidence.run is not None or described is None or one_class or chances:
         return ()
     equal = Repeats.of(described, evidence.member)
     applies = equal.forbids("zero-run") if evidence.design == "zero-run" else equal.beyond_chance

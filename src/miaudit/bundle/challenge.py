@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from miaudit.arrays import FloatArray, IntArray
 from miaudit.auditing import pipeline
+from miaudit.auditing.fair_coins import FairCoins
 from miaudit.auditing.headline import Declared
 from miaudit.auditing.plan import Plan
 from miaudit.bundle import sealed_audits, sealing, verify
@@ -195,6 +196,10 @@ class _Contest:
         evidence = whole.evidence()
         if evidence is None:
             raise AttributeError("labels that are still sealed")
+        if evidence.inclusion is not None:
+            coins = FairCoins.tossed(evidence, rng=rng.spawn(1)[0])
+            if coins is not None and coins.differ:  # else the chances themselves would be scores that win
+                judged = np.intersect1d(judged, coins.rows)
         if order is not None and whole.propensity is not None and whole.share == "all" and not whole.programs:
             # Learned again: nobody saw those that the owner committed to, and made of labels they stand every bet.
             _, learned, rows = verify.repeated(whole, evidence)

@@ -38,7 +38,7 @@ from miaudit.io.sealed_coins import LARGEST_FILE, Coins
 
 _LARGEST_MANIFEST = 1_000_000
 _UNDECLARED = 4_000_000  # bytes beyond those that the manifest lists: a forger's few are named, not refused
-_TYPES = {"member": ("b|i1", 1), "score": ("f8", 1), "covariates": ("f8", 2), "hash": ("u1", 2)}
+_TYPES = {"member": ("b|i1", 1), "score": ("f8", 1), "covariates": ("f8", 2), "inclusion": ("f8", 1), "hash": ("u1", 2)}
 _TYPES |= dict.fromkeys(("unit", "group", "run"), ("b|i|u|U", 1)) | dict.fromkeys(("design", "source"), ("U", 1))
 _OF_SEALED = {"rows": ("i8", 1), "commitments": ("u1", 2), "audit": ("u1", 1), "signer": ("u1", 1)}
 _OF_PROPENSITY = {"values": ("f8", 1), "rows": ("i8", 1), "folds": ("b|i|u", 1)}

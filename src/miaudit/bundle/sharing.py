@@ -124,6 +124,7 @@ def evidence_of(columns: Mapping[str, NDArray[Any]]) -> Evidence:
         unit=columns.get("unit"),
         group=columns.get("group"),
         run=columns.get("run"),
+        inclusion=columns.get("inclusion"),
         design=str(columns["design"][0]) if "design" in columns else None,
         source=str(columns["source"][0]) if "source" in columns else "",
     )

@@ -14,8 +14,9 @@ import numpy as np
 
 from miaudit.arrays import IndexArray
 from miaudit.auditing import pipeline
-from miaudit.auditing.case import choose, paid
+from miaudit.auditing.case import Case, choose, paid
 from miaudit.auditing.headline import Split
+from miaudit.auditing.seed import AuditStreams
 from miaudit.bundle import contents, reading, sealed_audits, sharing, workload, written_plan
 from miaudit.bundle.contents import Bundle
 from miaudit.bundle.sealing import Opening
@@ -288,7 +289,7 @@ def _why_in_part(bundle: Bundle) -> tuple[str, ...]:
 def _in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, Any, Any]]:
     """Yield what needs neither covariates nor the author's models: metrics, counts, plan, digest."""
     stated = bundle.findings
-    audited = evidence if bundle.rows is None else evidence.take(bundle.rows)
+    audited = _audited(bundle, evidence)
     digest = evidence.digest
     if bundle.share != "all":
         digest = sharing.digest_of(bundle.columns)
@@ -307,10 +308,8 @@ def _in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, Any, Any
 
 def _metrics_in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, Any, Any, str]]:
     """Yield the raw metrics of every score, and Hajek metrics from stored propensities."""
-    plan = paid(bundle.plan, evidence, _sealed_coins(bundle, evidence))
-    confidence = choose(evidence, plan, rng=np.random.default_rng(0)).confidence
+    confidence, audited = _case(bundle, evidence).confidence, _audited(bundle, evidence)
     for i, stated in enumerate(bundle.findings.scores):
-        audited = evidence if bundle.rows is None else evidence.take(bundle.rows)
         one = audited.only(stated.score)
         for j, metric in enumerate(stated.metrics):
             place = f"findings.scores[{i}].metrics[{j}]"
@@ -322,6 +321,18 @@ def _metrics_in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, 
                 value = _hajek(one, bundle, metric.name)
                 if value is not None:
                     yield f"{place}.{_ESTIMATED}", getattr(metric, _ESTIMATED), _finite(value), "hajek"
+
+
+def _audited(bundle: Bundle, evidence: Evidence) -> Evidence:
+    """Return the audited records: a bundle without propensities names none, and the stored generator chooses again."""
+    if bundle.rows is not None:
+        return evidence.take(bundle.rows)
+    return evidence if evidence.inclusion is None else _case(bundle, evidence).audited
+
+
+def _case(bundle: Bundle, evidence: Evidence) -> Case:
+    plan = paid(bundle.plan, evidence, _sealed_coins(bundle, evidence))
+    return choose(evidence, plan, rng=AuditStreams.of(written_plan.generator_at(bundle.random)).choice)
 
 
 def _hajek(one: Evidence, bundle: Bundle, name: str) -> float | None:

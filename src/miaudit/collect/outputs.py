@@ -25,6 +25,7 @@ from miaudit.errors.options import Option
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Vulnerability
 from miaudit.io import cells, declared_kind, roles, sides, tables, token_files, token_records
+from miaudit.io.inclusion import column_or_chance, one_for_all
 from miaudit.io.sealed_coins import Coins
 from miaudit.models.inclusion import coins
 
@@ -55,6 +56,7 @@ _DESCRIBED = (
     "unit",
     "group",
     "run",
+    "inclusion",
     "design",
 )  # by a table, beside its outputs
 Model = TypeVar("Model")
@@ -134,7 +136,7 @@ def one_run(
 
     Returns
     -------
-    Evidence with the design "one-run"
+    Evidence with the design "one-run", and with ``inclusion`` where it is not 0.5
 
     Examples
     --------
@@ -148,7 +150,10 @@ def one_run(
     """
     member = coins(records, inclusion=inclusion, rng=rng)  # refuses a class that is empty before training
     model = fit(np.flatnonzero(member))
-    return Evidence(score=score(model, np.arange(records)), member=member, design="one-run", source=source)
+    chance = None if inclusion == 0.5 else inclusion
+    return Evidence(
+        score=score(model, np.arange(records)), member=member, design="one-run", inclusion=chance, source=source
+    )
 
 
 def from_outputs(
@@ -176,7 +181,7 @@ def from_outputs(
         Default: the loss. The caller says which; nothing is picked by its result.
     rng : generator of the folds of the Gaussian likelihood ratio
     fields
-        Further fields of :class:`Evidence`: design, covariates, text, unit, group, source.
+        Further fields of :class:`Evidence`: design, covariates, text, unit, group, inclusion, source.
 
     Raises
     ------
@@ -325,6 +330,15 @@ def from_table(
             applies=("columns", "scores", "zero-run"),
         ),
     ] = None,
+    inclusion: Annotated[
+        str | float | None,
+        Option(
+            "Chance with which each record became a member (one-run): a number such as 0.8, or the column of a table. "
+            "Where it is not 0.5, records are thinned to fair coins.",
+            read=column_or_chance,
+            applies=("chances", "one-run"),
+        ),
+    ] = None,
     categories: str | Sequence[str] = (),
     design: str | None = None,
     references: Sequence[str] = (),
@@ -342,7 +356,7 @@ def from_table(
     signal : what ``score`` holds: "score" (higher is more member-like), "loss", "logits" or "probabilities"
     labels : str, for logits and probabilities
     attack : Attack, for losses, logits and probabilities
-    covariates, text, unit, group, run, categories, design : as in :meth:`Evidence.load`
+    covariates, text, unit, group, run, inclusion, categories, design : as in :meth:`Evidence.load`
     propensity : str, optional; P(member | covariates) of each record, in (0, 1)
     references : columns of reference scores, where they are none of the evidence already
     rng : generator of folds
@@ -350,11 +364,11 @@ def from_table(
     check_signal(signal, attack)
     for known in (covariates, text):
         known_before.check(known, {"score" if signal == "score" else f"score ({signal})": score, "membership": member})
-    propensities = tables.read_columns(path, [propensity] if propensity else [])
     columns: dict[str, Any] = {"covariates": covariates, "text": text, "unit": unit, "group": group}
-    columns |= {"run": run, "design": design, "categories": categories, "member": member}
+    columns |= {"run": run, "design": design, "categories": categories, "member": member, "inclusion": inclusion}
     read = _of_signal(path, signal, score, labels, attack, columns, rng)
-    return _beside(read.beside(propensities), path, references, signal)
+    read = read.beside(tables.read_columns(path, [propensity] if propensity else []))
+    return _beside(read, path, references, signal)
 
 
 def _of_signal(
@@ -405,6 +419,7 @@ def from_tokens(
     names: Sequence[str] | None = None,
     k: float = 0.2,
     design: str | None = None,
+    inclusion: str | float | None = None,
     references: Sequence[str] = (),
 ) -> Collected:
     r"""Read token log-probabilities (.jsonl or .parquet) and score the texts; no model is needed.
@@ -416,6 +431,7 @@ def from_tokens(
         Default: every score that the file has the arrays for. ``token_loss`` is ``loss``.
     k : share of least likely tokens, in (0, 1], of ``min_k`` and ``min_k_plus_plus``
     design : of the evidence; texts are a covariate, which also tests a declared design
+    inclusion : one chance of inclusion for all texts
     references : ``reference_loss`` is the loss of the reference model, of ``reference_logprobs``
 
     Examples
@@ -439,6 +455,7 @@ def from_tokens(
         unit=None if records.unit is None else np.asarray(records.unit),
         group=None if records.group is None else np.asarray(records.group),
         design=design,
+        inclusion=one_for_all(inclusion),
         source=Path(path).name,
     )
     # A zero-run audit counts twins by itself, beside those among the members.
@@ -468,6 +485,7 @@ def from_pairs(
     signal: SignalKind = "score",
     attack: Attack | None = None,
     design: str | None = None,
+    inclusion: str | float | None = None,
     references: Sequence[str] = (),
     rng: np.random.Generator,
 ) -> Collected:
@@ -478,12 +496,13 @@ def from_pairs(
     members, nonmembers : mappings to paths
         ``signal`` (the scores, losses, logits or probabilities) and, as needed, ``labels``, ``covariates``, ``texts``,
         ``units``, ``groups``, ``propensities``, ``references``; both mappings have the same keys.
+    inclusion : one chance of inclusion for all records
     references : names of the columns of ``references``
     signal, attack, design, rng : as in :func:`from_table`
     """
     check_signal(signal, attack)
     data, member, fields = sides.read(members, nonmembers, signal)
-    fields["design"] = design
+    fields["design"], fields["inclusion"] = design, one_for_all(inclusion)
     fields["source"] = f"{Path(members['signal']).name}, {Path(nonmembers['signal']).name}"
     if signal == "score":
         loaded = Evidence(score=data["signal"], member=member, **fields)

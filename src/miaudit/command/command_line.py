@@ -78,7 +78,9 @@ class Made:
 
     def _again(self, options: list[str]) -> tuple[str, ...]:
         """The same audit with other values of some options; no words where it was no command of one line."""
-        return (*self._without(*_PLACES, *options[::2]), *options) if self.words[1:2] == ("audit",) else ()
+        stated = dict(zip(options[::2], options[1::2], strict=True))
+        chances = () if stated.get("--design", "one-run") == "one-run" else ("--inclusion",)  # no other design has them
+        return (*self._without(*_PLACES, *chances, *stated), *options) if self.words[1:2] == ("audit",) else ()
 
     def _without(self, *flags: str) -> Iterator[str]:
         """The words without some options and their values."""

@@ -9,13 +9,13 @@ import typer
 
 from miaudit.command.options import Json, Out, Overwrite
 from miaudit.command.results import deliver, repeat
-from miaudit.command.terminal import say, say_json
+from miaudit.command.terminal import columns, say, say_json, table
 from miaudit.errors import InputError, one_line
 
 if TYPE_CHECKING:
     from miaudit.auditing.paired_records import Audited
     from miaudit.findings.audit import Findings
-    from miaudit.findings.comparison import SharedRecords
+    from miaudit.findings.comparison import History, SharedRecords
 
 
 def compare(
@@ -44,10 +44,11 @@ def compare(
     with --evidence.
     """
     from miaudit.auditing.paired_records import correlations
+    from miaudit.bundle.release_history import names as distinct
     from miaudit.findings.comparison import compare as contrast
     from miaudit.metrics.rounding import difference
 
-    names = _distinct([before, after])
+    names = distinct([before, after])
     files = evidence or (None, None)
     first, second = _read(before, names[0], files[0]), _read(after, names[1], files[1])
     options: dict[str, Any] = {"names": (names[0], names[1]), "shared": correlations(first, second)}
@@ -72,10 +73,28 @@ def history(
     audits: Annotated[
         list[Path],
         typer.Argument(
-            help="Results folders, findings.json or bundles, oldest first; or one folder that holds results folders.",
+            help="Results folders, findings.json or bundles, oldest first; or one folder that holds results folders. "
+            "With --budget: folders of audits, and audits, in any order.",
             show_default=False,
         ),
     ],
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            help="Probability of a false alarm over the whole life of the model, such as 0.05: miaudit orders the "
+            "audits by their dates and judges all of them together.",
+            show_default=False,
+        ),
+    ] = None,
+    memberships: Annotated[
+        str | None,
+        typer.Option(
+            metavar="fresh|shared",
+            help="With --budget: whether every release has new random memberships, independent of all earlier ones. "
+            "Left out, miaudit uses what the audits show, and else the rule for shared members, which always holds.",
+            show_default=False,
+        ),
+    ] = None,
     out: Out = None,
     overwrite: Overwrite = False,
     json: Json = False,
@@ -83,7 +102,14 @@ def history(
     """Line up many audits of one model: a page with the primary metric over time, and each step compared.
 
     Of one folder that holds results folders: its index.html lists all of them, with verdicts, dates, trends and links.
+
+    With --budget, one chance of a false alarm is spent over all releases of a model, and exit code 3 is an alarm.
     """
+    if budget is not None:
+        _judge(audits, budget, memberships, out, overwrite=overwrite, json=json)
+        return
+    if memberships is not None:
+        raise typer.BadParameter("--memberships goes with --budget")
     if len(audits) == 1 and audits[0].is_dir() and not (audits[0] / "findings.json").exists():
         if out is not None or overwrite:
             received = "--out" if out is not None else "--overwrite"
@@ -91,13 +117,14 @@ def history(
         _list(audits[0], json=json)
         return
     from miaudit.auditing.paired_records import correlations
+    from miaudit.bundle.release_history import names as distinct
     from miaudit.findings.comparison import history as line_up
     from miaudit.report.comparison_page import VERDICTS
 
     before = None
     read: list[tuple[str, Findings]] = []
     shared: list[SharedRecords | None] = []
-    for name, path in zip(_distinct(audits), audits, strict=True):  # no more than two hold their records at a time
+    for name, path in zip(distinct(audits), audits, strict=True):  # no more than two hold their records at a time
         after = _read(path, name)
         shared += [] if before is None else [correlations(before, after)]
         read.append((name, after.findings))
@@ -106,6 +133,38 @@ def history(
     steps = (one_line(f"{audit.name}: {audit.said} ({VERDICTS[audit.status]})") for audit in course.audits)
     lines = [one_line(course.text), "", *(f"  {step}" for step in steps)]
     deliver(course, lambda: "\n".join(lines), out, overwrite=overwrite, json=json)
+
+
+def _judge(
+    places: list[Path], budget: float, memberships: str | None, out: Path | None, *, overwrite: bool, json: bool
+) -> None:
+    """Judge all audits of a model with one budget of false alarms."""
+    from miaudit.bundle import release_history
+
+    options: dict[str, Any] = {"memberships": memberships, "repeat": repeat()}
+    course = release_history.history(*places, budget=budget, **options)
+    deliver(course, lambda: _spent(course), out, overwrite=overwrite, json=json)
+
+
+def _spent(course: History) -> str:
+    """Write what each release spent of the budget, as lines of text."""
+    from miaudit.metrics.rounding import percent
+
+    spending = course.budget
+    if spending is None:
+        return one_line(course.text)
+    rows = [
+        (
+            one_line(f"{release.date} {release.name}"),
+            f"p {release.p:.2g}" if release.tests else "no answer",
+            f"spent {percent(release.spent)}, left {percent(release.left, 'down')}",
+            "ALARM" if release.alarm else "",
+        )
+        for release in spending.releases
+    ]
+    notes = [f"Memberships: {spending.memberships}. {spending.basis}", *spending.cautions]
+    lines = [*table(rows, columns()), "", *(f"Note: {one_line(note)}" for note in notes)]
+    return "\n".join([one_line(spending.text), "", *lines])
 
 
 def _list(folder: Path, *, json: bool) -> None:
@@ -134,35 +193,10 @@ def _read(path: Path, name: str, evidence: Path | None = None) -> Audited:
     The records are those of a file of evidence, or of a bundle that shares all.
     """
     from miaudit.auditing.paired_records import Audited
+    from miaudit.bundle.release_history import read_audit
     from miaudit.config import evidence_file
-    from miaudit.findings import kind
-    from miaudit.findings.audit import Findings
 
-    held = None
-    if path.suffix.lower() == ".zip":
-        from miaudit.bundle import read
-
-        bundle = read(path)
-        if bundle.tampered:
-            received = bundle.tampered[0].rstrip(".")
-            raise InputError("bundle", "one that fits its manifest", received, "run miaudit verify on it")
-        findings, held = bundle.findings, bundle.evidence() if bundle.share == "all" else None
-    else:
-        content = kind.parse(path / "findings.json" if path.is_dir() else path)
-        if content.get("kind", "audit") != "audit":
-            received = f"{content['kind']!r}"[:40]
-            raise InputError("findings", "findings of an audit", received, "name a folder that miaudit audit wrote")
-        findings = Findings.from_dict(content)
+    audited = read_audit(path, name)
     if evidence is not None:
-        return Audited(name, findings, *evidence_file.read(evidence, findings))
-    return Audited(name, findings, held)
-
-
-def _distinct(paths: list[Path]) -> list[str]:
-    """The shortest ends of the paths that tell them apart."""
-    parts = [path.resolve().with_suffix("").parts if path.suffix else path.resolve().parts for path in paths]
-    for length in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(part[-length:]) for part in parts]
-        if len(set(names)) == len(names):
-            return names
-    return [f"{i + 1}: {path}" for i, path in enumerate(paths)]
+        return Audited(name, audited.findings, *evidence_file.read(evidence, audited.findings))
+    return audited

@@ -25,7 +25,7 @@ _PANELS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (INPUT, "evaluation", ("signal", "labels", "member_labels_path", "nonmember_labels_path")),
     (INPUT, "attack", ("type",)),
     (INPUT, "evaluation", ("unit", *(f"{side}_units_path" for side in _SIDES))),
-    (INPUT, "evaluation", ("group", *(f"{side}_groups_path" for side in _SIDES), "run", "design")),
+    (INPUT, "evaluation", ("group", *(f"{side}_groups_path" for side in _SIDES), "run", "design", "inclusion")),
     (INPUT, "coins", ("reveal",)),
     (MATCHED, "evaluation", ("key_path", "reference_path")),
     (ZERO_RUN, "evaluation", ("covariates", *(f"{side}_covariates_path" for side in _SIDES))),

@@ -203,9 +203,13 @@ COMMANDS: Mapping[str, Entry] = {
     "history": Entry(
         "compare",
         "Line up many audits of one model: a page with the primary metric over time, and each step compared.",
-        ("miaudit history results/v1 results/v2 results/v3 --out results/history",),
+        (
+            "miaudit history results/v1 results/v2 results/v3 --out results/history",
+            "miaudit history audits --budget 0.05 --out results/history",
+        ),
         "Exit codes, of the last step: 0 no rise shown; 1 could not run; 2 usage; 3 leakage rose, or the last audit "
-        "exceeds a limit; 4 not comparable.",
+        "exceeds a limit; 4 not comparable. With --budget: 0 no alarm; 3 an alarm at any release; 4 the last audit "
+        "gives no answer.",
     ),
     "export": Entry(
         "report",

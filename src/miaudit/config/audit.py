@@ -64,7 +64,7 @@ Mapped = dict[str, Any]
 # Keys that not every audit reads.
 _SAMPLE_ARGUMENTS = ("member", "covariates", "text", "unit", "categories")
 _EVIDENCE_ARGUMENTS = ("score", "group", "run", *_SAMPLE_ARGUMENTS)
-_TABLE_ARGUMENTS = ("score", "signal", "labels", "group", "run", "propensity", *_SAMPLE_ARGUMENTS)
+_TABLE_ARGUMENTS = ("score", "signal", "labels", "group", "run", "inclusion", "propensity", *_SAMPLE_ARGUMENTS)
 
 
 class Options(File):
@@ -250,6 +250,7 @@ class AuditConfig(Options):
             return replace(with_headline(table, self.headline()), coins=coins)
         signal, *sides = self.pair()
         inside, outside = ({name: base / path for name, path in side.items()} for side in sides)
+        options["inclusion"] = self.evaluation.get("inclusion")
         pair = outputs.from_pairs(inside, outside, signal=signal, **options)
         return replace(with_headline(pair, self.headline()), coins=coins)
 
@@ -425,6 +426,7 @@ class CampaignConfig(Options):
             reference = self.references()
             names = () if reference is None else reference.names
             options: Mapped = {"names": self.attack_options(), "design": self.design, "references": names}
+            options["inclusion"] = self.evaluation.get("inclusion")
             read = outputs.from_tokens(base / self.data.path, **options)
             return replace(with_headline(read, self.headline()), coins=coins_of(self.coins, base, self.data.path))
         campaign = self.campaign(base)

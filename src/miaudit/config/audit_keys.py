@@ -148,6 +148,7 @@ EVALUATED = Keys(
                 allowed=f"one of {', '.join(DESIGNS)}",
             ),
         ],
+        **keys_of(from_table, "inclusion"),
         **keys_of(Plan, "intervals", "confidence"),
         "seed": Annotated[int, Option("Seed of everything random; it is written into the findings.", ge=0)],
     }

@@ -128,6 +128,12 @@ CIRCUMSTANCES: Mapping[str, Circumstance] = {
         "without files of reference scores",
         "it goes with those of both sides",
     ),
+    "chances": Circumstance(
+        lambda a: a.source in ("table", "pair", "tokens"),
+        lambda a: a.of_source or "for a model that is trained or asked here",
+        "it goes with files of scores or outputs",
+    ),
+    "one-run": Circumstance(lambda a: a.design in (None, "one-run"), _design, "it goes with one-run"),
     "zero-run": Circumstance(lambda a: not a.randomised, _design, "it goes with zero-run"),
     "guesses": Circumstance(lambda a: a.design != "multi-run", _design, "there every run counts"),
     "record order": Circumstance(

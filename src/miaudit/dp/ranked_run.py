@@ -136,6 +136,11 @@ def _require_one_run(evidence: Evidence) -> None:
         raise DesignError(f"{needs}, received 'zero-run'; use dp.zero_run, which corrects for how members were chosen")
     if evidence.design is None:
         raise DesignError(f"{needs}, received none; declare design='one-run' if an auditor tossed fair coins")
+    if evidence.inclusion is not None and (evidence.inclusion != 0.5).any():
+        raise DesignError(
+            "a one-run bound needs fair coins, received records with other chances of inclusion; miaudit.audit thins "
+            "them to fair coins first"
+        )
 
 
 def _independent_records(evidence: Evidence, rng: np.random.Generator) -> tuple[Ranking, BoolArray, tuple[str, ...]]:

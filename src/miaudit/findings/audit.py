@@ -22,6 +22,7 @@ from miaudit.causal.unused_columns import UnusedColumns
 from miaudit.dp.verdict import ClaimVerdict, LowerBound, RocLimit
 from miaudit.errors import InputError, nearest
 from miaudit.findings.about import About
+from miaudit.findings.inclusion import Inclusion
 from miaudit.findings.kind import WIDTH, Entries, FindingsRecord, Pattern, cut
 from miaudit.findings.matched import Matched
 from miaudit.findings.metric import Measured, Metric, foremost, named
@@ -50,6 +51,7 @@ __all__ = [
     "Findings",
     "GroupFindings",
     "Histogram",
+    "Inclusion",
     "LackOfFit",
     "LearningCurve",
     "LowerBound",
@@ -430,6 +432,7 @@ class Findings(FindingsRecord):
     excluded: ExcludedLevels | None = None
     unused_columns: UnusedColumns | None = None
     matched: Matched | None = None
+    inclusion: Inclusion | None = None
 
     @property
     def ahead(self) -> tuple[str, ...]:

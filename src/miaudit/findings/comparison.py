@@ -13,6 +13,7 @@ from miaudit.arrays import Count
 from miaudit.errors import InputError
 from miaudit.findings import verdict
 from miaudit.findings.audit import Findings
+from miaudit.findings.budget import Budget
 from miaudit.findings.kind import FindingsRecord
 from miaudit.findings.metric import Metric
 from miaudit.findings.policy import PARAMETERS, SURE_LIST
@@ -412,6 +413,7 @@ class History(FindingsRecord):
     audits : of each its name, verdict, the metric in words and as numbers, and members
     changes : comparison of each audit with the one before it
     text : how it went, in a sentence
+    budget : of false alarms over all releases, which then decides alone; None where none was stated
     """
 
     KIND = "history"
@@ -421,10 +423,16 @@ class History(FindingsRecord):
     changes: tuple[Step, ...]
     text: str
     repeat: Mapping[str, Any]
+    budget: Budget | None = None
 
     @property
     def exit_code(self) -> int:
-        """3 where leakage rose in the last step or the last audit exceeds a limit, 4 where it is not comparable."""
+        """3 where leakage rose in the last step or the last audit exceeds a limit, 4 where it is not comparable.
+
+        With a budget: 3 where any release raised an alarm, 4 where the last one has no answer.
+        """
+        if self.budget is not None:
+            return self.budget.exit_code
         return _code(self.changes[-1].status, self.audits[-1].status) if self.changes else 0
 
     def _rows(self) -> Iterator[dict[str, Any]]:
@@ -439,6 +447,7 @@ def history(
     *,
     shared: Sequence[SharedRecords | None] | None = None,
     repeat: Mapping[str, Any] | None = None,
+    budget: Budget | None = None,
 ) -> History:
     """Line up audits, each with its name and findings, oldest first.
 
@@ -447,13 +456,14 @@ def history(
     audits : names and findings
     shared : of each audit but the first, what it shares with the one before it; None where that is not known
     repeat : how to repeat the history
+    budget : of false alarms over all releases, as :meth:`miaudit.findings.budget.Budget.of` returns it
 
     Raises
     ------
     InputError
-        For fewer than two.
+        For fewer than two; with a budget, for none.
     """
-    if len(audits) < 2:
+    if len(audits) < (2 if budget is None else 1):
         raise InputError("findings", "at least two audits", str(len(audits)), "name their folders, oldest first")
     last = audits[-1][1]
     followed = followed_metrics(last)
@@ -467,7 +477,8 @@ def history(
             continue
         step = compare(before, after, names=(a, b), shared=records, followed=followed)
         steps.append(Step(a, b, step.status, step.text, (*step.cautions, step.records)))
-    return History(primary, rows, tuple(steps), _course(rows, steps, last, primary), dict(repeat or {}))
+    text = _course(rows, steps, last, primary) if budget is None else budget.text
+    return History(primary, rows, tuple(steps), text, dict(repeat or {}), budget)
 
 
 def _row(name: str, audit: Findings, primary: str) -> Audited:

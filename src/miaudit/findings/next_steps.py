@@ -166,6 +166,9 @@ def of(found: Audited, primary: Measured | None, auc: Measured | None) -> Iterat
         yield Step("Draw the decoys again, by the rule that drew the true strings, filters included. Score them, too.")
         yield Step("Check that the reference model never saw the strings.")
     elif status == "refused" and found.design != "zero-run":
+        if "contradict the stated chances of inclusion" in found.verdict.text:
+            again = origin.command(Intent("audit again", {"inclusion": "CHANCE"}))
+            yield Step("State the chance with which each record became a member, as it was.", again)
         yield Step(
             "If members were not assigned at random, declare the design zero-run.",
             origin.command(Intent("audit again", {"design": "zero-run"})),

@@ -8,6 +8,7 @@ from typing import TypedDict
 
 from miaudit.errors import InputError
 from miaudit.io import level_names, roles
+from miaudit.io.inclusion import column_or_chance
 from miaudit.io.secret_names import looks_secret
 
 __all__ = ["ColumnNames", "EvidenceColumns"]
@@ -24,6 +25,7 @@ class ColumnNames(TypedDict, total=False):
     group: str | None
     run: str | None
     categories: str | Sequence[str]
+    inclusion: str | float | None
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class EvidenceColumns:
     member : the column of membership
     text, unit, group, run : names of columns, or None
     categories : covariates that may hold text
+    inclusion : the column of chances of inclusion, or one chance for all records, or None
     levels : columns that name the levels of saved covariates
     origin : the columns "design" and "source", which hold one value each, where the file has them
     named : whether the caller named the scores; then a column "design" may be anything
@@ -49,6 +52,7 @@ class EvidenceColumns:
     group: str | None
     run: str | None
     categories: tuple[str, ...]
+    inclusion: str | float | None
     levels: tuple[str, ...]
     origin: tuple[str, ...]
     named: bool
@@ -66,6 +70,7 @@ class EvidenceColumns:
         group: str | None = None,
         run: str | None = None,
         categories: str | Sequence[str] = (),
+        inclusion: str | float | None = None,
     ) -> EvidenceColumns:
         """Return the columns that a caller names; where no score is named, those that ``save`` writes.
 
@@ -93,6 +98,8 @@ class EvidenceColumns:
                 name or (usual if usual in known else None)
                 for name, usual in ((text, "text"), (unit, "unit"), (group, "group"), (run, "run"))
             )
+            if inclusion is None and {"inclusion", "design"} <= set(known):  # a design goes with saved chances
+                inclusion = "inclusion"
         chosen = _listed(covariates)
         return cls(
             scores=_listed(score),
@@ -103,6 +110,7 @@ class EvidenceColumns:
             group=group,
             run=run,
             categories=_listed(categories),
+            inclusion=None if inclusion is None else column_or_chance(inclusion, known),
             levels=tuple(name for name in known if level_names.is_saved(name, chosen)),
             origin=tuple(name for name in ("design", "source") if name in known),
             named=named,
@@ -116,7 +124,8 @@ class EvidenceColumns:
     @property
     def wanted(self) -> list[str]:
         """All columns that are read."""
-        return [*self.scores, self.member, *self.covariates, *self.labels, *self.origin]
+        chances = [self.inclusion] if isinstance(self.inclusion, str) else []
+        return [*self.scores, self.member, *self.covariates, *self.labels, *chances, *self.origin]
 
     @property
     def gaps(self) -> list[str]:

@@ -6,6 +6,7 @@ __all__ = [
     "onnx_file",
     "own_target",
     "protocol",
+    "recorded_step",
     "shadow",
     "step_canaries",
     "structure",

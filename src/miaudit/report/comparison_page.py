@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from miaudit.findings.budget import Budget, BudgetedRelease
 from miaudit.findings.comparison import ADDED, NOT_CAUSAL, Audited, Change, Comparison, History, is_not_causal
 from miaudit.findings.next_steps import Step
 from miaudit.metrics import definition
@@ -23,6 +24,7 @@ _STATUS = {
     "no-difference": ("inconclusive", "No difference shown"),
     "not-comparable": ("refused", "Not comparable"),
 }
+_ALARM = {0: ("clear", "No alarm"), 3: ("flagged", "Alarm"), 4: ("inconclusive", "Not answered")}
 VERDICTS = page_frame.WORDS
 _NARROWER = Step(
     "Compare again with the records of both audits: the interval is then narrower.",
@@ -39,12 +41,14 @@ def charts(findings: Comparison | History) -> dict[str, alt.LayerChart]:
 
 def page(findings: Comparison | History) -> str:
     """Write a comparison or a history as one self-contained HTML page."""
+    budget = findings.budget if isinstance(findings, History) else None
     if isinstance(findings, History):
-        status, what = findings.changes[-1].status, "Audits over time"
+        status, what = findings.changes[-1].status if findings.changes else "no-difference", "Audits over time"
         shown: dict[str, Any] = {
             "rows": [],
             "audits": [{**vars(audit), "verdict": VERDICTS[audit.status]} for audit in findings.audits],
             "steps": findings.changes,
+            "releases": [] if budget is None else [_release(one) for one in budget.releases],
         }
     else:
         status, what = findings.status, "Two audits compared"
@@ -53,6 +57,8 @@ def page(findings: Comparison | History) -> str:
     tone, word = _STATUS[status]
     if _exceeds(findings) and status != "rose":
         tone, word = "flagged", f"{word}, and the later audit exceeds a limit"
+    if budget is not None:
+        tone, word = _ALARM[budget.exit_code]
     return page_frame.render(
         "comparison_page.html",
         findings,
@@ -107,6 +113,8 @@ def _plain(findings: Comparison | History) -> str:
 
 def _steps(findings: Comparison | History) -> list[Step]:
     """What to do next, by the last comparison and by the verdict of the last audit."""
+    if isinstance(findings, History) and findings.budget is not None:
+        return _after_budget(findings.budget)
     if isinstance(findings, Comparison):
         status, last = findings.status, findings.after
     else:
@@ -132,6 +140,38 @@ def _steps(findings: Comparison | History) -> list[Step]:
         Step(f"Keep {last} as the one to beat, and compare the next version with it."),
         Step("What is left is said by its own audit: less leakage is not none."),
     ]
+
+
+def _after_budget(budget: Budget) -> list[Step]:
+    """What to do next, by the rule of the budget."""
+    last = budget.releases[-1].name
+    if budget.exit_code == 3:
+        first = next(one.name for one in budget.releases if one.alarm)
+        return [
+            Step(f"Hold back {first} and what follows it, and look for what changed: data, epochs, noise."),
+            Step("After the model is mended, begin a new folder with a new budget: this one keeps its alarm."),
+        ]
+    if budget.exit_code == 4:
+        return [Step(f"Audit {last} again so that it gives an answer: it has already taken its share of the budget.")]
+    again = Step("Add the next release to the folder and run the same command again.")
+    if budget.memberships == "fresh":
+        return [again]
+    return [again, Step("Assign members anew at random for each release: small leaks are then found sooner.")]
+
+
+def _release(one: BudgetedRelease) -> dict[str, str]:
+    return {
+        "name": one.name,
+        "date": one.date,
+        "p": f"{one.p:.2g}" if one.tests else f"– {one.reason}",
+        "tests": f"{one.tests:,}",
+        "spent": percent(one.spent),
+        "left": percent(one.left, "down"),
+        "threshold": f"{one.threshold:.2g}",
+        "gathered": "–" if one.gathered is None else f"{one.gathered:.3g}",
+        "result": "Alarm" if one.alarm else "No alarm" if one.tests else "Not answered",
+        "tone": "flagged" if one.alarm else "clear" if one.tests else "inconclusive",
+    }
 
 
 def _row(change: Change) -> dict[str, str]:
