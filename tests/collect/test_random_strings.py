@@ -147,6 +147,19 @@ def test_decoys_avoid_strings_of_the_data_and_end() -> None:
         decoys("20240131", 1)
 
 
+def test_what_is_taken_does_not_depend_on_the_value_of_other_random_strings() -> None:
+    """Else a string beside a number would be taken only if it ends with a letter, and its decoys would not."""
+    rng, ends = random.Random(9), Counter[bool]()
+    for _ in range(200):
+        code = str(uuid.UUID(int=rng.getrandbits(128), version=4))
+        first, number, second = matches(f"{code} 83920571 {rng.randbytes(8).hex()}x", ALL)
+        assert not first.reason and number.reason in ("", "a part of a longer number") and second.kind == "base64"
+        ends[number.reason == ""] += code[-1].isdigit()
+    assert ends[False] == 0 and ends[True] > 80
+    (number, *_) = matches("12 83920571", ALL)
+    assert number.reason == "a part of a longer number"  # the control: what is there is no random string
+
+
 def test_matches_of_a_text() -> None:
     text = (
         "Id 9b2e9f4e-3c1d-4f6a-8e2b-7d1c5a4b9e3f; key=kX9fQ2mZb7LpR4tWcN1sVd&n=0x1f0c9d3e5b7a8642, "

@@ -22,6 +22,7 @@ __all__ = ["Decoys", "Document", "Key", "Probe", "Seed", "make", "read_documents
 
 _HASH_LENGTHS = (32, 40, 56, 64, 96, 128)
 _SEVERAL = "in several units"
+_NUMBER = re.compile("[0-9]{6,}")
 _UNLIKE = "unlike chance: they have characters in common, as counters do"
 _MOST_SCREENED, _OTHERS = 400, 9  # strings of a law that are tested against chance, and decoys of each in that test
 _SCREEN_LEVEL = 1e-4
@@ -204,14 +205,14 @@ def _is_cut(longer: str, start: int, end: int) -> bool:
 
 
 def _every(documents: tuple[Document, ...], every_match: Sequence[Sequence[Match]]) -> Iterator[str]:
-    """Yield what no decoy may be: runs of letters and digits, and of runs of digits their parts."""
+    """Yield what no decoy may be: runs of letters and digits, and all numbers that are a part of them."""
     lengths = {len(one.string) for of_document in every_match for one in of_document if one.kind == "digits"}
     for document in documents:
-        for run in runs(document.text):
-            string = run.group()
-            yield normal(string)
-            for length in lengths if string.isdecimal() else ():
-                yield from (normal(string[i : i + length]) for i in range(len(string) - length + 1))
+        yield from (normal(run.group()) for run in runs(document.text))
+        for run in _NUMBER.finditer(document.text) if lengths else ():
+            digits = run.group()
+            for length in lengths:
+                yield from (digits[i : i + length] for i in range(len(digits) - length + 1))
 
 
 def _units(documents: tuple[Document, ...], strings: _Strings) -> dict[str, list[int]]:

@@ -125,11 +125,8 @@ def matches(text: str, kinds: Sequence[Kind]) -> Iterator[Match]:
     [('uuid4', '9b2e9f4e', ''), ('digits', '20240131', 'a date'), ('digits', '83920571', '')]
     """
     least = {kind.name: kind.least for kind in kinds}
-    for run in runs(text):
-        start, end = run.span()
-        string = run.group()
-        if string[:2] in ("0x", "0X") and re.fullmatch(r"[0-9a-fA-F]+", string[2:]):
-            start, string = start + 2, string[2:]
+    around = _masked(text)
+    for start, end, string in _strings(text):
         kind = _kind(string)
         if kind not in least:
             continue
@@ -137,7 +134,31 @@ def matches(text: str, kinds: Sequence[Kind]) -> Iterator[Match]:
         if short and (len(string) < _FEWEST[kind] or kind == "digits" or not law_of(string)):
             continue
         reason = f"shorter than {least[kind]} characters" if short else _reason(string)
-        yield Match(start, end, string, kind, reason or string_forms.reason_of_context(text, start, end))
+        yield Match(start, end, string, kind, reason or string_forms.reason_of_context(around, start, end, string))
+
+
+def _strings(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield runs with their places, without the sign 0x of hexadecimal numbers."""
+    for run in runs(text):
+        start, end = run.span()
+        string = run.group()
+        if string[:2] in ("0x", "0X") and re.fullmatch(r"[0-9a-fA-F]+", string[2:]):
+            start, string = start + 2, string[2:]
+        yield start, end, string
+
+
+def _masked(text: str) -> str:
+    """Return a text with x for each character of a random string of any kind.
+
+    So what stands around a string does not depend on other random strings: else one that is taken would have another
+    law than its decoys.
+    """
+    parts, last = list[str](), 0
+    for start, end, string in _strings(text):
+        if len(string) >= _FEWEST.get(_kind(string), 1) and law_of(string):
+            parts += [text[last:start], "x" * (end - start)]
+            last = end
+    return "".join([*parts, text[last:]])
 
 
 def law_of(string: str) -> str:

@@ -60,16 +60,22 @@ def reason(string: str) -> str:
     return _of_letters(string)
 
 
-def reason_of_context(text: str, start: int, end: int) -> str:
+def reason_of_context(text: str, start: int, end: int, string: str) -> str:
     """Say why what stands around a string shows that chance did not draw it; empty where it does not.
+
+    Parameters
+    ----------
+    text : in which other random strings may be masked
+    start, end : place of the string
+    string : the string
 
     Examples
     --------
     >>> text = "commit 9fceb02d0ae598e95dc970b74767f19372d61af8"
-    >>> reason_of_context(text, 7, len(text))
+    >>> reason_of_context(text, 7, len(text), text[7:])
     'beside the word commit: a hash of content'
     """
-    string, before, after = text[start:end], text[max(0, start - 200) : start], text[end : end + _AROUND // 2]
+    before, after = text[max(0, start - 200) : start], text[end : end + _AROUND // 2]
     token = re.split(r"\s", before)[-1]
     if re.search(r"eyJ[\w-]*\.", token):
         return "a part of a signed token (JWT)"
