@@ -106,8 +106,8 @@ def collect(
         typer.Option(
             "--out",
             help="File for the evidence: .npz, .parquet or .csv. Or .jsonl: of a language model in a folder, the "
-            "log-probabilities of all tokens, which miaudit audit and miaudit extraction read; or, of probes by miaudit "
-            "decoys, their lines with scores. Goes on after a kill.",
+            "log-probabilities of all tokens, which miaudit audit and miaudit extraction read; or, of probes by "
+            "miaudit decoys, their lines with scores. Goes on after a kill.",
             rich_help_panel=OUTPUT,
         ),
     ] = Path("evidence.npz"),
@@ -186,9 +186,11 @@ def _probes(settings: AnyConfig, config: Path, out: Path, *, overwrite: bool, dr
     target = settings.target.build(config.parent)
     with progress("texts") as advance:
         count = collect_scores(target, config.parent / settings.data.path, out, overwrite=overwrite, progress=advance)
-    say(
-        f"{count:,} texts, scored by {target.name}\n\nScores: {out}\nNext: miaudit audit {out} --design matched --key KEY.json"
-    )
+    following = f"miaudit audit {out} --design matched --key KEY.json"
+    say(f"{count:,} texts, scored by {target.name}
+
+Scores: {out}
+Next: {following}")
 
 
 def _collected(settings: AnyConfig, config: Path, rng: Any, *, goes_on: bool = True) -> Collected:
