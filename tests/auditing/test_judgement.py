@@ -12,6 +12,7 @@ from miaudit.auditing.judgement import Judged, all_the_same, with_all_scores
 from miaudit.auditing.plan import Bootstrap, Bounds
 from miaudit.dp.mechanism import GaussianNoise
 from miaudit.dp.tradeoff import Gaussian
+from miaudit.dp.verdict import LowerBound
 from miaudit.findings.policy import Policy
 from miaudit.findings.verdict import LimitResult, no_answer
 from miaudit.metrics.classical import Sample
@@ -147,7 +148,7 @@ def score(name, *metrics, above=""):
 
 
 def bound(parameter, value, delta=0.0, exploratory=False):
-    return SimpleNamespace(parameter=parameter, value=value, delta=delta, exploratory=exploratory)
+    return LowerBound(parameter, value, 0.95, "a test", delta=delta, exploratory=exploratory)
 
 
 def shown_of(*, scores=(), groups=(), bounds=(), surest=(), by_default=(), limits=None):
@@ -255,7 +256,7 @@ def test_sealed_coins_count_as_fair_ones(fair):
 
     made = unequal()
     case = choose(made, ma.Plan(bounds=None), rng=np.random.default_rng(0))
-    found = _surest(case, fair_coins=fair)["s0"]
+    found = _surest(case, fair_coins=fair, rng=np.random.default_rng(0))["s0"]
     share = 0.5 if fair else made.member.mean()
     assert found.chance == pytest.approx(share)
     assert found.q == pytest.approx(9 * share / (9 * share + 1 - share))

@@ -51,6 +51,13 @@ def test_nothing_is_found_where_nothing_leaks() -> None:
     assert all(bound.value == 0 for bound in found.bounds)
 
 
+def test_ranks_prove_a_leak_that_exceeds_no_limit() -> None:
+    plan = ma.Plan(fpr_targets=(0.1,), limits={"auc": 0.9})
+    proven = ma.audit(evidence(1.0), plan=plan, rng=0).verdict.proven
+    assert "The exact rank test refutes that nothing leaks" in proven
+    assert "rank test" not in ma.audit(evidence(0.0), plan=plan, rng=0).verdict.proven
+
+
 def test_the_same_generator_gives_the_same_findings() -> None:
     one = evidence(0.5, n=100)
     assert ma.audit(one, plan=PLAN, rng=3) == ma.audit(one, plan=PLAN, rng=3)

@@ -40,7 +40,6 @@ __all__ = ["Judged", "all_the_same", "judged", "with_all_scores"]
 Bounding = Callable[[Case], Sequence[LowerBound]]
 _STEPS = 14  # halvings of the logarithm of a level, for the p-value of a limit on epsilon or mu
 _LEAST = 1e-12
-_RANK_LEVEL = 0.025  # one-sided, of the rank test, as the lower limits of a usual audit
 
 
 @dataclass(frozen=True)
@@ -181,7 +180,8 @@ def all_the_same(
     whose = "" if len(scores) == 1 else "{}: "
     above = [f"{whose.format(one.score)}{text}" for one in scores if (text := one.above_chance)]
     parts += [f"The attack is better than random guessing: {'; '.join(above)}."] if above else []
-    parts += [] if strings is None or judged_case.verdict.exploratory else _of_ranks(strings)
+    if strings is not None and not judged_case.verdict.exploratory:
+        parts += _of_ranks(strings, rule.tail_of(judged_case.verdict.confidence))
     known = [
         f"{bound.parameter} at least {lower_text(bound.value)}"
         + (f" at delta = {bound.delta:g}" if bound.parameter == "epsilon" else "")
@@ -193,10 +193,10 @@ def all_the_same(
     return " ".join(parts), _not_excluded(judged_case.verdict, scores)
 
 
-def _of_ranks(strings: Matched) -> list[str]:
+def _of_ranks(strings: Matched, level: float) -> list[str]:
     """Say that the rank test refutes that nothing leaks, where it does after the correction for several scores."""
     smallest = min(strings.ranks, key=lambda one: one.p_value)
-    if smallest.p_value > _RANK_LEVEL:
+    if smallest.p_value > level:
         return []
     share, p = percent(smallest.mean), upper_text(smallest.p_value, 2)
     return [f"The exact rank test refutes that nothing leaks: true strings exceed {share} of their decoys (p = {p})."]

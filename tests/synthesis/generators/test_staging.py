@@ -202,6 +202,7 @@ def test_after_a_stop_the_publisher_may_go_on_or_release_something_else_with_wha
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 def test_without_a_ledger_both_stages_run_in_one_go(graph: Any) -> None:
     privacy = Privacy(records=1_000, epsilon=1.0, delta=DELTA)
-    release, findings = run(Publication(graph, config=TablesConfig(two_stages=True), privacy=privacy, fidelity="none"))
+    config = TablesConfig(two_stages=True, most_off=1.0)
+    release, findings = run(Publication(graph, config=config, privacy=privacy, fidelity="none"))
     assert findings.spent is None and len(release.table) == 1_000 and release.table.schema == SCHEMA
     assert dict(release.parameters)["stages"] == 2
