@@ -187,10 +187,7 @@ def _probes(settings: AnyConfig, config: Path, out: Path, *, overwrite: bool, dr
     with progress("texts") as advance:
         count = collect_scores(target, config.parent / settings.data.path, out, overwrite=overwrite, progress=advance)
     following = f"miaudit audit {out} --design matched --key KEY.json"
-    say(f"{count:,} texts, scored by {target.name}
-
-Scores: {out}
-Next: {following}")
+    say(f"{count:,} texts, scored by {target.name}\n\nScores: {out}\nNext: {following}")
 
 
 def _collected(settings: AnyConfig, config: Path, rng: Any, *, goes_on: bool = True) -> Collected:
