@@ -14,14 +14,16 @@ from transformers import (
     set_seed,
 )
 
-EPOCHS = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+EPOCHS = int(sys.argv[1]) if len(sys.argv) > 1 else 40
 set_seed(0)
 texts = [json.loads(line)["text"] for line in Path("documents.jsonl").read_text(encoding="utf-8").splitlines()]
 tokenizer = AutoTokenizer.from_pretrained("base")
 adapter = LoraConfig(
-    task_type="CAUSAL_LM", r=32, lora_alpha=64, target_modules=["c_attn", "c_proj", "c_fc"], fan_in_fan_out=True
+    task_type="CAUSAL_LM", r=64, lora_alpha=64, target_modules=["c_attn", "c_proj", "c_fc"], fan_in_fan_out=True
 )
-model = get_peft_model(AutoModelForCausalLM.from_pretrained("base"), adapter)
+model = get_peft_model(
+    AutoModelForCausalLM.from_pretrained("base", resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0), adapter
+)
 arguments = TrainingArguments(
     output_dir="trainer",
     num_train_epochs=EPOCHS,

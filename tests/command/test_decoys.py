@@ -193,6 +193,37 @@ def test_audits_that_cannot_run(folder: Path) -> None:
     assert not (folder / "results").exists()
 
 
+@pytest.mark.long
+def test_a_model_in_a_folder_scores_probes(folder: Path) -> None:
+    """The command needs no key and no memberships, and says what comes next; other ways are refused in one line."""
+    pytest.importorskip("transformers")
+    import numpy as np
+
+    from miaudit.models import language, text
+
+    texts = [json.loads(line)["text"] for line in Path("documents.jsonl").read_text(encoding="utf-8").splitlines()][:8]
+    small = language.SmallLanguage(text.SmallGPT2(layers=1, width=8, heads=1, epochs=1), vocabulary=270)
+    text.save(small.fit(texts, np.zeros(8), np.arange(8), seed=0), folder / "model")
+    assert run("decoys", "documents.jsonl", "--find", "uuid4", "--ids", "id", "--count", 1).exit_code == 0
+    (folder / "probes.key.json").rename(folder / "hidden")
+    (folder / "score.yaml").write_text("target: {kind: language-model, folder: model}\ndata: {path: probes.jsonl}\n")
+    dry = run("collect", "score.yaml", "--dry-run")
+    assert dry.exit_code == 0 and "0 fits; the model scores the texts" in dry.output
+    done = run("collect", "score.yaml", "--out", "scored.jsonl")
+    assert done.exit_code == 0 and "240 texts, scored by model" in done.output
+    lines = [json.loads(line) for line in Path("scored.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert len(lines) == 240 and all(line["log_probability"] < 0 for line in lines)
+    assert "add --overwrite" in refused("collect", "score.yaml", "--out", "scored.jsonl")
+    assert "a name ending in .jsonl" in refused("collect", "score.yaml", "--out", "scored.npz")
+    assert "miaudit collect score.yaml" in refused("run", "score.yaml")
+    (folder / "member.yaml").write_text(
+        "target: {kind: language-model, folder: model}\ndata: {path: probes.jsonl, member: m}\n"
+    )
+    assert "data.member: expected none, for probes" in refused("collect", "member.yaml", "--out", "other.jsonl")
+    (folder / "hidden").rename(folder / "probes.key.json")
+    assert run("audit", "scored.jsonl", "--design", "matched", "--no-bounds", "--json").exit_code in (0, 3, 4)
+
+
 def test_help_shows_an_example() -> None:
     shown = run("decoys", "--help").output
     assert "miaudit decoys documents.jsonl --find" in shown and "Exit codes" in shown

@@ -57,6 +57,9 @@ def run(
 
     right_command.check(config, "run")
     settings = configuration.read(config, limit or ())
+    if _holds_probes(settings, config):
+        hint = f"miaudit collect {config} --out scored.jsonl scores them; then miaudit audit scored.jsonl"
+        raise InputError("data.path", "records", "probes with decoys", hint)
     rng = np.random.default_rng(settings.seed)
     if dry_run:
         say(_forecast(settings, config, rng))
@@ -103,7 +106,8 @@ def collect(
         typer.Option(
             "--out",
             help="File for the evidence: .npz, .parquet or .csv. Or .jsonl: of a language model in a folder, the "
-            "log-probabilities of all tokens, which miaudit audit and miaudit extraction read; goes on after a kill.",
+            "log-probabilities of all tokens, which miaudit audit and miaudit extraction read; or, of probes by "
+            "miaudit decoys, their lines with scores. Goes on after a kill.",
             rich_help_panel=OUTPUT,
         ),
     ] = Path("evidence.npz"),
@@ -128,12 +132,12 @@ def collect(
     from miaudit.io import tables
 
     settings = configuration.read(config)
+    if _holds_probes(settings, config):
+        _probes(settings, config, out, overwrite=overwrite, dry_run=dry_run)
+        return
     rng = np.random.default_rng(settings.seed)
     if dry_run:
         say(_forecast(settings, config, rng))
-        return
-    if _holds_probes(settings, config):
-        _probes(settings, config, out, overwrite=overwrite)
         return
     if tokens or out.suffix == ".jsonl":
         _tokens(settings, config, out, overwrite=overwrite)
@@ -167,7 +171,7 @@ def _holds_probes(settings: AnyConfig, config: Path) -> bool:
     return isinstance(settings, CampaignConfig) and scored_probes.holds(config.parent / settings.data.path)
 
 
-def _probes(settings: AnyConfig, config: Path, out: Path, *, overwrite: bool) -> None:
+def _probes(settings: AnyConfig, config: Path, out: Path, *, overwrite: bool, dry_run: bool) -> None:
     """Write probes again with the log-probability that a language model gives to each text."""
     from miaudit.collect.probe_scores import collect_scores
     from miaudit.config.audit import CampaignConfig
@@ -176,10 +180,14 @@ def _probes(settings: AnyConfig, config: Path, out: Path, *, overwrite: bool) ->
     if settings.data.member is not None:
         raise InputError("data.member", "none, for probes", settings.data.member, "leave it out: the key has it")
     announce(settings.user_code, config)
+    if dry_run:
+        say(f"{config.name}: 0 fits; the model scores the texts of {settings.data.path}")
+        return
     target = settings.target.build(config.parent)
     with progress("texts") as advance:
         count = collect_scores(target, config.parent / settings.data.path, out, overwrite=overwrite, progress=advance)
-    say(f"{count:,} texts, scored by {target.name}\n\nScores: {out}\nNext: miaudit audit {out} --design matched")
+    following = f"miaudit audit {out} --design matched --key KEY.json"
+    say(f"{count:,} texts, scored by {target.name}\n\nScores: {out}\nNext: {following}")
 
 
 def _collected(settings: AnyConfig, config: Path, rng: Any, *, goes_on: bool = True) -> Collected:
