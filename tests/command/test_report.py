@@ -18,7 +18,7 @@ place = test_audit.place
 DRAWN = (
     *("one-run", "undeclared", "mechanism", "groups", "run-tree", "zero-run-stack", "refused", "table", "synthesis"),
     *("synthesis-private", "disclosure", "extraction", "comparison", "history", "verification", "verification-failed"),
-    "challenge",
+    *("challenge", "usage", "deletion"),
 )
 
 MANY = {"one-run", "mechanism", "groups", "run-tree", "zero-run-stack", "table"}  # these have many charts
