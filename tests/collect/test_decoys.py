@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import uuid
+import zlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -46,6 +47,7 @@ def test_the_true_candidate_gives_the_text_as_it_is() -> None:
     assert len(set(strings)) == 30
 
 
+@pytest.mark.long
 def test_places_of_true_strings_are_uniform_and_follow_from_the_seed() -> None:
     documents = tickets(400)
     result = made(documents)
@@ -144,6 +146,34 @@ def test_counters_are_refused_by_their_characters(write: Callable[[int, np.rando
     assert refused >= 60 and set(result.taken) == {"uuid4"}
 
 
+@pytest.mark.long
+def test_who_scores_texts_by_their_form_learns_nothing() -> None:
+    """Strings of four kinds beside each other, some in two records: true texts rank uniformly by any feature."""
+    rng, numbers = random.Random(11), np.random.default_rng(12)
+    documents = []
+    for i in range(400):
+        token = "".join(rng.choices("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", k=24))
+        text = f"{a_uuid(rng)} {rng.randrange(10**8):08d} 0x{rng.randbytes(8).hex()} {token} {rng.randrange(10**8):08d}"
+        documents.append(Document(str(i), text))
+        if i % 5 == 0:
+            documents.append(Document(f"{i} again", f"see {text}"))
+    result = made(documents, "uuid4", "digits", "hex", "base64", count=9)
+    assert len(result.key.units) > 390 and set(result.taken) == {"uuid4", "digits", "hex", "base64"}
+    texts = [["".join(unit.candidates[k]) for k in unit.true_first] for unit in result.key.units]
+    features: tuple[Callable[[str], float], ...] = (
+        lambda text: sum(map(str.isdigit, text)),
+        lambda text: sum(map(ord, text)),
+        lambda text: sum(text[i] == text[i - 1] for i in range(1, len(text))),
+        lambda text: zlib.crc32(text[::3].encode()) % 1009,
+        lambda text: int("".join(one for one in text if one.isdigit())[-9:]),
+    )
+    for feature in features:
+        values = np.array([[feature(one) for one in row] for row in texts], float)
+        values += 1e-6 * numbers.random(values.shape)  # ties in random order
+        ranks = (values[:, 1:] < values[:, :1]).sum(axis=1)
+        assert chisquare(np.bincount(ranks, minlength=10)).pvalue > 1e-4
+
+
 def test_random_strings_pass_the_screen() -> None:
     """Of ten sets of true strings none is refused as a whole."""
     rng = np.random.default_rng(6)
@@ -153,6 +183,7 @@ def test_random_strings_pass_the_screen() -> None:
         assert not any("unlike chance" in why for _, why in result.refused)
 
 
+@pytest.mark.long
 def test_no_decoy_is_in_the_data() -> None:
     """With numbers of six digits, of which the data have many, each would be met by chance."""
     rng = np.random.default_rng(5)
