@@ -8,7 +8,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from bundle.test_bundle import made, relisted, rewritten, with_score
 from miaudit.bundle import read
-from miaudit.bundle.verify import verify
+from miaudit.bundle.verify import _same, verify
 from miaudit.causal.propensity import Nuisance
 
 
@@ -106,3 +106,9 @@ def test_a_difference_below_the_tolerance_is_none(tmp_path):
         relisted(entries)
 
     assert verify(rewritten(made(tmp_path)[0], change)).status == "verified"
+
+
+@pytest.mark.parametrize(("again", "same"), [(0.836733495, True), (0.836733493, True), (0.836733497, False)])
+def test_a_turned_last_decimal_is_the_same_number(again: float, same: bool) -> None:
+    """Another processor turned the ninth decimal of a limit, and the bundle did not verify."""
+    assert _same("findings.scores[0].curve.high[57]", 0.836733494, again) == same

@@ -34,6 +34,7 @@ from miaudit.metrics.classical import Sample
 __all__ = ["Difference", "verify"]
 
 TOLERANCE = 1e-9
+_LAST_DIGIT = 1.1e-9  # findings have nine decimals, and another processor may turn the last one
 _MOST_NAMED = 200
 # The environment; what rests on shadow models or on unused columns, which no bundle holds; and what somebody states.
 _OTHERS = ("repeat", "vulnerability", "about", "unused_columns")
@@ -363,7 +364,7 @@ def _same(place: str, a: Any, b: Any) -> bool:
         return a is b
     numbers = all(isinstance(x, int | float) for x in (a, b))
     if numbers and (isinstance(a, float) or isinstance(b, float)):
-        return math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=0.0 if _SMALL.match(place) else TOLERANCE)
+        return math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=0.0 if _SMALL.match(place) else _LAST_DIGIT)
     return bool(a == b)
 
 
