@@ -1,4 +1,4 @@
-"""Run docs/first_audit.ipynb and write it as a page, first_audit.md: ``python docs/make_notebook.py``."""
+"""Run docs/first_audit.ipynb and write it as a page, python.md: ``python docs/make_notebook.py``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-NOTEBOOK, PAGE, IMAGES = HERE / "first_audit.ipynb", HERE / "first_audit.md", HERE / "images"
+NOTEBOOK, PAGE, IMAGES = HERE / "first_audit.ipynb", HERE / "python.md", HERE / "images"
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 _EMBEDDED = re.compile(r"data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)")
 

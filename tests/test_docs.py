@@ -36,7 +36,7 @@ def commands() -> dict[str, Any]:
 
 
 def test_every_command_has_help_and_answers_a_question() -> None:
-    answers = (ROOT / "docs" / "answers.md").read_text()
+    answers = (ROOT / "docs" / "start.md").read_text()
     assert {"demo", "run", "collect", "audit", "plan", "report", "verify", "challenge"} <= set(commands())
     for name, command in commands().items():
         assert command.help, name

@@ -26,7 +26,7 @@ PAGES = {
     "engineer": "docs/releasing_a_model.md",
     "auditor": "docs/auditing_without_access.md",
     "publisher": "docs/publishing_a_table.md",
-    "student": "docs/tutorial.md",
+    "student": "docs/start.md",
     "reader": "README.md",
 }
 MOST = 3

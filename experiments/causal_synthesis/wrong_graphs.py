@@ -4,7 +4,7 @@
 along one graph after another (ten CPU minutes in all), and measures each: dependence and prediction kept, an
 attack beside them, and where the world is known the distance from its law and what interventions do. Each run is a line
 of ``runs.jsonl``; the same command goes on where it was stopped. Remove the file if the program has changed. ``--docs``
-writes the table and picture of ``docs/wrong_graphs.md``.
+writes a table (``wrong_graphs_table.md``) and ``docs/images/wrong_graphs.svg``.
 """
 
 from __future__ import annotations
@@ -480,11 +480,11 @@ MARK = "<!-- table: experiments/causal_synthesis/wrong_graphs.py -->"
 
 
 def publish(runs: Sequence[Mapping[str, Any]], docs: Path) -> None:
-    """Put the table into the page, the picture beside it, and all tables into the experiment's folder."""
+    """Put the table into the page, the picture into docs, and all tables into the experiment's folder."""
     before, _, rest = docs.read_text(encoding="utf-8").partition(MARK)
     after = rest.partition("<!-- end -->")[2]
     write_text(docs, f"{before}{MARK}\n\n{page(runs)}\n\n<!-- end -->{after}")
-    write_text(docs.parent / "images" / "wrong_graphs.svg", drawing.svg(picture(runs).to_dict()))
+    write_text(ROOT / "docs" / "images" / "wrong_graphs.svg", drawing.svg(picture(runs).to_dict()))
     own = Path(__file__).with_suffix(".md")
     head = own.read_text(encoding="utf-8").partition(MARK)[0]
     seeds = min(3, 1 + max(one["seed"] for one in runs))

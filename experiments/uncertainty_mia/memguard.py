@@ -250,7 +250,7 @@ def cell(one: Mapping[str, Any], sign: str = "") -> str:
 
 
 def differences(found: Mapping[str, Any]) -> list[str]:
-    """Return what does not hold of what docs/defences.md says."""
+    """Return what does not hold of what docs/disclosure.md says."""
     problems = []
     for part, row in found.items():
         problems += [f"{part}: {name} changes labels" for name, one in row["options"].items() if not one["label kept"]]

@@ -17,7 +17,7 @@ def test_forecast_and_audits_agree_and_runs_pass_the_ceiling_of_one() -> None:
         1_000, true_mus=[2.0], numbers=[1, 4, 16], confidence=0.975, rng=np.random.default_rng(0)
     )
     one, four, sixteen = found.shown
-    # one run of 1,000 by a hedged schedule; of four the first chooses (docs/one_run.md: 1.51 at 95%)
+    # one run of 1,000 by a hedged schedule; of four the first chooses (experiments/validity/one_run.md: 1.51 at 95%)
     assert one == pytest.approx(1.12, abs=0.06)
     assert four == pytest.approx(1.46, abs=0.1)
     assert one < four < sixteen

@@ -117,7 +117,7 @@ def test_components_condense_texts_and_numbers_each_by_themselves() -> None:
 @pytest.mark.thorough
 @pytest.mark.long
 def test_a_word_that_the_components_leave_out_is_not_corrected_for() -> None:
-    """The limit that docs/propensity.md states: the word has the least variance, and the SVD keeps the most."""
+    """The limit that docs/zero_run_in_depth.md states: the word has the least variance, and the SVD keeps the most."""
     found = audited(world(), line(fpr_targets=(0.1,), primary_metric="auc", components=3))
     assert found.verdict.status in ("refused", "not-testable") or pick(found, "auc", "hajek").low > 0.5
 

@@ -16,7 +16,7 @@ from miaudit.errors import InputError
 # docs/methods.md, section 7: another cap of the same argument, for m = 10,000 and 1,000 at p = .025
 STATED = {0.66: (0.557, 0.522), 1.0: (0.848, 0.802), 2.0: (1.671, 1.581), 3.0: (2.416, 2.265)}
 
-# docs/one_run.md: the least limit that mixtures give, simulated (standard error .003); 5 to 11% below the proven one
+# experiments/validity/one_run.md: the least limit that mixtures give, simulated (standard error .003), 5 to 11% lower
 LEAST = {0.66: (0.512, 0.443), 1.0: (0.785, 0.701), 2.0: (1.543, 1.396), 3.0: (2.206, 1.962)}
 
 

@@ -150,7 +150,7 @@ def test_false_alarms_of_looking_at_any_time() -> None:
 
 @pytest.mark.long
 def test_several_runs_show_more_than_one() -> None:
-    """docs/one_run.md has 1.66 at 95% by 4 runs of 10,000 canaries at mu = 2; here at 97.5%."""
+    """experiments/validity/one_run.md has 1.66 at 95% by 4 runs of 10,000 canaries at mu = 2; here at 97.5%."""
     rng = np.random.default_rng(1)
     means = {}
     for several in (1, 2, 4):

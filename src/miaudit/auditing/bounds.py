@@ -38,7 +38,7 @@ _QUICK_LEAVES, _QUICK_BINS, _QUICK_FOLDS = 8, 63, 2  # a third of the time; fold
 _ROWS_OF_A_TREE = 5000
 # The challenge learns the propensity again from half of the records. With many covariates that noise alone refutes it
 # at 5%: enough to withhold bounds, which need every log-odds within the margin. Beyond this it is no noise, and the
-# verdict, which the test for lack of fit guards, is withheld too (docs/propensity.md).
+# verdict, which the test for lack of fit guards, is withheld too (docs/zero_run_in_depth.md).
 BEYOND_LEARNING = 0.001
 _MARGIN = 0.1  # docs/methods.md, section 2: at 0 the challenge voids 12% of sound learned propensities
 

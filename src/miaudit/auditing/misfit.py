@@ -41,7 +41,7 @@ def way_to_a_bound(fit: LackOfFit | None, seen: Evidence, line: Propensity, plan
     """Return what gives a bound where the line that bounds rest on is refuted; empty where nothing is known to.
 
     A margin on the log-odds is no way: at the smallest one that a challenge does not refute, bounds are false in most
-    audits of shifts that a screen does not learn (docs/zero_run.md).
+    audits of shifts that a screen does not learn (docs/bounds.md).
 
     Parameters
     ----------

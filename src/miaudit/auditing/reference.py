@@ -23,7 +23,7 @@ from miaudit.metrics.definition import amount, between
 
 Use = Literal["test", "covariate"]
 _APPLIES = ("scores", "reference files", "zero-run")
-CONFIDENCE = 0.95  # of the test, two-sided (docs/propensity.md has how often it rejects)
+CONFIDENCE = 0.95  # of the test, two-sided (docs/zero_run_in_depth.md has how often it rejects)
 CONDITIONS = (
     "the reference was trained on neither the members nor the non-members nor near-copies of them, before the first "
     "member was seen, and was not distilled from the audited model"

@@ -2,7 +2,8 @@
 
 miaudit weights non-members by the odds of membership given the covariates, so that their covariates look like those of
 members. This works where every kind of member has comparable non-members. :func:`measure` measures how well it worked,
-and :func:`judge_overlap` applies the refusal rule. Simulations set the limits of the rule (``docs/balance.md``). A
+and :func:`judge_overlap` applies the refusal rule. Simulations set the limits of the rule
+(``experiments/validity/balance.md``). A
 propensity of texts sees only a few components of their words. :func:`words_alone` tests all words separately.
 """
 

@@ -1,6 +1,6 @@
 """Classifiers that a propensity is learned with, by name: their settings are fixed, so that a plan can state them.
 
-Features arrive standardised and one-hot. ``docs/propensity.md`` says which one suits what.
+Features arrive standardised and one-hot. ``docs/zero_run_in_depth.md`` says which one suits what.
 """
 
 # ruff: noqa: PLC0415 - scikit-learn loads when used

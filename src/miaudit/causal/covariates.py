@@ -23,7 +23,7 @@ from miaudit.evidence import Evidence
 __all__ = ["Categories", "Custom", "Encoding", "Images", "Numbers", "Reduced", "Text"]
 
 _MOST_COMPONENTS = 100
-_ROWS_PER_COMPONENT = 100  # with so many, more rows hardly ever improve a propensity (docs/propensity.md)
+_ROWS_PER_COMPONENT = 100  # more rows hardly ever improve a propensity (experiments/validity/propensity.md)
 
 
 @dataclass(frozen=True)

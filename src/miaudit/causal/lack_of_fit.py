@@ -39,9 +39,9 @@ from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 
 # One-sided 1%, times the root of two: of two records in different folds, each influences the prediction for the other,
-# so that chance counts their pair twice (docs/balance.md).
+# so that chance counts their pair twice (experiments/validity/balance.md).
 LIMIT = 3.3
-STACKED_LIMIT = 2.33  # one-sided 1%; sound stacks stay below it, since they have boosting (docs/balance.md)
+STACKED_LIMIT = 2.33  # one-sided 1%; sound stacks, with boosting, stay below (experiments/validity/balance.md)
 SUM_LIMIT = 4.0  # sound stacks show up to 3.6 where one covariate jumps, a threshold of a sum of four 8 and more
 _TREES = 40
 _LEAF = 4
@@ -207,7 +207,7 @@ def measure(
     Their change of the propensity's log-odds, at most 2 and 0 on average, is multiplied by the residual. The variance
     of the sum is the binomial one that the propensity states, or, where records of one unit may depend on each other,
     that of the sums of units. Products are of normal scores of ranks, so that a tail weighs no more than its records.
-    ``docs/balance.md`` shows how often sound and wrong propensities are refuted.
+    ``experiments/validity/balance.md`` shows how often sound and wrong propensities are refuted.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ MOST = 15  # functions that may enter
 _LEAST_LEFT = 0.01  # of a candidate's weighted sum of squares that the line's columns do not explain
 _CLIP = 6.0  # of products of normal scores
 # Of the limit: a resample tests only candidates this near. If it tested all, two or three would enter by chance, since
-# its z has the noise of two samples (docs/zero_run.md).
+# its z has the noise of two samples (experiments/validity/zero_run.md).
 _WITHIN = 1.5
 _NUMBERS = 2**22  # of candidates that are held together
 _ROUNDING = 1e-9

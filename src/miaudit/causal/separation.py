@@ -10,7 +10,7 @@ from miaudit.arrays import BoolArray, FloatArray
 from miaudit.evidence import Evidence
 from miaudit.metrics.roc import Roc
 
-SEPARATED = 0.95  # largest AUC that does not count as separation, as in the overlap rule (docs/balance.md)
+SEPARATED = 0.95  # largest AUC that does not count as separation, as in the overlap rule (docs/zero_run_in_depth.md)
 _ROWS_OF_A_LEVEL = 20  # on average; with fewer rows, shares of levels fit noise
 _MOST_NAMED = 3
 

@@ -1,7 +1,7 @@
 """Stacks of cross-fitted models: of membership (the propensity), and of the score among the non-members.
 
 No single model is right for all real shifts. A line misses products, a basis misses jumps, and boosting alone is wrong
-nearly everywhere (docs/propensity.md). The stack combines their held-out log-odds in one logistic line, which also
+nearly everywhere (docs/zero_run_in_depth.md). It combines their held-out log-odds in one logistic line, which also
 calibrates them.
 """
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def disclosure(
-    config: Annotated[Path, typer.Argument(help="A YAML file; docs/defences.md has every key.", show_default=False)],
+    config: Annotated[Path, typer.Argument(help="A YAML file; docs/disclosure.md has every key.", show_default=False)],
     out: Annotated[Path | None, typer.Option("--out", help=INSTEAD)] = None,
     limit: Limit = None,
     overwrite: Overwrite = False,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def draw(
     config: Annotated[
         Path,
-        typer.Argument(help="A YAML file with target: {kind: command, ...}; docs/own_training.md.", show_default=False),
+        typer.Argument(help="A YAML file with target: {kind: command, ...}; docs/your_model.md.", show_default=False),
     ],
     out: Annotated[
         Path,

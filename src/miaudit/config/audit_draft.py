@@ -217,7 +217,7 @@ def _proposed(groups: Sequence[str], named: Iterable[str]) -> list[str]:
             "text": "texts are a covariate of zero-run audits",
             "run": "where rows are of several trainings",
             "propensity": "known probabilities of membership, for zero-run",
-            "reference": "scores of a reference model: docs/zero_run.md",
+            "reference": "scores of a reference model: docs/zero_run_in_depth.md",
         }[key]
         lines.append(f"# {key}: {scalar(name)}  # {use}" if key != "reference" else f"# {one_line(name)}: {use}")
     return lines

@@ -289,7 +289,7 @@ class DisclosureConfig(File):
 
 def read(path: str | Path, limits: Sequence[str] = ()) -> DisclosureConfig:
     """Read and check a configuration file, as :func:`miaudit.config.audit.read`."""
-    return validated(with_limits(read_mapping(path, "docs/defences.md"), limits), DisclosureConfig, path)
+    return validated(with_limits(read_mapping(path, "docs/disclosure.md"), limits), DisclosureConfig, path)
 
 
 def _listed(value: Any) -> list[Any]:

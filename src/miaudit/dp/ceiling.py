@@ -1,6 +1,6 @@
 """A proven limit of what one run can show, against any test and any attack; several runs pass it.
 
-``one_run_ceiling`` is a limit from above, not the least one: simulated figures are 5 to 11% lower (docs/one_run.md).
+``one_run_ceiling`` is a limit from above, not the least one: simulated figures are 5 to 11% lower (docs/bounds.md).
 Every step errs upwards: the chance of release is taken at the worse end of each cell of a grid, the power at the lower
 end of each cell of claims, and the distance of two laws by Pinsker's inequality.
 """

@@ -2,7 +2,7 @@
 
 Nothing here sees a label or a score: steps follow from the number of canaries and the confidence, so that a walk tests
 every parameter once, as if its number of guesses had been fixed. A number of guesses that follows from the scores would
-not do: a mechanism of Gaussian DP could choose it, run by run, for whatever is least expected (docs/one_run.md).
+not do: a mechanism of Gaussian DP could choose it, run by run, for whatever is least expected (docs/bounds.md).
 """
 
 from __future__ import annotations

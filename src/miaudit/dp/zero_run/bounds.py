@@ -3,7 +3,7 @@
 Right guesses prove nothing while covariates alone could have given them. By default records are **thinned to fair
 coins** (Theorem Z): what remains is one-run evidence, and the one-run tests apply. For pure epsilon no coins are
 needed: the count of right guesses is tested against a Poisson-binomial. The published procedures, composition and
-conditional audits, stand beside them under their names. ``docs/zero_run.md`` has the theorem and what was measured,
+conditional audits, stand beside them under their names. ``docs/bounds.md`` has the theorem and what was measured,
 ``experiments/zero_run/theorem_z.md`` the proof.
 """
 
@@ -113,7 +113,7 @@ def mu_lower_bound(
     ----------
     ev : Evidence of n records, design "zero-run", one score
         A unit with several records keeps one of them, drawn at random; where units differ in size and the propensity
-        was learned from all records, large units are represented more often (``docs/zero_run.md``, Units).
+        was learned from all records, large units are represented more often (``docs/bounds.md``, Units).
     propensity : Propensity of the same records, or an array (n,) in (0, 1) of known ones
     guesses : int, Sides, or an option of :mod:`miaudit.dp.selection`
         None: Hedged(). After thinning its fractions are those of the effective number of coins, which no label decides.

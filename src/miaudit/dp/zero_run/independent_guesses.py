@@ -3,7 +3,7 @@
 **Thinning** (Theorem Z) makes one-run evidence of zero-run evidence. A record is dropped at random with a probability
 that depends on its label, so that membership of the kept ones is a fair coin given the covariates, or nearly one where
 the log-odds are known within a half-width only. The theorem and what it gains over the paper's tampering are in
-``docs/zero_run.md``, its proof in ``experiments/zero_run/theorem_z.md``.
+``docs/bounds.md``, its proof in ``experiments/zero_run/theorem_z.md``.
 
 **Poisson-binomial**, of pure epsilon: the i-th guess T_i of a record with log-odds of membership lambda_i is right with
 probability at most sigma(epsilon + T_i lambda_i), whatever the guesses before it turned out to be, if the algorithm is
