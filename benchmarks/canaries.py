@@ -1,4 +1,4 @@
-"""How much each kind of canary shows of mu, and what it costs the model: the table of docs/canaries.md.
+"""How much each kind of canary shows of mu, and what it costs the model: the table of experiments/validity/canaries.md.
 
     PYTHONPATH=src python benchmarks/canaries.py [--json FILE] [--data FOLDER] [--count 1000] [--only TEXT]
     PYTHONPATH=src python benchmarks/canaries.py --texts --count 300 [--only TEXT]
