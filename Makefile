@@ -86,7 +86,7 @@ look: $(DEV)/.installed
 
 # needs the network: each tool goes into an environment of its own
 peers: $(DEV)/.installed
-	$(DEV)/bin/python benchmarks/peers/run.py --install --json benchmarks/peers/measured.json --docs docs/peers.md
+	$(DEV)/bin/python benchmarks/peers/run.py --install --json benchmarks/peers/measured.json --docs benchmarks/peers/scores.md
 
 experiments: $(DEV)/.installed
 	$(DEV)/bin/python experiments/threshold_post/run.py

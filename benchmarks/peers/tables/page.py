@@ -1,4 +1,4 @@
-"""The tables of docs/peers_tables.md, from the runs that are kept; nothing is measured here."""
+"""The tables of benchmarks/peers/private_tables.md, from the runs that are kept; nothing is measured here."""
 
 from __future__ import annotations
 
