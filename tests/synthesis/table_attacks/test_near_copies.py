@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 
 from miaudit.metrics.units import Units
 from miaudit.synthesis.schema import Column, Schema, Table
+from miaudit.synthesis.table_attacks.chance_agreement import RARE
 from miaudit.synthesis.table_attacks.copies import BUT_DIGITS, BUT_ONE, CopyTests
 from miaudit.synthesis.table_attacks.keys import WithoutKeys
 from miaudit.synthesis.table_attacks.near_copies import NearCopies, cells, grids
@@ -48,29 +48,38 @@ def flagged(parts: tuple[Comparison, ...]) -> list[str]:
 # -- the slow twin ----------------------------------------------------------------------------------------------------
 
 
+def chance(rows: list[tuple[int, ...]], i: int, unit: np.ndarray, compared: list[int], synthetic: int) -> float:
+    """Synthetic records that agree with record i by chance: crowds but for one column, times its own value there."""
+    rest = [row for row, of in zip(rows, unit, strict=True) if of != unit[i]]
+    most = 0.0
+    for k in compared:
+        crowd = sum(all(row[j] == rows[i][j] for j in compared if j != k) for row in rest)
+        most = max(most, crowd * sum(row[k] == rows[i][k] for row in rest))
+    return most * synthetic / (len(rows) - 1) ** 2
+
+
 def slow(synthetic: Table, pool: np.ndarray, unit: np.ndarray) -> tuple[list[bool], list[bool], list[list[bool]]]:
     """The same by dictionaries of tuples, a record and a column at a time."""
     columns = synthetic.schema.columns
     steps = [grids(column, synthetic.values[:, j], pool[:, j]) for j, column in enumerate(columns)]
-    rounded, near, visible = ([False] * len(pool) for _ in range(3))
+    rounded, near = [False] * len(pool), [False] * len(pool)
     visible = [[False] * len(columns) for _ in pool]
     for grid in ("fine", "coarse", "shifted"):
         ours, theirs = (
             list(zip(*(cells(v[:, j], c, steps[j], grid).tolist() for j, c in enumerate(columns)), strict=True))
             for v in (synthetic.values, pool)
         )
-        for left in (None, *range(len(columns))):
-            released, real = (
-                [row[:left] + row[left + 1 :] if left is not None else row for row in t] for t in (ours, theirs)
-            )
-            units_of = Counter(row for row, _ in set(zip(real, unit.tolist(), strict=True)))
-            for i, row in enumerate(real):
-                alone, held = units_of[row] == 1, row in released
-                near[i] |= alone and held
+        for left in (None, *range(len(columns) if grid == "fine" else 0)):
+            compared = [j for j in range(len(columns)) if j != left]
+            released, real = ({i: tuple(row[j] for j in compared) for i, row in enumerate(t)} for t in (ours, theirs))
+            for i, row in real.items():
+                alone = not any(real[o] == row for o in real if unit[o] != unit[i])
+                counts = alone and chance(theirs, i, unit, compared, len(ours)) <= RARE
                 if left is None:
-                    rounded[i] |= alone and held
+                    rounded[i] |= counts and row in released.values()
                 else:
-                    visible[i][left] |= alone
+                    near[i] |= counts and row in released.values()
+                    visible[i][left] |= counts
     return rounded, near, visible
 
 
@@ -195,9 +204,10 @@ def three(change: Change, key: str, copied: int, seed: int) -> tuple[Comparison,
 def test_two_per_cent_of_copies_are_seen_whatever_was_changed(change: str, key: str) -> None:
     exact, rounded, one = three(CHANGES[change], key, 20, 0)
     assert flagged((exact, rounded, one))
-    assert one.control.right <= 1 and one.members.right >= 15
-    if change == "one off in two columns":
-        assert flagged((exact, rounded, one)) == [BUT_ONE] or BUT_DIGITS in flagged((exact, rounded, one))
+    seen = rounded if change in ("one off in two columns", "noise in the third decimal") else one
+    assert seen.control.right <= 1 and seen.members.right >= 15
+    if change == "one off in two columns":  # the control: one column alone does not explain it
+        assert flagged((exact, rounded, one)) == [BUT_DIGITS]
     if change in ("one column rounded", "another job", "a blank"):
         assert flagged((exact, rounded, one)) == [BUT_ONE]  # the control: neither exact nor rounded copies
 

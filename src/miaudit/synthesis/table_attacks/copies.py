@@ -182,9 +182,10 @@ def _near(
 ) -> tuple[Comparison, Comparison]:
     """Compare the near copies of members with those of control records: but for last digits, and but for one column.
 
-    A record counts if no other real record is equal to it in the compared columns. ``without`` were not compared.
+    A record counts if no other real record is equal to it in the compared columns, and if strangers hardly agree with
+    it by chance. ``without`` were not compared.
     """
-    besides = f"{_equal(without)}; only records that no other real record equals count"
+    besides = f"{_equal(without)}; only records that no other real record equals, and hardly any by chance, count"
     rounded, one = (
         compare(name, hit[:members], hit[members:], confidence=confidence, note=f"{how}{besides}", units=units)
         for name, hit, how in (

@@ -2,9 +2,12 @@
 
 Every record is hashed on three grids: the coarser resolution of the two sides, and two coarse grids of which one is
 shifted by half a cell. The hash of a row is the sum of the hashes of its cells, so leaving a column out is a
-subtraction. A record counts only if no other real record has its hash: a person who is like others is not singled
-out. Grids and hashes follow from the synthetic table and from the pool of members and control records, never from who
-is a member.
+subtraction. Last digits may differ on any grid. One column may differ on the first grid alone: on coarse ones too many
+strangers agree in all other columns.
+
+A record counts only if no other real record has its hash, and if strangers hardly agree with it by chance
+(:mod:`.chance_agreement`): a person who is like others is not singled out. Grids, hashes and chance follow from the
+synthetic table and from the pool of members and control records, never from who is a member.
 """
 
 from __future__ import annotations
@@ -14,10 +17,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.synthesis.schema import Column, Table
+from miaudit.synthesis.table_attacks.chance_agreement import RARE, Hashes, expected, expected_without, others
 
 __all__ = ["NearCopies", "cells", "grids"]
 
@@ -29,8 +32,6 @@ _SMALLEST, _COARSE, _STEPS = 1e-6, 1e-3, 4  # of the width, of the width, and of
 _INSIDE = 0.125  # of a cell, so that multiples of the finer grid do not lie on the edges of the coarse one
 _MISSING, _LARGEST = -(2**53), 2.0**52
 
-Hashes = NDArray[np.uint64]
-
 
 @dataclass(frozen=True, eq=False)
 class NearCopies:
@@ -38,8 +39,8 @@ class NearCopies:
 
     Attributes
     ----------
-    rounded : array (n,) of bool, equal on one of the three grids
-    near : array (n,) of bool, equal on one of them in all columns, or in all but one
+    rounded : array (n,) of bool, equal in all columns on one of the three grids
+    near : array (n,) of bool, equal on the first grid in all columns but one, and possibly in that one too
     visible : array (n, d) of bool, whether a copy with another value in that column would be seen
     """
 
@@ -66,18 +67,19 @@ class NearCopies:
         ([True, False, False], [True, True, False])
         """
         pool = np.concatenate([members.values, control.values])
-        unit = np.arange(len(pool)) if unit is None else unit
-        rounded = np.zeros(len(pool), dtype=np.bool_)
-        one_changed, visible = rounded.copy(), np.zeros(pool.shape, dtype=np.bool_)
-        for ours, theirs in _hashed(synthetic, pool):
+        rounded, near = np.zeros((2, len(pool)), dtype=np.bool_)
+        visible = np.zeros(pool.shape, dtype=np.bool_)
+        for grid, ours, theirs in _hashed(synthetic, pool):
             released, real = ours.sum(axis=1, dtype=np.uint64), theirs.sum(axis=1, dtype=np.uint64)
-            alone, released_too = _compared(real, released, unit)
-            rounded |= alone & released_too
+            singled_out = (others(real, unit) == 0) & (expected(theirs, len(ours), unit) <= RARE)
+            rounded |= singled_out & np.isin(real, released)
+            if grid != "fine":
+                continue
+            rare = expected_without(theirs, len(ours), unit) <= RARE
             for j in range(pool.shape[1]):
-                alone, released_too = _compared(real - theirs[:, j], released - ours[:, j], unit)
-                visible[:, j] |= alone
-                one_changed |= alone & released_too
-        return cls(rounded, rounded | one_changed, visible)
+                visible[:, j] = rare[:, j] & (others(real - theirs[:, j], unit) == 0)
+                near |= visible[:, j] & np.isin(real - theirs[:, j], released - ours[:, j])
+        return cls(rounded, near, visible)
 
 
 def grids(column: Column, released: FloatArray, pool: FloatArray) -> tuple[float, float]:
@@ -104,8 +106,8 @@ def cells(values: FloatArray, column: Column, steps: tuple[float, float], grid: 
     return np.where(np.isnan(values), _MISSING, whole).astype(np.int64)
 
 
-def _hashed(synthetic: Table, pool: FloatArray) -> Iterator[tuple[Hashes, Hashes]]:
-    """Yield the hashes of the synthetic cells (m, d) and of the real ones (n, d) on each grid."""
+def _hashed(synthetic: Table, pool: FloatArray) -> Iterator[tuple[Grid, Hashes, Hashes]]:
+    """Yield each grid, and on it the hashes of the synthetic cells (m, d) and of real ones (n, d)."""
     columns = synthetic.schema.columns
     steps = [grids(column, synthetic.values[:, j], pool[:, j]) for j, column in enumerate(columns)]
     salts = _mixed(np.arange(1, len(columns) + 1).astype(np.uint64))
@@ -115,7 +117,7 @@ def _hashed(synthetic: Table, pool: FloatArray) -> Iterator[tuple[Hashes, Hashes
         for values in (synthetic.values, pool):
             numbers = np.column_stack([cells(values[:, j], one, steps[j], grid) for j, one in enumerate(columns)])
             both.append(_mixed(numbers.astype(np.int64).view(np.uint64) + salts))
-        yield both[0], both[1]
+        yield grid, both[0], both[1]
 
 
 def _resolution(known: FloatArray) -> float:
@@ -135,17 +137,3 @@ def _mixed(numbers: Hashes) -> Hashes:
         mixed = mixed * np.uint64(factor)
         mixed ^= mixed >> np.uint64(33)
     return mixed
-
-
-def _compared(real: Hashes, released: Hashes, unit: IntArray) -> tuple[BoolArray, BoolArray]:
-    """Return whether all records (n,) with the hash of a record are of its unit, and whether its hash is released."""
-    order, known = np.argsort(real), np.sort(released)
-    ranked = real[order]
-    starts = np.flatnonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]]))
-    least, most = np.minimum.reduceat(unit[order], starts), np.maximum.reduceat(unit[order], starts)
-    kinds = ranked[starts]
-    there = known[np.minimum(np.searchsorted(known, kinds), len(known) - 1)] == kinds
-    size = np.diff(starts, append=len(real))
-    alone, held = np.empty(len(real), dtype=np.bool_), np.empty(len(real), dtype=np.bool_)
-    alone[order], held[order] = np.repeat(least == most, size), np.repeat(there, size)
-    return alone, held

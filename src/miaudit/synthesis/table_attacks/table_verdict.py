@@ -2,8 +2,8 @@
 
 Copies decide, and so does the inference of the columns that the plan names as secrets. Near copies, and lists of the
 records that the table comes closest to, are alarms: they raise concern where members have more of them than chance
-explains, and else keep no verdict open. In tables of few coarse columns most records have a near copy by chance, so an
-upper limit of near copies would keep every such verdict open. What a silent alarm leaves open is not left unjudged: the
+explains, and else keep no verdict open. In tables of few coarse columns they count few records, so an upper limit of
+near copies would say nothing of the others. What a silent alarm leaves open is not left unjudged: the
 record-wise limits on the TPR are about the same records, and the second positive control says what would have been
 seen. Linkability, singling out and the inference of other columns inform: they never raise concern or keep a verdict
 open.
