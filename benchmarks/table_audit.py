@@ -5,8 +5,8 @@ made of Adult; without it, a table of the same shape is drawn. The straightforwa
 synthetic one, column by column in numpy, and looks at every synthetic record for every predicate. A sample of it is
 timed and **extrapolated**. Process CPU time of one thread.
 
-``--anonymeter PYTHON`` adds the times of Anonymeter on the same tables, by the interpreter of an environment with
-``pip install anonymeter==1.1.0``; they are extrapolated, too.
+``--anonymeter PYTHON`` adds the times and the peak memory of Anonymeter on the same tables, by the interpreter of an
+environment with ``pip install anonymeter==1.1.0``. Its times are extrapolated, too, its memory is not.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ def plainly(synthetic: Table, pool: Table, metric: Metric, sample: int, predicat
     }
 
 
-def anonymeter(python: Path, tables: dict[str, Table]) -> dict[str, float]:
-    """CPU seconds of Anonymeter for all attacked records and all secrets, by attack."""
+def anonymeter(python: Path, tables: dict[str, Table]) -> tuple[dict[str, float], dict[str, float]]:
+    """CPU seconds of Anonymeter for all attacked records and all secrets, by attack, and its peak memory in MB."""
     columns = next(iter(tables.values())).schema.columns
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -126,8 +126,8 @@ def anonymeter(python: Path, tables: dict[str, Table]) -> dict[str, float]:
             np.savetxt(folder / f"{part}.csv", table.values, form, ",", header=head, comments="", encoding="utf-8")
         command = [str(python), str(ROOT / "benchmarks" / "peers" / "anonymeter_times.py"), name, *tables]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
-    seconds: dict[str, float] = json.loads(done.stdout.splitlines()[-1])["seconds"]
-    return seconds
+    found = json.loads(done.stdout.splitlines()[-1])
+    return found["seconds"], found["peaks"]
 
 
 def main() -> None:
@@ -150,10 +150,10 @@ def main() -> None:
     }
     print(f"{len(synthetic):,} synthetic records, {len(pool):,} attacked ones, {len(synthetic.schema)} columns")
     slow = plainly(synthetic, pool, metric, 5 if options.quick else 10, 2_000)
-    others = {"plainly": slow}
+    others, peaks = {"plainly": slow}, {}
     if options.anonymeter:
         work_of = {"synthetic": synthetic, "members": inside, "control": control}
-        others["Anonymeter"] = anonymeter(options.anonymeter, work_of)
+        others["Anonymeter"], peaks = anonymeter(options.anonymeter, work_of)
     print(f"| part | CPU s |{''.join(f' {name} | ratio |' for name in others)}\n|{'---|' * (2 + 2 * len(others))}")
     for name, work in parts.items():
         took = spent(work)
@@ -167,6 +167,9 @@ def main() -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"| whole audit (at most {TARGET:.0f}) | {whole:.2f} |{' | |' * len(others)}")
     print(f"peak memory {peak:,.0f} MB, before the whole audit {before:,.0f} MB")
+    if peaks:
+        told = ", ".join(f"{name} {value:,.0f}" for name, value in peaks.items())
+        print(f"peak memory of Anonymeter, MB, each after the one before: {told}")
 
 
 if __name__ == "__main__":

@@ -3,11 +3,14 @@
 ``python anonymeter_times.py FOLDER`` reads synthetic.csv, members.csv and control.csv, and prints a line of JSON: for
 each attack the seconds that all records would take, one thread, imports and compilation excluded. Two small numbers of
 attacks are timed, and what one more attack costs is **extrapolated**: its work for a record does not depend on others.
+The line also has the peak memory of this process in MB, which is measured with that number of attacks: before them, and
+after each kind of attack, in the order of inference, linkability and singling out.
 """
 
 from __future__ import annotations
 
 import json
+import resource
 import sys
 import time
 import warnings
@@ -27,6 +30,11 @@ def spent(work: Callable[[], Any]) -> float:
     start = time.process_time()
     work()
     return time.process_time() - start
+
+
+def megabytes() -> float:
+    """Peak memory so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def of_one_attack(evaluated: Callable[[int], Any]) -> float:
@@ -58,12 +66,15 @@ def main() -> None:
     def singled_out() -> None:
         SinglingOutEvaluator(members, synthetic, QUERIES[1], COLUMNS, control, seed=0).evaluate()
 
-    seconds = {
-        "inference": pairs * sum(of_one_attack(lambda n, secret=name: inferred(secret, n)) for name in names),
-        "linkability": pairs * of_one_attack(linked),
-        "singling out": QUERIES[0] / QUERIES[1] * spent(singled_out),
+    measured: dict[str, Callable[[], float]] = {
+        "inference": lambda: pairs * sum(of_one_attack(lambda n, secret=name: inferred(secret, n)) for name in names),
+        "linkability": lambda: pairs * of_one_attack(linked),
+        "singling out": lambda: QUERIES[0] / QUERIES[1] * spent(singled_out),
     }
-    print(json.dumps({"version": version("anonymeter"), "seconds": seconds}))
+    seconds, peaks = {}, {"before": megabytes()}
+    for name, work in measured.items():
+        seconds[name], peaks[name] = work(), megabytes()
+    print(json.dumps({"version": version("anonymeter"), "seconds": seconds, "peaks": peaks}))
 
 
 if __name__ == "__main__":
