@@ -12,6 +12,7 @@ proved: other records, states and batches can behave differently.
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -22,14 +23,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miaudit.arrays import FloatArray
+from miaudit.dp import impulses
 from miaudit.errors import InputError
 from miaudit.errors.checks import finite, whole
 
 __all__ = ["Change", "Claim", "Comparison", "Draws", "StepNoise", "check", "without_one"]
 
 Step = Callable[[Any, Any, "Draws"], ArrayLike]
-_ROUNDING = 1e-3  # relative, of a standard deviation that is the difference of two float32 runs
-_MOST_SINGLE = 4_096  # numbers of one call that are replaced one by one
 _SHOWN = 4  # digits of a ratio in a sentence
 _FROM_CLIP = "take both from what the accountant received"
 
@@ -338,22 +338,8 @@ class _Replay:
         """Return the standard deviation that one call adds to each coordinate, 0 where it is rounding."""
         # where the sum is long, as without clipping, the rounding of float32 would swallow an impulse of 1
         self._height = 2.0 ** math.ceil(math.log2(max(1.0, float(np.abs(self.sum).max()) / claimed)))
-        plain, signed = self._response(call), self._response(call, signs=True)
-        if float(np.abs(plain - signed).max()) <= 10 * _ROUNDING * max(plain.max(), signed.max(), claimed):
-            return np.where(plain > _ROUNDING * claimed, plain, 0.0)
-        squares, size = np.zeros_like(plain), self.draws.sizes[call]
-        for place in range(size if size <= _MOST_SINGLE else 0):
-            single = self._response(call, place=place)
-            single[single <= _ROUNDING * claimed / math.sqrt(size)] = 0.0
-            if np.count_nonzero(single) > 1:
-                break
-            squares += single**2
-        else:
-            if size <= _MOST_SINGLE:
-                return np.asarray(np.sqrt(squares))
-        received = f"call {call + 1} of the step, with {size:,} numbers that are mixed"
-        hint = "add independent noise at each coordinate, replay a smaller model, or check the noise by a step audit"
-        raise InputError("step", "draws that reach one coordinate each", received, hint)
+        respond, name = functools.partial(self._response, call), f"call {call + 1} of the step"
+        return impulses.deviation(respond, size=self.draws.sizes[call], claimed=claimed, call=name)
 
     def _response(self, call: int, *, signs: bool = False, place: int | None = None) -> FloatArray:
         impulse = Draws(call, signs=signs, height=self._height, place=place)
@@ -418,9 +404,9 @@ def _kind(noise: StepNoise, claim: Claim) -> str:
         parts.append("no fresh noise")
     elif noise.silent:
         parts.append(f"no noise at {noise.silent:,} of {noise.coordinates:,} coordinates")
-    if noisy and not noise.silent and noise.lowest < 1 - _ROUNDING:
+    if noisy and not noise.silent and noise.lowest < 1 - impulses.ROUNDING:
         parts.append(f"the noise is {noise.lowest:.{_SHOWN}g} of the claimed deviation {claim.deviation:g}")
-    if noise.highest > 1 + _ROUNDING:
+    if noise.highest > 1 + impulses.ROUNDING:
         parts.append(f"more noise than claimed, {noise.highest:.{_SHOWN}g} of the deviation {claim.deviation:g}")
     if noisy and noise.numbers < noisy:
         parts.append(f"{noisy:,} noisy coordinates share {noise.numbers:,} random numbers")

@@ -33,6 +33,10 @@ class CountNoise(Protocol):
         """Choose a position with probability in proportion to exp(score / scale)."""
         ...
 
+    def released(self, columns: Sequence[int], counts: FloatArray, sd: float) -> FloatArray:
+        """Return noisy counts (cells,) of columns as all that follows sees them; a replay pins them here."""
+        ...
+
 
 @dataclass(frozen=True)
 class SecretNoise:
@@ -53,6 +57,10 @@ class SecretNoise:
         choose = dp.measurements.make_noisy_max(domain, metric.linf_distance(T="f64"), measure, scale=float(scale))
         return int(choose([float(score) for score in scores]))
 
+    def released(self, columns: Sequence[int], counts: FloatArray, sd: float) -> FloatArray:  # noqa: ARG002
+        """Return the counts."""
+        return counts
+
 
 @dataclass(frozen=True, eq=False)
 class RepeatableNoise:
@@ -68,6 +76,10 @@ class RepeatableNoise:
         """Choose by the largest of the scores with Gumbel noise."""
         return int(np.argmax(np.asarray(scores) / scale + self.rng.gumbel(size=len(scores))))
 
+    def released(self, columns: Sequence[int], counts: FloatArray, sd: float) -> FloatArray:  # noqa: ARG002
+        """Return the counts."""
+        return counts
+
 
 @dataclass(frozen=True)
 class NoNoise:
@@ -80,6 +92,10 @@ class NoNoise:
     def choose(self, scores: Sequence[float], scale: float) -> int:  # noqa: ARG002
         """Choose the best."""
         return int(np.argmax(scores))
+
+    def released(self, columns: Sequence[int], counts: FloatArray, sd: float) -> FloatArray:  # noqa: ARG002
+        """Return the counts."""
+        return counts
 
 
 @cache

@@ -60,6 +60,7 @@ def counted(table: Table, cells: Sequence[Levels], sds: Sequence[float], noise: 
     """
     counts = []
     for column, (own, sd) in enumerate(zip(cells, sds, strict=True)):
-        codes = own.encode(table.values[:, column])[:, None]
-        counts.append(measured(codes, (0,), (own.count,), sd, noise).counts)
+        level = own.encode(table.values[:, column])
+        codes = np.broadcast_to(level[:, None], (*level.shape, column + 1))  # so that it has its own position
+        counts.append(measured(codes, (column,), (own.count,) * (column + 1), sd, noise).counts)
     return FirstStage(tuple(counts), tuple(sds))

@@ -71,7 +71,8 @@ def measured(codes: Codes, columns: Sequence[int], sizes: Sequence[int], sd: flo
     """Count the records (n, d) by the levels of some columns, with noise: one record changes one cell by 1."""
     shape = [sizes[column] for column in columns]
     counts = np.bincount(places(codes, columns, sizes), minlength=math.prod(shape)).astype(np.float64)
-    return NoisyTable(tuple(columns), (counts + noise.normal(len(counts), sd)).reshape(shape), sd)
+    noisy = noise.released(columns, counts + noise.normal(len(counts), sd), sd)
+    return NoisyTable(tuple(columns), noisy.reshape(shape), sd)
 
 
 def consistent(tables: Sequence[NoisyTable]) -> tuple[list[NoisyTable], dict[int, FloatArray]]:

@@ -158,7 +158,12 @@ class TablesGenerator(Generator):
 
 
 def fit_tables(
-    table: Table, plan: TablesPlan, *, rng: np.random.Generator, repeatable: bool = False
+    table: Table,
+    plan: TablesPlan,
+    *,
+    rng: np.random.Generator,
+    repeatable: bool = False,
+    noise: CountNoise | None = None,
 ) -> TablesGenerator:
     """Count the records with noise, and return the generator that follows.
 
@@ -168,9 +173,11 @@ def fit_tables(
     plan : the tables that are measured; it was checked
     rng : of the synthetic records on which laws of several sets of parents rest; with ``repeatable`` of the noise too
     repeatable : whether the noise comes from ``rng``, for experiments, and not from the operating system
+    noise : in place of either, for a replay
     """
     known = repeatable and plan.privacy is not None
-    noise = RepeatableNoise(rng.spawn(1)[0]) if known else secret_noise(plan)
+    if noise is None:
+        noise = RepeatableNoise(rng.spawn(1)[0]) if known else secret_noise(plan)
     if plan.config.two_stages and plan.first is None:
         plan = replace(
             plan, first=counted(table, plan.cells, [plan.sd(share) for share in plan.single_shares()], noise)
