@@ -31,6 +31,13 @@ _ASSUMED = {
         "source, time or language does not."
     ),
 }
+_ASSUMED_OF_DELETION = {
+    "decoys": _ASSUMED["decoys"],
+    "non-members": (
+        "Records that left no trace score as the non-members do. A random split of one source ensures that; another "
+        "source, time or language does not."
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -208,7 +215,7 @@ def audit_deletion(
         before=before.curve,
         after=after.curve,
         score=name,
-        notes=(_ASSUMED[compared.kind].replace("were not used score", "left no trace score"), _POPULATION),
+        notes=(_ASSUMED_OF_DELETION[compared.kind], _POPULATION),
         source=source,
         repeat=dict(repeat or {}),
     )
