@@ -63,7 +63,7 @@ def reach(records: int, decoys: int, *, confidence: float = 0.95, rng: np.random
     >>> [round(share[1], 2) for share in found.bounds], found.passes > 0.95
     ([0.06, 0.23, 0.81], True)
     """
-    check_confidence(confidence)
+    check_confidence(confidence, above=0.5)
     for name, count in (("records", records), ("decoys", decoys)):
         if count < 1:
             raise InputError(name, "a whole number of at least 1", str(count), "name how many there are")

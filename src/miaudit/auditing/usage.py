@@ -64,7 +64,7 @@ class UsagePlan:
 
     def __post_init__(self) -> None:
         """Check each option."""
-        check_confidence(self.confidence)
+        check_confidence(self.confidence, above=0.5)
         if not 0 < self.margin < 0.5:
             hint = f"the default is {deletion.MARGIN:g}"
             raise InputError("margin", "a number above 0 and below 0.5", f"{self.margin:g}", hint)

@@ -204,7 +204,7 @@ def testable(records: int, decoys: int) -> bool:
 
 
 def _check(margin: float, confidence: float) -> None:
-    check_confidence(confidence)
+    check_confidence(confidence, above=0.5)  # or the lower of two one-sided limits would be the higher one
     if not 0 < margin < 0.5:
         raise InputError("margin", "a number above 0 and below 0.5", f"{margin:g}", f"the default is {MARGIN:g}")
 
