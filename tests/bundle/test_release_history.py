@@ -87,6 +87,15 @@ def test_a_broken_audit_is_never_left_out_in_silence(folder: Path, name: str, co
     assert name in str(refused.value) and "\n" not in str(refused.value)
 
 
+def test_a_kind_or_a_time_that_is_none_is_refused(folder: Path) -> None:
+    (folder / "odd.json").write_text('{"kind": 3}')
+    with pytest.raises(InputError, match="kind: expected a name, received 3"):
+        history(folder, budget=0.05)
+    write(folder / "odd.json", replace(release(5), about=About(date="2026-05-01T99:99")))
+    with pytest.raises(InputError, match="date: expected a date"):
+        history(folder, budget=0.05)
+
+
 def test_no_audit_and_options_out_of_range_are_refused(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     options: list[tuple[Any, dict[str, Any], str]] = [

@@ -147,6 +147,29 @@ def test_the_error_of_an_advantage_does_not_shrink_where_its_gaps_are_closed() -
         assert 0.9 * before < after < 1.6 * before
 
 
+@pytest.mark.parametrize("units", [False, True])
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("factor", [0.4, 1.0, 1.7])
+def test_errors_of_gaps_equal_those_of_a_pass_over_all_records_at_each_threshold(
+    units: bool, ties: bool, factor: float
+) -> None:
+    """The twin counts each non-member anew at each of 24 thresholds."""
+    evidence, p = confounded.Confounded(effect=0.5).draw(150, 230, rng(4))
+    score = np.round(2 * evidence.score) if ties else evidence.score
+    unit = np.arange(evidence.n) // 4 * 2 + evidence.member if units else None
+    at = Confounded.of(evidence.replace(score=score, unit=unit), p)
+    roc, outside = at.comparison.roc, ~at.comparison.member
+    vertex, many = roc.blocks_of(at.comparison.score[outside]), at._many_above(factor)
+    errors = []
+    for place in np.unique(np.linspace(1, len(roc.threshold) - 1, sensitivity._THRESHOLDS).astype(int)):
+        above = (vertex <= place).astype(float)
+        counted = np.where(many <= place, above / factor + 1 - 1 / factor, factor * above)
+        of_members = np.sqrt(roc.tpr[place] * (1 - roc.tpr[place]) / at.comparison.effective_members)
+        errors.append(np.hypot(of_members, at._spread(counted)))
+    assert at.value("advantage", factor)[1] == pytest.approx(max(errors), rel=1e-12)
+    assert max(errors) > 1.02 * errors[0]  # a threshold of its own would not do
+
+
 def test_the_error_of_an_advantage_is_that_of_its_worst_threshold() -> None:
     """A second truth: the spread of a share at the median of both classes, by resampling."""
     draws = rng(4)

@@ -185,6 +185,10 @@ def test_a_history_that_cannot_be_judged_is_refused_in_one_line(
         code, out, err = run("history", "audits", *options)
         assert (code, out, err.count("\n")) == (1, "", 1) and word in err
     assert run("history", "audits", "--memberships", "fresh")[0] == 2
+    for more in ((), ("--overwrite",)):  # findings in the folder of audits would hide them from the next history
+        code, out, err = run("history", "audits", "--budget", "0.05", "--out", "audits", *more)
+        assert (code, out) == (1, "") and "choose --out audits/history" in err
+    assert not (folder / "findings.json").exists()
     for name, text, word in (
         ("undated.json", release(3, 0.4, date=None).to_json(), "date"),  # type: ignore[arg-type]
         ("other.json", release(3, 0.4, model="other").to_json(), "one model"),

@@ -168,6 +168,42 @@ def test_decoys_that_cannot_be_made(options: tuple[str, ...], words: str, folder
     assert [path.name for path in folder.iterdir()] == ["documents.jsonl"]
 
 
+def test_the_documents_are_never_replaced(folder: Path) -> None:
+    before = (folder / "documents.jsonl").read_bytes()
+    for name in ("documents.jsonl", "./absent/../documents.jsonl"):
+        line = refused("decoys", "documents.jsonl", "--find", "uuid4", "--out", name, "--overwrite")
+        assert "another file than the documents" in line and "choose another --out" in line
+    assert (folder / "documents.jsonl").read_bytes() == before
+    assert [path.name for path in folder.iterdir()] == ["documents.jsonl"]
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", "\x00\x01", '{"text": "a"}\n', "[" * 100_000, '"a"\n'])
+def test_a_file_that_is_not_of_probes_is_named(content: str, folder: Path) -> None:
+    (folder / "s.jsonl").write_text(content)
+    for command in (("audit", "s.jsonl", "--design", "matched"), ("usage", "s.jsonl", "--key", "probes.key.json")):
+        line = refused(*command)
+        assert "s.jsonl" in line and "id, member and logprobs" not in line and "leave it out" not in line
+
+
+@pytest.mark.parametrize("score", ["NaN", "-Infinity", "1e308", "1" + "0" * 400, '"high"', "true", "null", "{}"])
+def test_scores_that_are_no_numbers_are_named_by_their_line(score: str, folder: Path) -> None:
+    assert run("decoys", "documents.jsonl", "--find", "uuid4", "--count", 2).exit_code == 0
+    lines = (folder / "probes.jsonl").read_text(encoding="utf-8").splitlines()
+    for row in (0, 4):
+        texts = [f'{line[:-1]}, "score": {score if k == row else -1}}}' for k, line in enumerate(lines)]
+        (folder / "s.jsonl").write_text("\n".join(texts) + "\n", encoding="utf-8")
+        for command in (("audit", "--design", "matched"), ("usage",), ("usage", "--deleted", "s.jsonl")):
+            line = refused(command[0], "s.jsonl", *command[1:])
+            assert f"s.jsonl, line {row + 1}" in line or (score == "null" and row == 0)
+
+
+def test_a_hint_keeps_its_decimals(folder: Path) -> None:
+    assert run("decoys", "documents.jsonl", "--find", "uuid4", "--count", 2).exit_code == 0
+    scored(folder, lambda _, rng: rng.gauss(0, 1))
+    line = refused("audit", "scored.jsonl", "--design", "matched", "--limit", "auc=nan")
+    assert line.startswith("limits: ") and "tpr_at_fpr_0.01: 0.05" in line
+
+
 def test_counts_out_of_range_are_usage(folder: Path) -> None:
     for count in (0, 1001, "many"):
         assert run("decoys", "documents.jsonl", "--count", count).exit_code == 2

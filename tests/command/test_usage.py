@@ -69,6 +69,15 @@ def test_a_deletion_is_tested_after_and_before(place: Path, run: Run) -> None:
         ),
         (("mine.npy", "--nonmembers", "never.npy", "--limit", "auc=0.6"), "used, which this audit measures"),
         (("mine.npy", "--nonmembers", "gone.npy"), "gone.npy"),
+        (("mine.npy", "--nonmembers", "never.npy", "--margin", "0.1"), "--margin: expected none without --deleted"),
+        (("mine.npy", "--nonmembers", "never.npy", "--seed", "0"), "--seed: expected none without --deleted"),
+        (("mine.npy", "--nonmembers", "never.npy", "--score", "lp"), "--score: expected none beside --nonmembers"),
+        (("mine.npy", "--nonmembers", "never.npy", "--member", "m"), "--member: expected none beside --nonmembers"),
+        (("mine.npy", "--nonmembers", "never.npy", "--key", "k.json"), "--key: expected none beside --nonmembers"),
+        (("mine.npy", "--nonmembers", "never.npy", "--confidence", "0.4"), "confidence: expected a number in (0.5, 1)"),
+        (("mine.npy", "--nonmembers", "never.npy", "--limit", "used=10%"), "write used=0.05"),
+        (("mine.npy", "--nonmembers", "never.npy", "--limit", "used=2"), "write 0.05 for 5%"),
+        (("gone.jsonl",), "expected an existing file, received gone.jsonl"),
         (("after.csv", "--member", "deleted", "--deleted", "before.csv"), "score: expected the name of a score column"),
     ],
 )
@@ -117,6 +126,34 @@ def test_probes_before_and_after_a_deletion(probes: Path, run: Run) -> None:
     assert code == 4 and "inconclusive" in out  # 120 records are too few for a margin of .03
     assert run("usage", "after.jsonl", "--deleted", "before.jsonl", "--margin", "0.2")[0] == 0
     assert run("usage", "before.jsonl", "--deleted", "before.jsonl")[0] == 3
+
+
+def test_probes_of_another_deletion_are_refused(probes: Path, run: Run) -> None:
+    scored("before.jsonl", 3.0)
+    lines = Path("documents.jsonl").read_text().splitlines()
+    Path("documents.jsonl").write_text("\n".join(lines[::-1]) + "\n")
+    Path("before.key.json").write_bytes(Path("probes.key.json").read_bytes())
+    options = ("--find", "uuid4", "--ids", "id", "--overwrite")
+    assert run("decoys", "documents.jsonl", *options)[0] == 0
+    scored("after.jsonl", 0.0)
+    Path("after.key.json").write_bytes(Path("probes.key.json").read_bytes())
+    code, _, err = run("usage", "after.jsonl", "--deleted", "before.jsonl", "--margin", "0.2")
+    assert code == 1 and "before: expected scores of the same probes, received others in before.jsonl" in err
+
+
+def test_another_score_before_the_deletion_is_refused(probes: Path, run: Run) -> None:
+    scored("before.jsonl", 3.0)
+    scored("after.jsonl", 0.0)
+    other = Path("after.jsonl").read_text().replace('"log_probability"', '"score"')
+    Path("after.jsonl").write_text(other)
+    code, _, err = run("usage", "after.jsonl", "--deleted", "before.jsonl", "--key", "probes.key.json")
+    assert code == 1 and "--score: expected one score in both files, received score after, log_probability bef" in err
+
+
+def test_options_that_probes_do_not_read_are_refused(probes: Path, run: Run) -> None:
+    scored("s.jsonl", 1.0)
+    code, _, err = run("usage", "s.jsonl", "--key", "probes.key.json", "--member", "unit")
+    assert code == 1 and "--member: expected none beside probes" in err
 
 
 def test_a_key_without_probes_is_one_line(place: Path, run: Run) -> None:

@@ -45,6 +45,8 @@ def test_limits_equal_to_the_default_ones_are_called_so():
         ({"tpr_at_fpr_0.01": 0.1, "tpr_at_fpr_0.010": 0.2}, "each name once"),
         (["auc"], "NAME=NUMBER.*write auc=0.6"),
         (["ate=x"], "NAME=NUMBER.*write ate=0.6"),
+        (["used=10%"], "NAME=NUMBER.*write used=0.05"),
+        ({"used": 2}, "for used, received 2; write 0.05 for 5%"),
         ("auc=0.6", "names with numbers"),
         (5, "names with numbers"),
         ([("auc",)], "names with numbers"),

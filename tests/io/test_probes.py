@@ -108,6 +108,13 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
         {"units": [{"unit": "u", "records": ["r"], "true": 0, "laws": ["l"], "candidates": [["1"], ["2", "3"]]}]},
         {"units": [{"unit": "u", "records": [3], "true": 0, "laws": ["l"], "candidates": [["1"], ["2"]]}]},
         {"units": 3},
+        {"units": []},
+        {
+            "units": [
+                {"unit": "u", "records": ["r"], "true": 0, "laws": ["l"], "candidates": [["1"], ["2"]]},
+                {"unit": "v", "records": ["s"], "true": 0, "laws": ["l"], "candidates": [["3"], ["4"], ["5"]]},
+            ]
+        },
         None,
     ],
 )

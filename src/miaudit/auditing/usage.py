@@ -31,6 +31,13 @@ _ASSUMED = {
         "source, time or language does not."
     ),
 }
+_ASSUMED_OF_DELETION = {
+    "decoys": _ASSUMED["decoys"],
+    "non-members": (
+        "Records that left no trace score as the non-members do. A random split of one source ensures that; another "
+        "source, time or language does not."
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,7 @@ class UsagePlan:
 
     def __post_init__(self) -> None:
         """Check each option."""
-        check_confidence(self.confidence)
+        check_confidence(self.confidence, above=0.5)
         if not 0 < self.margin < 0.5:
             hint = f"the default is {deletion.MARGIN:g}"
             raise InputError("margin", "a number above 0 and below 0.5", f"{self.margin:g}", hint)
@@ -208,7 +215,7 @@ def audit_deletion(
         before=before.curve,
         after=after.curve,
         score=name,
-        notes=(_ASSUMED[compared.kind].replace("were not used score", "left no trace score"), _POPULATION),
+        notes=(_ASSUMED_OF_DELETION[compared.kind], _POPULATION),
         source=source,
         repeat=dict(repeat or {}),
     )

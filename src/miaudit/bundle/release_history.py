@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -191,8 +191,10 @@ def _other_kind(path: Path) -> str:
     """Return the kind of findings that are not of an audit, else nothing."""
     if path.suffix.lower() == _BUNDLE:
         return ""
-    name = str(kind.parse(path / _FINDINGS if path.is_dir() else path).get("kind", "audit"))[:40]
-    return "" if name == "audit" else name
+    name = kind.parse(path / _FINDINGS if path.is_dir() else path).get("kind", "audit")
+    if not isinstance(name, str):
+        raise InputError("kind", "a name", repr(name)[:40], "take the file as miaudit wrote it")
+    return "" if name == "audit" else name[:40]
 
 
 def _content(findings: Findings) -> str:
@@ -203,6 +205,8 @@ def _content(findings: Findings) -> str:
 def _date(findings: Findings, path: Path) -> str:
     stated = (findings.about.date if findings.about else None) or ""
     try:
+        if len(stated) > 10:
+            datetime.fromisoformat(stated)
         return date.fromisoformat(stated[:10]).isoformat() + stated[10:]
     except ValueError:
         received = one_line(f"{stated[:40]!r} in {path.name}" if stated else f"none in {path.name}")

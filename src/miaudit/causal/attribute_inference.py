@@ -99,7 +99,8 @@ def effect(
     """
     _check_guesses(evidence)
     name = _method(evidence, propensity, method)
-    known = Propensity.of(np.full(evidence.n, 0.5) if propensity is None else propensity)
+    even = Propensity.of(np.full(evidence.n, 0.5))
+    known = even if propensity is None else Propensity.of(propensity)
     chosen = _estimator(name, evidence, known, rng)
     members = effects.tpr_at_threshold(evidence, threshold=RIGHT, confidence=confidence)
     controls = effects.fpr_at_threshold(evidence, known, threshold=RIGHT, method=chosen, confidence=confidence, rng=rng)
@@ -108,7 +109,7 @@ def effect(
         members=members,
         controls=controls,
         difference=_difference(average, members, controls),
-        effective_controls=_effective_controls(name, evidence, known),
+        effective_controls=Comparison.of(evidence, even if name == "difference" else known).effective_nonmembers,
         method=name,
     )
 
@@ -148,8 +149,3 @@ def _difference(average: Estimate, members: Estimate, controls: Estimate) -> Est
     low = value - joined(inside - members.low, controls.high - outside)
     high = value + joined(members.high - inside, outside - controls.low)
     return replace(average, value=value, low=max(min(average.low, low), -1.0), high=min(max(average.high, high), 1.0))
-
-
-def _effective_controls(name: str, evidence: Evidence, propensity: PropensityLike) -> float:
-    even = Propensity.of(np.full(evidence.n, 0.5)) if name == "difference" else propensity
-    return Comparison.of(evidence, even).effective_nonmembers

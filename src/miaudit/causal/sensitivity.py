@@ -117,14 +117,15 @@ class Confounded:
         of records like it is above. That share grows along the curve, so each record changes twice, and one pass
         counts all thresholds.
         """
-        roc, outside = self.comparison.roc, ~self.comparison.member
-        weight = self.comparison.weight[outside]
-        above, many = roc.blocks_of(self.comparison.score[outside]), self._many_above(factor)
-        first = many <= above
-        size = len(roc.threshold) + 1
-        at_score = np.bincount(above, weight * np.where(first, 1 / factor, factor), minlength=size)
-        at_share = np.bincount(many, weight * np.where(first, 1 - 1 / factor, 1 - factor), minlength=size)
-        return np.asarray(np.cumsum(at_score + at_share)[:-1] / weight.sum())
+        outside = ~self.comparison.member
+        above, many = self.comparison.roc.blocks_of(self.comparison.score[outside]), self._many_above(factor)
+        return self._rates(_Steps.of(above, many, factor))
+
+    def _rates(self, steps: _Steps) -> FloatArray:
+        """Return the weighted mean (k,) of non-members at each threshold of the curve."""
+        weight, size = self.comparison.weight[~self.comparison.member], len(self.comparison.roc.threshold) + 1
+        by_place = sum(np.bincount(place, weight * step, minlength=size) for place, step in steps.both)
+        return np.asarray(np.cumsum(by_place)[:-1] / weight.sum())
 
     def read_at(self, fpr: float, factor: float) -> float:
         """Return the FPR of the weighted curve at which the TPR at a true FPR is to be read, 0 to 1."""
@@ -157,15 +158,32 @@ class Confounded:
         the end of the curve, where a gap varies least.
         """
         roc = self.comparison.roc
-        vertex, many = roc.blocks_of(self.comparison.score[~self.comparison.member]), self._many_above(factor)
-        errors = []
-        for place in np.unique(np.linspace(1, len(roc.threshold) - 1, _THRESHOLDS).astype(np.int64)):
-            above = (vertex <= place).astype(np.float64)
-            counted = np.where(many <= place, above / factor + 1 - 1 / factor, factor * above)
-            rate = float(roc.tpr[place])
-            of_members = math.sqrt(rate * (1 - rate) / self.comparison.effective_members)
-            errors.append(math.hypot(of_members, self._spread(counted)))
-        return float((roc.tpr - self.fpr(factor)).max()), max(errors)
+        above, many = roc.blocks_of(self.comparison.score[~self.comparison.member]), self._many_above(factor)
+        steps = _Steps.of(above, many, factor)
+        places = np.unique(np.linspace(1, len(roc.threshold) - 1, _THRESHOLDS).astype(np.int64))
+        rate = roc.tpr[places]
+        errors = np.hypot(np.sqrt(rate * (1 - rate) / self.comparison.effective_members), self._spreads(steps, places))
+        return float((roc.tpr - self._rates(steps)).max()), float(errors.max())
+
+    def _spreads(self, steps: _Steps, places: IntArray) -> FloatArray:
+        """Return :meth:`_spread` (k,) of what non-members count at each of some ascending places of the curve.
+
+        From one place to the next only the records that change are added.
+        """
+        outside, units = ~self.comparison.member, self.comparison.units
+        weight = self.comparison.weight[outside]
+        code = np.arange(len(weight)) if units is None else units.code[outside]
+        of_unit, total = np.bincount(code, weights=weight), weight.sum()
+        at = np.concatenate([np.searchsorted(places, place) for place, _ in steps.both]).astype(np.int16)
+        order = np.argsort(at, kind="stable")
+        changed = np.split(order, np.searchsorted(at[order], np.arange(1, len(places) + 1)))[:-1]
+        change, code = np.concatenate([weight * step for _, step in steps.both]), np.tile(code, 2)
+        counted, spreads = np.zeros(len(of_unit)), np.empty(len(places))
+        for k, rows in enumerate(changed):
+            counted += np.bincount(code[rows], weights=change[rows], minlength=len(counted))
+            parts = counted - of_unit * (counted.sum() / total)
+            spreads[k] = math.sqrt(parts @ parts) / total
+        return spreads
 
     def _mean(self, values: FloatArray) -> float:
         weight = self.comparison.weight[~self.comparison.member]
@@ -179,6 +197,24 @@ class Confounded:
             codes = self.comparison.units.code[~self.comparison.member]
             parts = np.bincount(codes, weights=parts).astype(np.float64)
         return float(np.sqrt(parts @ parts) / weight.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class _Steps:
+    """What each non-member counts along the curve: two places (m,) from which on it counts more, or less, each by (m,).
+
+    A non-member counts L times above the threshold, and 1 - 1/L + (1/L if above) where more than the share 1/(1+L) of
+    records like it is above.
+    """
+
+    both: tuple[tuple[IntArray, FloatArray], tuple[IntArray, FloatArray]]
+
+    @classmethod
+    def of(cls, above: IntArray, many: IntArray, factor: float) -> _Steps:
+        """From the vertices (m,) at which each is above the threshold, and at which many like it are."""
+        first = many <= above
+        at_score = np.where(first, 1 / factor, factor)
+        return cls(((above, at_score), (many, np.where(first, 1 - 1 / factor, 1 - factor))))
 
 
 def bounds(

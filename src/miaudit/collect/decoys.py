@@ -23,7 +23,6 @@ __all__ = ["Decoys", "Document", "Key", "Probe", "Seed", "make", "read_documents
 _HASH_LENGTHS = (32, 40, 56, 64, 96, 128)
 _SEVERAL = "in several units"
 _NUMBER = re.compile("[0-9]{6,}")
-_UNLIKE = "unlike chance: they have characters in common, as counters do"
 _MOST_SCREENED, _OTHERS = 400, 9  # strings of a law that are tested against chance, and decoys of each in that test
 _SCREEN_LEVEL = 1e-4
 

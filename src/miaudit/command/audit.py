@@ -193,6 +193,8 @@ def _seen(files: list[Path], typed: dict[str, Any]) -> tuple[list[Path | None], 
         right_command.check(one, "audit")
     if any(map(scored_probes.holds, files)):
         return list(files), typed, None
+    if typed.get("design") == "matched" and len(files) == 1 and files[0].suffix.lower() == ".jsonl":
+        scored_probes.read_lines(files[0])  # says which line is not of a probe
     if typed.get("signal", TOKENS) != TOKENS:
         check_signal(typed["signal"])
     if "synthetic" not in typed:

@@ -105,6 +105,7 @@ def history(
 
     With --budget, one chance of a false alarm is spent over all releases of a model, and exit code 3 is an alarm.
     """
+    _check_place(out, audits)
     if budget is not None:
         _judge(audits, budget, memberships, out, overwrite=overwrite, json=json)
         return
@@ -133,6 +134,13 @@ def history(
     steps = (one_line(f"{audit.name}: {audit.said} ({VERDICTS[audit.status]})") for audit in course.audits)
     lines = [one_line(course.text), "", *(f"  {step}" for step in steps)]
     deliver(course, lambda: "\n".join(lines), out, overwrite=overwrite, json=json)
+
+
+def _check_place(out: Path | None, audits: list[Path]) -> None:
+    """Refuse to write into a folder that is read."""
+    if out is not None and out.resolve() in [place.resolve() for place in audits]:
+        hint = f"choose --out {out / 'history'}"
+        raise InputError("--out", "another folder than one that is read", str(out), hint)
 
 
 def _judge(

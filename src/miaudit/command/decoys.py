@@ -64,8 +64,8 @@ def decoys(
         str | None,
         typer.Option(
             "--seed",
-            help="A whole number, or 64 digits from 0 to f. Default: drawn by the operating system, so that nobody "
-            "can guess it. It is in the key.",
+            help="A whole number, or 64 digits from 0 to f. Default: drawn by the operating system, too long "
+            "to guess. It is in the key.",
             rich_help_panel=OUTPUT,
             show_default=False,
         ),
@@ -81,7 +81,7 @@ def decoys(
     from miaudit.io.documents import read_documents
     from miaudit.io.probes import Seed
 
-    probes.check_free(out, overwrite=overwrite)
+    probes.check_free(out, overwrite=overwrite, documents=documents)
     secret = Seed.new() if seed is None else Seed.of(seed)
     with progress("units", meanwhile="reading") as advance:
         texts = read_documents(documents, text=text, unit=unit, ids=ids)
@@ -89,7 +89,7 @@ def decoys(
         key = probes.write(out, result.probes, result.key, overwrite=overwrite)
     say("\n".join(_report(result, count, out, key)))
     if seed is not None:
-        complain("note: who guesses the seed knows the true strings; without --seed nobody can")
+        complain("note: a person who guesses the seed knows the true strings; leave out --seed for one of 64 digits")
 
 
 def _report(made: Decoys, count: int, out: Path, key: Path) -> list[str]:
@@ -107,7 +107,7 @@ def _report(made: Decoys, count: int, out: Path, key: Path) -> list[str]:
         *lines,
         f"{records:,} records of {several}, each with {count:,} decoys{empty}",
         f"Probes: {out} ({len(made.probes):,} lines)",
-        f"Key: {key}; keep it from whoever scores the probes",
+        f"Key: {key}; the person who scores the probes must not see it",
         f"Commitment: {made.key.commitment}",
         f"Score the text of each line without the key; then: miaudit audit SCORED.jsonl --design matched --key {key}",
     ]

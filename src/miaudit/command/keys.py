@@ -143,7 +143,8 @@ def validated(said: Mapping[str, Any], kind: type[AnyFile]) -> AnyFile:
     except ValidationError as error:
         line = next(iter(problems(error, kind)))
         problem = error.errors()[0]
-        place, _, rest = re.sub(r"\.\d+:", ":", line, count=1).partition(": ")
+        place, _, rest = line.partition(": ")
+        place = re.sub(r"\.\d+$", "", place)
         sections = sorted(kind.model_fields.keys() - {"reference"})  # whose keys say little by themselves
         for head in ("privacy.claim.", "attack.statistics.", *(f"{name}." for name in sections)):
             place = place.removeprefix(head)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 import typer
 
+from miaudit.command import options
 from miaudit.command.options import Json, Out, Overwrite
 from miaudit.command.results import check_free, deliver, repeat
 from miaudit.errors import InputError
@@ -54,9 +55,11 @@ _Limit = Annotated[
 _Margin = Annotated[float, typer.Option(help="Of a deletion: how far from chance counts as nothing. State it first.")]
 _Confidence = Annotated[float, typer.Option(help="One-sided, of each limit.")]
 _Seed = Annotated[int, typer.Option(min=0, help="Decides between equal scores of a deletion.")]
+_OF_DELETION = {"--margin": "margin", "--seed": "seed"}
 
 
 def usage(
+    context: typer.Context,
     file: _File,
     nonmembers: _Nonmembers = None,
     deleted: _Deleted = None,
@@ -82,6 +85,11 @@ def usage(
     from miaudit.auditing.usage import UsagePlan
     from miaudit.report import usage_page
 
+    if deleted is None:
+        typed = {option: options.given(context).get(name) for option, name in _OF_DELETION.items()}
+        _refuse_beside(
+            typed, "without --deleted", dict.fromkeys(_OF_DELETION, "it belongs to a deletion: leave it out")
+        )
     check_free(out, overwrite=overwrite)
     plan = UsagePlan(limits=limit or None, margin=margin, confidence=confidence)
     columns = {"score": score, "member": member, "key": key, "signal": signal}
@@ -118,9 +126,14 @@ def _deleted(
         "--nonmembers": "put both kinds into each file, with a member column",
         "--limit": "state --margin instead",
     }
-    for option, value in beside.items():
-        if value is not None:
-            raise InputError(option, "none beside --deleted", str(value), hints[option])
-    (name, last), (_, first) = (usage_scores.read(path, **columns) for path in (after, before))
+    _refuse_beside(beside, "beside --deleted", hints)
+    name, last, first = usage_scores.read_both(after, before, **columns)
     about: dict[str, Any] = {"name": name, "source": after.name, "repeat": repeat(seed=seed)}
     return audit_deletion(last, first, plan, **about, rng=np.random.default_rng(seed))
+
+
+def _refuse_beside(values: Mapping[str, Any], where: str, hints: Mapping[str, str]) -> None:
+    """Refuse options that the question does not read."""
+    for option, value in values.items():
+        if value is not None:
+            raise InputError(option, f"none {where}", str(value), hints[option])

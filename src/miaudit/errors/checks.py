@@ -40,11 +40,11 @@ def check_generator(rng: np.random.Generator | None) -> np.random.Generator:
     return rng  # type: ignore[return-value]
 
 
-def check_confidence(confidence: object) -> float:
-    """Return a confidence, or refuse one outside (0, 1)."""
-    allowed, hint = "a number in (0, 1)", "write 0.95 for 95%"
+def check_confidence(confidence: object, above: float = 0.0) -> float:
+    """Return a confidence, or refuse one that is not ``above`` a number and below 1."""
+    allowed, hint = f"a number in ({above:g}, 1)", "write 0.95 for 95%"
     number = finite("confidence", confidence, allowed, hint)
-    if not 0 < number < 1:
+    if not above < number < 1:
         raise InputError("confidence", allowed, repr(confidence), hint)
     return number
 

@@ -10,10 +10,9 @@ from annotated_types import Ge
 
 from miaudit.arrays import Count, Inside, NotNegative, Positive, Share, Text
 from miaudit.findings.kind import Entries, FindingsRecord
-from miaudit.findings.verdict import LimitResult, word_of
+from miaudit.findings.verdict import Conclusion, LimitResult, word_of
 
 Status = Literal["flagged", "clear", "inconclusive", "not-testable"]
-_EXIT_CODES: dict[Status, int] = {"clear": 0, "flagged": 3, "inconclusive": 4, "not-testable": 4}
 WayName = Literal[
     "sampled",
     "greedy",
@@ -189,7 +188,7 @@ class NamedUnit:
 
 
 @dataclass(frozen=True)
-class ExtractionVerdict:
+class ExtractionVerdict(Conclusion):
     """What is concluded.
 
     ``condition`` is what it assumes and nobody declared, ``way`` the way that the text is about, ``stated`` whether the
@@ -207,24 +206,9 @@ class ExtractionVerdict:
     reason: Literal["undeclared"] | None = None
 
     @property
-    def exit_code(self) -> int:
-        """0 within the limits, 3 concern, 4 not answered."""
-        return _EXIT_CODES[self.status]
-
-    @property
     def word(self) -> str:
         """The word that people read, and why there is no answer where there is none."""
         return word_of(self.status, self.reason)
-
-    @property
-    def exceeded(self) -> tuple[LimitResult, ...]:
-        """The ways in which the limit is exceeded."""
-        return tuple(one for one in self.limits if one.outcome == "exceeded")
-
-    @property
-    def unresolved(self) -> tuple[LimitResult, ...]:
-        """The ways in which the limit is open."""
-        return tuple(one for one in self.limits if one.outcome == "open")
 
 
 @dataclass(frozen=True)

@@ -173,11 +173,13 @@ def _pair(pair: Any) -> tuple[Any, Any]:
 
 
 def _parted(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
+    name, _, value = text.partition("=")
     try:
         return name.strip(), float(value)
     except ValueError:
-        hint = "write auc=0.6" if not equals else f"write {name.strip()}=0.6"
+        name = name.strip() or "auc"
+        share = name in _SHARES or name.startswith("tpr_at_fpr_")
+        hint = f"write {name}={0.05 if share else 0.6}"
         raise InputError("limits", "NAME=NUMBER", repr(text)[:60], hint) from None
 
 
@@ -207,7 +209,8 @@ def _in_range(name: str, value: Any) -> float:
         raise InputError("limits", f"0 or more for {name}", f"{value:g}", f"{name}: 1 is a strong demand")
     shares = name in _SHARES or (name not in _LABELS and definition.of(name).bounded)
     if shares and not 0 <= value < 1:  # nothing lies above 1
-        hint = "write 0.05 for 5%" if definition.of(name).form == "percent" else "0.6 is customary"
+        share = name in _SHARES or definition.of(name).form == "percent"
+        hint = "write 0.05 for 5%" if share else "0.6 is customary"
         raise InputError("limits", f"a number in [0, 1) for {name}", f"{value:g}", hint)
     return float(value)
 

@@ -8,12 +8,11 @@ from typing import Any, Literal
 
 from miaudit.arrays import Inside, Positive, Share, Text
 from miaudit.findings.kind import FindingsRecord
-from miaudit.findings.verdict import LimitResult, word_of
+from miaudit.findings.verdict import Conclusion, LimitResult, word_of
 from miaudit.metrics.deletion import Deletion
 from miaudit.metrics.usage import Usage
 
 Status = Literal["stated", "flagged", "clear", "inconclusive", "not-testable"]
-_EXIT_CODES: dict[Status, int] = {"stated": 0, "clear": 0, "flagged": 3, "inconclusive": 4, "not-testable": 4}
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class UsageVerdict:
+class UsageVerdict(Conclusion):
     """What is concluded.
 
     Attributes
@@ -52,22 +51,12 @@ class UsageVerdict:
     @property
     def exit_code(self) -> int:
         """0 stated or within the limits, 3 concern, 4 not answered."""
-        return _EXIT_CODES[self.status]
+        return 0 if self.status == "stated" else super().exit_code
 
     @property
     def word(self) -> str:
         """The word that people read, and why there is no answer where there is none."""
         return "Lower bound" if self.status == "stated" else word_of(self.status)
-
-    @property
-    def exceeded(self) -> tuple[LimitResult, ...]:
-        """The limit, where it is exceeded."""
-        return tuple(one for one in self.limits if one.outcome == "exceeded")
-
-    @property
-    def unresolved(self) -> tuple[LimitResult, ...]:
-        """The limit, where it is open."""
-        return tuple(one for one in self.limits if one.outcome == "open")
 
 
 @dataclass(frozen=True)

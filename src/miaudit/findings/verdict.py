@@ -115,8 +115,30 @@ class LimitResult:
         return cls("surest_members", name, *counts, found.sure, found.p, outcome, of=found.of)  # type: ignore[arg-type]
 
 
+class Conclusion:
+    """What the verdicts of all kinds have in common: an exit code, and limits that are exceeded or open."""
+
+    status: str
+    limits: tuple[LimitResult, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 within the limits, 3 concern, 4 not answered."""
+        return _EXIT_CODES[self.status]
+
+    @property
+    def exceeded(self) -> tuple[LimitResult, ...]:
+        """The limits that are exceeded."""
+        return tuple(one for one in self.limits if one.outcome == "exceeded")
+
+    @property
+    def unresolved(self) -> tuple[LimitResult, ...]:
+        """The limits that are open, or that so few records cannot show to be exceeded."""
+        return tuple(one for one in self.limits if one.outcome == "open" or not one.resolved)
+
+
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Conclusion):
     """What an audit concludes.
 
     Attributes
@@ -154,24 +176,9 @@ class Verdict:
     not_excluded: str = ""
 
     @property
-    def exit_code(self) -> int:
-        """0 within the limits, 3 concern, 4 not answered."""
-        return _EXIT_CODES[self.status]
-
-    @property
     def word(self) -> str:
         """What people read: Concern, Within the limits, or Not answered with the reason."""
         return word_of(self.status, self.reason)
-
-    @property
-    def exceeded(self) -> tuple[LimitResult, ...]:
-        """The limits that are exceeded."""
-        return tuple(one for one in self.limits if one.outcome == "exceeded")
-
-    @property
-    def unresolved(self) -> tuple[LimitResult, ...]:
-        """The limits that are open, or that so few records cannot show to be exceeded."""
-        return tuple(one for one in self.limits if one.outcome == "open" or not one.resolved)
 
     @property
     def even_so(self) -> tuple[str, ...]:

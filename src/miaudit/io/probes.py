@@ -1,8 +1,8 @@
 """Probes: each record with its true string and with decoys, for a model to score, and the key that tells them apart.
 
-``NAME.jsonl`` holds one JSON object on each line: ``record``, ``unit``, ``candidate`` (from 0) and ``text``. Whoever
-scores the texts adds a number to each line. ``NAME.key.json`` says which candidate of each unit is the true one, and
-belongs to its probes by their digest. The scorer must not see it.
+``NAME.jsonl`` holds one JSON object on each line: ``record``, ``unit``, ``candidate`` (from 0) and ``text``. The
+scorer adds a number to each line. ``NAME.key.json`` says which candidate of each unit is the true one, and belongs
+to its probes by their digest. The scorer must not see it.
 """
 
 from __future__ import annotations
@@ -169,6 +169,9 @@ class Key:
         except (ValueError, TypeError, KeyError, RecursionError, InputError) as error:
             received = f"{path.name}, which is none"
             raise InputError("key", "a key that miaudit decoys wrote", received, _WHOLE_FILE) from error
+        if len({len(unit.candidates) for unit in units}) != 1:
+            received = f"units with different numbers in {path.name}" if units else f"no unit in {path.name}"
+            raise InputError("key", "equally many candidates of each unit", received, _WHOLE_FILE)
         key = cls(**digests, commitment=commitment, units=units)
         if Seed(key.seed).commitment(key.documents) != commitment:
             received = f"another seed in {path.name}"
@@ -228,13 +231,19 @@ def write(path: str | Path, probes: Sequence[Probe], key: Key, *, overwrite: boo
         atomic.write_text(beside(path), key.text(), mode=0o600, replace=overwrite)
         atomic.write_text(path, "".join(f"{probe.line()}\n" for probe in probes), replace=overwrite)
     except OSError as error:
-        raise OutputError(one_line(f"{path}: cannot be written ({error.strerror or error})")) from error
+        why = f"cannot be written ({error.strerror or error}); choose another --out"
+        raise OutputError(one_line(f"--out {path}: {why}")) from error
     return beside(path)
 
 
-def check_free(path: str | Path, *, overwrite: bool) -> Path:
-    """Return the path of new probes, or refuse one that is there already, and one beside which their key would be."""
+def check_free(path: str | Path, *, overwrite: bool, documents: str | Path | None = None) -> Path:
+    """Return the path of new probes, or refuse one that is there already, and one beside which their key would be.
+
+    The ``documents`` that the probes are made of are never replaced.
+    """
     path = tables.require_suffix(path, "--out", (SUFFIX,))
+    if documents is not None and path.resolve() == Path(documents).resolve():
+        raise InputError("--out", "another file than the documents", str(path), "choose another --out")
     for place in (path, beside(path)):
         if place.exists() and not overwrite:
             hint = "name another, or add --overwrite: scores of the earlier probes are of no use then"

@@ -14,15 +14,14 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from miaudit.arrays import FloatArray, Inside, Positive, Share
 from miaudit.errors import InputError
 from miaudit.errors.checks import check_confidence
 from miaudit.evidence import Evidence
-from miaudit.metrics.classical import Sample, auc_limits
+from miaudit.metrics.classical import Sample, auc_limits, clopper_pearson
 
-__all__ = ["MARGIN", "TAIL", "Deletion", "Deviation", "among_decoys", "beside_never_seen"]
+__all__ = ["MARGIN", "TAIL", "Deletion", "Deviation", "among_decoys", "beside_never_seen", "testable"]
 
 MARGIN = 0.03  # of the AUC from one half, and of the share of records in either tail
 TAIL = 0.05  # share of never-seen scores in each tail
@@ -193,8 +192,19 @@ def _tail(name: Part, sample: Sample, confidences: Sequence[float]) -> Deviation
     return Deviation(name, float(sample.roc.tpr_at(TAIL)), TAIL, *limits)
 
 
+def testable(records: int, decoys: int) -> bool:
+    """Return whether so many records with so many decoys each are enough for :func:`among_decoys`.
+
+    Examples
+    --------
+    >>> testable(20, 9), testable(19, 9), testable(20, 8)
+    (True, False, False)
+    """
+    return records >= _FEWEST and decoys >= _FEWEST_DECOYS
+
+
 def _check(margin: float, confidence: float) -> None:
-    check_confidence(confidence)
+    check_confidence(confidence, above=0.5)  # or the lower of two one-sided limits would be the higher one
     if not 0 < margin < 0.5:
         raise InputError("margin", "a number above 0 and below 0.5", f"{margin:g}", f"the default is {MARGIN:g}")
 
@@ -238,10 +248,7 @@ def _mean_limits(places: FloatArray, confidence: float) -> tuple[float, float]:
 
 def _share_limits(hit: FloatArray, confidence: float) -> tuple[float, float]:
     """Return exact one-sided limits of a share."""
-    n, count = len(hit), int(np.count_nonzero(hit))
-    low = float(special.betaincinv(count, n - count + 1, 1 - confidence)) if count else 0.0
-    high = float(special.betaincinv(count + 1, n - count, confidence)) if count < n else 1.0
-    return low, high
+    return clopper_pearson(int(np.count_nonzero(hit)), len(hit), 2 * confidence - 1)
 
 
 def _sample(name: str, own: ArrayLike, others: ArrayLike) -> Sample:
@@ -250,5 +257,4 @@ def _sample(name: str, own: ArrayLike, others: ArrayLike) -> Sample:
         received = f"shapes {deleted.shape} and {never.shape}"
         raise InputError(name, "two arrays of one number for each record", received, "pass one score")
     _check_scores(name, deleted, never)
-    member = np.arange(len(deleted) + len(never)) < len(deleted)
-    return Sample.of(Evidence(score=np.r_[deleted, never], member=member))
+    return Sample.of(Evidence.from_pair(deleted, never))
