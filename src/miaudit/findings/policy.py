@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from miaudit.errors import InputError, nearest
+from miaudit.errors import InputError, nearest, share
 from miaudit.errors.checks import is_number
 from miaudit.metrics import definition
 from miaudit.metrics.classical import SMALLEST_FPR
@@ -175,7 +175,7 @@ def _pair(pair: Any) -> tuple[Any, Any]:
 def _parted(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     try:
-        return name.strip(), float(value)
+        return name.strip(), value if share.is_percent(value) else float(value)
     except ValueError:
         hint = "write auc=0.6" if not equals else f"write {name.strip()}=0.6"
         raise InputError("limits", "NAME=NUMBER", repr(text)[:60], hint) from None
@@ -199,15 +199,20 @@ def _known(name: Any) -> str:
 
 
 def _in_range(name: str, value: Any) -> float:
+    if name not in PARAMETERS:
+        value = share.read(value)
     if isinstance(value, str) or not is_number(value) or not -1e300 < value < 1e300:  # whole numbers of any length
         raise InputError("limits", f"a number for {name}", repr(value)[:60], _EXAMPLE)
     if name == SURE_LIST and not 0.5 < value < 1:
-        raise InputError("limits", f"a probability in (0.5, 1) for {name}", f"{value:g}", "0.9 is the default")
+        raise InputError(
+            "limits", f"a probability in (0.5, 1) for {name}", f"{value:g}", share.meant(value) or "0.9 is the default"
+        )
     if name in PARAMETERS and value < 0:
         raise InputError("limits", f"0 or more for {name}", f"{value:g}", f"{name}: 1 is a strong demand")
     shares = name in _SHARES or (name not in _LABELS and definition.of(name).bounded)
     if shares and not 0 <= value < 1:  # nothing lies above 1
         hint = "write 0.05 for 5%" if definition.of(name).form == "percent" else "0.6 is customary"
+        hint = share.meant(value) or hint
         raise InputError("limits", f"a number in [0, 1) for {name}", f"{value:g}", hint)
     return float(value)
 
