@@ -185,9 +185,9 @@ COMMANDS: Mapping[str, Entry] = {
     "verify": Entry(
         "bundle",
         "Check whether the digests of a bundle fit, and whether its findings follow from its evidence.",
-        ("miaudit verify audit.zip",),
-        "Exit codes: 0 verified; 1 could not run; 2 usage; 3 it failed; 4 only a part, or nothing, could be "
-        "recomputed.",
+        ("miaudit verify audit.zip", "miaudit verify audit.zip report.html"),
+        "Exit codes: 0 verified, whatever the verdict of the audit; 1 could not run; 2 usage; 3 it failed, or the page "
+        "belongs to other findings; 4 only a part, or nothing, could be checked.",
     ),
     "challenge": Entry(
         "bundle",
