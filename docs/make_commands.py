@@ -16,6 +16,8 @@ def page() -> str:
         "# Commands",
         "Look up a command of the terminal: what it takes, and how it ends.",
         "Written from the commands themselves by `docs/make_commands.py`; `miaudit COMMAND --help` says the same.",
+        "Where a command has many options, `--help` shows those of daily use, and `--help-all` shows all of them. "
+        "A share may be written as 0.05 or as 5%.",
         program.EXIT_CODES,
     ]
     for name in program.COMMANDS:

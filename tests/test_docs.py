@@ -58,7 +58,7 @@ def test_every_option_has_help() -> None:
 
 def test_options_in_the_docs_exist() -> None:
     known = {flag for c in every_command().values() for p in c.params for flag in p.opts}
-    known |= {"--help", "--version"}
+    known |= {"--help", "--help-all", "--version"}
     for path in DOCS:
         for line in path.read_text().splitlines():
             if not line.startswith("docker ") and "benchmarks/" not in line and ("miaudit " in line or "`--" in line):

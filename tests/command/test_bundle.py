@@ -367,5 +367,56 @@ def test_killed_half_way_it_leaves_nothing(place: Path) -> None:
 
 def test_a_verification_says_what_the_audit_says(place: Path, run: Run, bundle: Path) -> None:
     _, out, _ = run("verify", str(bundle))
-    assert f"The audit says: {read(bundle).findings.verdict.text}\n  design: one-run\n" in out
+    assert f"The audit says: {read(bundle).findings.verdict.text}" in out
+    model, design = out.index("  Model: not stated\n"), out.index("  Design: one-run: one model, members assigned")
+    assert out.index("The audit says") < model < design < out.index("Not checked, since no bundle can show it:")
+    assert "Declared by the author of the audit. Nothing in the bundle proves it." in out
     assert f"miaudit challenge {bundle} --scores FILE" in out
+
+
+def test_the_model_and_the_auditor_of_a_configuration_reach_the_receiver(place: Path, run: Run) -> None:
+    about = {"model": "triage", "version": "2.1", "by": "Jane Doe", "date": "2026-03-01"}
+    content = {"evaluation": {"table_path": "t.npz", "design": "one-run"}, "about": about, "privacy": {"bounds": False}}
+    Path("audit.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    run("run", "audit.yaml", "--out", "out", "--bundle", "c.zip")
+    code, out, _ = run("verify", "c.zip", "out")
+    assert code == 0
+    assert "  Model: Model triage, version 2.1\n" in out
+    assert "Declared by the author of the audit (Jane Doe)." in out
+    assert "Page: out belongs to the bundle." in out
+
+
+def test_a_page_beside_a_bundle_belongs_to_it_or_does_not(place: Path, run: Run) -> None:
+    run(*QUICK, "--out", "mine", "--bundle", "b.zip")
+    run(*QUICK, "--confidence", "0.9", "--out", "other")
+    codes = [run("verify", "b.zip", *page)[0] for page in ((), ("mine",), ("mine/report.html",))]
+    assert codes == [0, 0, 0]
+    for page in ("other", "other/report.html"):
+        code, out, _ = run("verify", "b.zip", page)
+        assert (code, "does not belong to the bundle" in out) == (3, True)
+        assert out.startswith("Verified.")  # the bundle itself holds
+    code, out, _ = run("verify", "b.zip", "other", "--json")
+    assert json.loads(out)["received"]["status"] == "other"
+    code, out, err = run("verify", "b.zip", "absent.html")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+
+
+@pytest.mark.parametrize("share", ["scores", "hashes"])
+def test_a_page_of_a_bundle_that_withholds_is_decided_by_its_findings(share: str, place: Path, run: Run) -> None:
+    rng = np.random.default_rng(0)
+    np.savez("u.npz", score=scores(0.5), member=np.arange(N) % 2 == 0, unit=rng.permutation(N) // 2)
+    options = ("--unit", "unit", "--show-rows", "3", "--share", share)
+    run("audit", "u.npz", *QUICK[2:], *options, "--out", "mine", "--bundle", "s.zip")
+    assert "Page: mine belongs to the bundle" in run("verify", "s.zip", "mine")[1]
+    code, out, _ = run("verify", "s.zip", "mine/report.html")
+    assert (code, "was not decided" in out) == (4, True)
+    page = Path("mine/report.html").read_text(encoding="utf-8")
+    Path("turned.html").write_text(page.replace("Concern", "Within the limits"), encoding="utf-8")
+    code, out, _ = run("verify", "s.zip", "turned.html")
+    assert (code, "does not belong" in out) == (3, True)
+
+
+def test_a_page_of_sealed_labels_waits_for_the_opening(place: Path, run: Run) -> None:
+    run(*QUICK, "--out", "mine", "--bundle", "s.zip", "--seal")
+    code, out, _ = run("verify", "s.zip", "mine/report.html")
+    assert (code, "open records alone" in out) == (4, True)

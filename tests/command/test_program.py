@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -72,6 +74,7 @@ def test_help_loads_no_command_and_no_library() -> None:
     own = {
         "miaudit",
         "miaudit.errors",
+        "miaudit.errors.share",
         "miaudit.errors.on_demand",
         *(f"miaudit.command{end}" for end in ("", ".program", ".options", ".terminal", ".folders")),
     }
@@ -119,17 +122,43 @@ def every_help() -> list[str]:
 def test_help_fits_its_terminal(words: str, width: int, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("TERMINAL_WIDTH", str(width))
-    code, out, err = run(*words.split(), "--help")
-    assert (code, err) == (0, "")
-    assert max(map(len, out.splitlines())) <= max(width, 48)  # at 40, names of options stay whole
-    assert "…" not in out
     shown = program.loaded(words.split(maxsplit=1)[0]) if words else typer.main.get_command(program.app)
     for step in words.split()[1:]:
         shown = shown.commands[step]
+    code, out, err = run(*words.split(), "--help-all" if getattr(shown, "daily", ()) else "--help")
+    assert (code, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= max(width, 48)  # at 40, names of options stay whole
+    assert "…" not in out
     for flag in (flag for param in shown.params for flag in param.opts if flag.startswith("--")):
         assert flag in out
     for name in getattr(shown, "commands", {}):
         assert name in out
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"), [("audit", 48), ("plan", 45), ("extraction", 62), ("usage", 50), ("canaries", 45)]
+)
+def test_the_help_of_daily_use_fits_a_screen(name: str, lines: int, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERMINAL_WIDTH", "100")
+    command = program.loaded(name)
+    names = {one.name: one.opts[0] for one in command.params}
+    assert len(command.daily) <= 10
+    _, short, _ = run(name, "--help")
+    _, whole, _ = run(name, "--help-all")
+    assert len(short.rstrip().splitlines()) <= lines < len(whole.rstrip().splitlines())
+    shown = re.findall(r"^│ (--[a-z-]+)", short, flags=re.M)
+    assert shown == [*(names[one] for one in command.daily), "--help-all", "--help"]  # in their order
+    options = {opt for one in command.params for opt in one.opts if opt.startswith("--")}
+    others = len(command.params) - len(command.daily) - arguments(command)
+    assert f"Show {others} more options" in short
+    assert options <= set(re.findall(r"--[a-z-]+", whole))
+    assert "Zero-run" not in short
+    assert run(name, "--help")[1] == short  # the whole help before leaves no trace
+
+
+def arguments(command: Any) -> int:
+    return sum(one.param_type_name == "argument" for one in command.params)
 
 
 def test_version(run: Run) -> None:

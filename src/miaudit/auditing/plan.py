@@ -18,7 +18,7 @@ from miaudit.dp.mechanism import Mechanism, check_mechanism, from_mapping
 from miaudit.dp.verdict import Claim, LowerBound
 from miaudit.dp.zero_run import Correction, bounds
 from miaudit.dp.zero_run.correction_options import correction_said
-from miaudit.errors import InputError, nearest
+from miaudit.errors import InputError, nearest, share
 from miaudit.errors.options import Option, check_options
 from miaudit.evidence import Evidence
 from miaudit.findings.policy import PARAMETERS, Policy, checked
@@ -43,6 +43,7 @@ class Bootstrap:
 
 Intervals = Calibrated | Bootstrap
 Test = Callable[[Evidence, np.random.Generator], LowerBound]
+_Level = Annotated[float, Option("", "0.05 is 5%", percent=True)]
 
 
 def intervals_named(text: object) -> Intervals:
@@ -243,7 +244,7 @@ class Plan:
 
     fpr_targets: Annotated[
         tuple[Annotated[float, Option("", "write 0.001 for 0.1%", gt=0, lt=1, allowed="numbers in (0, 1)")], ...],
-        Option("False-positive rates, repeated or with commas: 0.001,0.01,0.1."),
+        Option("False-positive rates, with commas: 0.1%,1%,10%."),
     ] = (0.001, 0.01, 0.1)
     confidence: Annotated[
         float,
@@ -252,8 +253,8 @@ class Plan:
     limits: Annotated[
         Mapping[str, float] | tuple[tuple[str, float], ...] | None,
         Option(
-            "A limit of the verdict, NAME=VALUE, repeatable: tpr_at_fpr_0.01=0.05, auc=0.6, epsilon=1. The limits that "
-            "you state replace the default limits.",
+            "A limit of the verdict, repeatable: auc=0.6, tpr_at_fpr_0.01=5%, epsilon=1. The default limits then "
+            "do not apply.",
             read=checked,
             allowed="names with numbers",
         ),
@@ -262,10 +263,10 @@ class Plan:
         str | None, Option("Metric of the only limit, e.g. tpr_at_fpr_0.001 or auc, in the place of limits.")
     ] = None
     threshold_for_concern: Annotated[
-        float | None, Option("Threshold for concern of that metric.", "0.05 flags a TPR above 5%")
+        float | None, Option("Threshold for concern of that metric.", "0.05 flags a TPR above 5%", percent=True)
     ] = None
     levels: Annotated[
-        tuple[float, float, float], Option("Where the wording of a TPR changes: low, moderate, elevated, material.")
+        tuple[_Level, _Level, _Level], Option("Where the wording of a TPR changes: low, moderate, elevated, material.")
     ] = (0.02, 0.05, 0.1)
     prior: Annotated[
         float, Option("Share of members among the accused population.", "0.5 means even odds", gt=0, lt=1)
@@ -458,7 +459,8 @@ class Plan:
                 hint = f"{nearest(name, known)} or add its FPR to fpr_targets".removeprefix(" or ")
                 raise InputError("primary_metric", f"one of {', '.join(known)}", repr(name), hint)
         if threshold is not None and (metric is None or metric.bounded):
-            _require(0 <= threshold < 1, "threshold_for_concern", "a number in [0, 1)", threshold, "write 0.05 for 5%")
+            hint = share.meant(threshold) or "write 0.05 for 5%"
+            _require(0 <= threshold < 1, "threshold_for_concern", "a number in [0, 1)", threshold, hint)
         if threshold is None and metric is not None and math.isinf(metric.threshold):
             hint = f"set it for {metric.name}"
             raise InputError("threshold_for_concern", "a number, in units of the score", "none", hint)

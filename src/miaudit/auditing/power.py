@@ -18,7 +18,7 @@ from miaudit.dp.ranked_run import UNFAIR
 from miaudit.dp.selection import Option
 from miaudit.dp.tradeoff import Gaussian
 from miaudit.dp.verdict import Claim, LowerBound
-from miaudit.errors import InputError
+from miaudit.errors import InputError, share
 from miaudit.errors.checks import check_delta
 from miaudit.metrics import classical
 
@@ -111,7 +111,8 @@ def at_fpr(
     _check(fpr=fpr, members=members, nonmembers=nonmembers, confidence=confidence, power=power)
     chance = fpr if threshold is None else threshold
     if not 0 < chance < 1:
-        raise InputError("threshold", "a number in (0, 1)", str(threshold), "write 0.05 for 5%")
+        hint = share.meant(threshold) or "write 0.05 for 5%"
+        raise InputError("threshold", "a number in (0, 1)", str(threshold), hint)
     seed = int(rng.integers(2**62))
 
     def limit(tpr: float, *, upper: bool) -> FloatArray:

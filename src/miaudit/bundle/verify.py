@@ -26,7 +26,7 @@ from miaudit.errors import InputError, one_line
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Findings, SealedCoins
 from miaudit.findings.kind import plain
-from miaudit.findings.verification import Difference, VerificationFindings
+from miaudit.findings.verification import AuditStated, Difference, VerificationFindings, not_checked
 from miaudit.io import sealed_coins
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Sample
@@ -101,14 +101,10 @@ def _checked(
     differing = _differences(repeated)
     recomputed = sum(len(part.pairs) for part in repeated) - len(differing)
     complete = all(part.complete for part in repeated) and not sealed
+    coins = None if bundle.tampered else _sealed_coins(bundle, bundle.evidence())
+    failed = bool(bundle.tampered or differing)
     checked = VerificationFindings(
-        status="failed"
-        if bundle.tampered or differing
-        else "not-testable"
-        if not recomputed
-        else "verified"
-        if complete
-        else "in-part",
+        status="failed" if failed else "not-testable" if not recomputed else "verified" if complete else "in-part",
         text="",
         digest=bundle.digest or "",
         tampered=bundle.tampered,
@@ -117,8 +113,10 @@ def _checked(
         not_recomputed=tuple(left),
         environment=_environment(bundle),
         repeat={},
-        sealed_coins=None if bundle.tampered else _sealed_coins(bundle, bundle.evidence()),
+        sealed_coins=coins,
         published=published,
+        audit=None if failed else AuditStated.of(bundle.findings, coins=coins is not None),
+        not_checked=() if failed else not_checked(bundle.findings, coins=coins is not None),
     )
     return replace(checked, text=_text(checked, sealed=sealed))
 

@@ -289,8 +289,7 @@ def from_table(
     signal: Annotated[
         SignalKind,
         Option(
-            "What the signal is: score (higher: more member-like), loss, logits, probabilities, or token-logprobs (of "
-            "texts, a line of .jsonl or a row of .parquet each).",
+            "What the signal is: score (higher: more member-like), loss, logits, probabilities or token-logprobs.",
             applies=("scores",),
         ),
     ] = "score",

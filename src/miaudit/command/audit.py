@@ -39,8 +39,8 @@ def audit(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="A table: .npz (arrays), .parquet or .csv (columns); .jsonl or .parquet for token-logprobs. "
-            "Several: one for each run of the same training, with coins of its own, in the order of the runs.",
+            help="A table (.npz, .parquet or .csv), or token-logprobs (.jsonl or .parquet). Several: one for each run "
+            "of the same training, with coins of its own, in their order.",
             show_default=False,
         ),
     ] = None,
@@ -56,11 +56,9 @@ def audit(
 ) -> None:
     """Audit scores, losses, logits or probabilities of records whose membership is known.
 
-    Columns that are not named, and that names and first rows tell, are assumed, and
-    said. How membership came about is not: without --design numbers are raw.
-
-    Without --out the results go to results/audit, or results/audit-2 and so on where that exists. With --json nothing
-    is written unless --out says where.
+    miaudit assumes columns that their names and first rows show, and says so. It never assumes how membership was
+    decided: without --design there is no verdict. Results go to --out, else to results/audit or the next free number.
+    With --json only --out is written.
     """
     import numpy as np
 

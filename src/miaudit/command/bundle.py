@@ -15,10 +15,19 @@ from miaudit.command.terminal import progress
 from miaudit.errors import InputError, one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from miaudit.bundle import Bundle
     from miaudit.bundle.sealing import Opening
     from miaudit.findings.audit import Findings
-    from miaudit.findings.verification import ChallengeFindings, VerificationFindings
+    from miaudit.findings.verification import ChallengeFindings, Received, VerificationFindings
 
+_HEADS = {
+    "verified": "Verified.",
+    "failed": "Verification failed.",
+    "in-part": "Verified in part.",
+    "not-testable": "Not verified.",
+}
 BundleFile = Annotated[Path, typer.Argument(help="A bundle (.zip) that miaudit wrote.", show_default=False)]
 Key = Annotated[
     Path | None,
@@ -38,6 +47,13 @@ Longest = Annotated[
 
 def verify(
     bundle: BundleFile,
+    received: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A report.html that came with it, or its folder: does the page belong to the bundle?",
+            show_default=False,
+        ),
+    ] = None,
     key: Key = None,
     commitment: Annotated[
         str | None,
@@ -54,8 +70,9 @@ def verify(
 ) -> None:
     """Check whether the digests of a bundle fit, and whether its findings follow from its evidence.
 
-    Counts and words must come out exactly, numbers to 1e-9, memberships by sealed coins bit by bit.
-    What withheld data prevents is listed.
+    Counts and words must come out exactly, numbers to 1e-9, memberships by sealed coins bit by bit. The command lists
+    what withheld data prevents, and what no bundle can show. A page that you received is drawn again from the bundle's
+    findings and compared; nothing in it runs.
     """
     from miaudit.bundle import read, workload
     from miaudit.bundle.verify import verify as check
@@ -67,9 +84,9 @@ def verify(
         held = read(bundle)
         workload.require_short(held, longest)
         verification = check(held, keys=_keys(key, bundle), commitment=published, progress=advance)
-    content = replace(verification, repeat=repeat())
-    sentence = lambda: "\n".join([_lines(content), *_said(bundle, held.findings, content)])  # noqa: E731
-    deliver(content, sentence, out, overwrite=overwrite, json=json)
+    page = None if received is None else _compared(received, held)
+    content = replace(verification, repeat=repeat(), received=page)
+    deliver(content, lambda: "\n".join(_verified(bundle, content)), out, overwrite=overwrite, json=json)
 
 
 def challenge(
@@ -173,6 +190,23 @@ def _keys(path: Path | None, bundle: Path) -> Opening | None:
     return sealing.read(path)
 
 
+def _compared(received: Path, held: Bundle) -> Received:
+    """Say whether a page belongs to a bundle, as far as the bundle holds what it shows."""
+    from miaudit import __version__
+    from miaudit.bundle import sharing
+    from miaudit.report import received_page
+
+    written_by = str(held.environment.get("miaudit", ""))
+    return received_page.compare(
+        received,
+        held.findings,
+        withheld="" if held.share == "all" else f"a part of the findings (--share {held.share})",
+        version="" if written_by == __version__ else written_by,
+        shared=lambda whole: sharing.findings_of(whole, held.share, held.columns)[0],
+        sealed=held.sealed is not None,
+    )
+
+
 def _contested(found: ChallengeFindings, audit: Findings) -> str:
     """The outcome of a challenge, and below it the verdict that it contests; a digest to send stays the last line."""
     outcome, *rest = _lines(found).split("\n")
@@ -185,30 +219,41 @@ def _audit_says(audit: Findings) -> str:
     return f"The audit says: {one_line(' '.join([verdict.text, *verdict.even_so]))}"
 
 
-def _said(path: Path, audit: Findings, found: VerificationFindings) -> list[str]:
-    """What the audit in a bundle says, unless the bundle does not hold, and how to contest it."""
-    if found.status == "failed":
-        return []
-    contest = f"  {shlex.join(['miaudit', 'challenge', str(path), '--scores', 'FILE'])}"
-    return [
-        _audit_says(audit),
-        f"  design: {one_line(audit.design or 'not declared')}",
-        *("", "Next: contest it with a stronger attack on the same records.", contest),
-    ]
-
-
-def _lines(found: VerificationFindings | ChallengeFindings) -> str:
-    from miaudit.findings.verification import ChallengeFindings
-
-    lines = [one_line(found.text), f"SHA-256 of the bundle: {found.digest}"]
-    if isinstance(found, ChallengeFindings):
-        return "\n".join([*lines, f"SHA-256 of the submission: {found.submission}"])
-    lines += [f"  {one_line(text)}" for text in found.tampered]
-    lines += [f"  {d.place}: stated {d.stated}, recomputed {d.recomputed}" for d in found.differences[:20]]
+def _verified(path: Path, found: VerificationFindings) -> Iterator[str]:
+    """The outcome of a verification, what the audit says, and what could not be checked."""
+    yield f"{_HEADS[found.status]} {one_line(found.text)}"
+    yield f"SHA-256 of the bundle: {found.digest}"
+    yield from (f"  {one_line(text)}" for text in found.tampered)
+    yield from (f"  {d.place}: stated {d.stated}, recomputed {d.recomputed}" for d in found.differences[:20])
     if len(found.differences) > 20:
-        lines.append(f"  ... and {len(found.differences) - 20} more")
-    lines += [f"Not recomputed: {one_line(text)}" for text in found.not_recomputed]
-    lines += coins_lines(found.sealed_coins, found.published)
+        yield f"  ... and {len(found.differences) - 20} more"
+    if found.received is not None:
+        yield f"Page: {one_line(found.received.text)}"
+    audit = found.audit
+    if audit is not None:
+        yield f"The audit says: {one_line(' '.join([audit.text, *audit.even_so]))}"
+        yield f"  Model: {one_line(audit.model or 'not stated')}"
+        yield f"  Design: {one_line(audit.design)}. {one_line(audit.declared)}"
+    yield from coins_lines(found.sealed_coins, found.published)
+    yield from (f"Not recomputed: {one_line(text)}" for text in found.not_recomputed)
+    if found.not_checked:
+        yield "Not checked, since no bundle can show it:"
+        yield from (f"  - {one_line(text)}" for text in found.not_checked)
     if found.environment:
-        lines.append(f"Environment: {one_line('; '.join(found.environment))}")
-    return "\n".join(lines)
+        yield f"Environment: {one_line('; '.join(found.environment))}"
+    if audit is not None:
+        yield "\nNext: contest it with a stronger attack on the same records."
+        yield f"  {shlex.join(['miaudit', 'challenge', str(path), '--scores', 'FILE'])}"
+        if found.received is None:
+            yield "Or check a report page that came with it."
+            yield f"  {shlex.join(['miaudit', 'verify', str(path), 'report.html'])}"
+
+
+def _lines(found: ChallengeFindings) -> str:
+    return "\n".join(
+        [
+            one_line(found.text),
+            f"SHA-256 of the bundle: {found.digest}",
+            f"SHA-256 of the submission: {found.submission}",
+        ]
+    )

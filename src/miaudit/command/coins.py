@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from miaudit.command.options import INPUT, OUTPUT, Command, Group, ending
+from miaudit.command.options import INPUT, OUTPUT, Command, Group, ending, share_option
 from miaudit.command.terminal import complain, say
 from miaudit.errors import InputError
 
@@ -95,7 +95,7 @@ def answer(
             show_default=False,
         ),
     ] = None,
-    confidence: Annotated[float, typer.Option("--confidence", help="Of the audit, in (0.5, 1).")] = 0.95,
+    confidence: Annotated[float, share_option("--confidence", help="Of the audit, in (0.5, 1).")] = 0.95,
     tries: Annotated[
         int,
         typer.Option("--tries", help="Scores that may be handed in before the reveal; the audit corrects for them."),

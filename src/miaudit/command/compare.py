@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from miaudit.command.options import Json, Out, Overwrite
+from miaudit.command.options import Json, Out, Overwrite, share_option
 from miaudit.command.results import deliver, repeat
 from miaudit.command.terminal import columns, say, say_json, table
 from miaudit.errors import InputError, one_line
@@ -80,7 +80,7 @@ def history(
     ],
     budget: Annotated[
         float | None,
-        typer.Option(
+        share_option(
             help="Probability of a false alarm over the whole life of the model, such as 0.05: miaudit orders the "
             "audits by their dates and judges all of them together.",
             show_default=False,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from miaudit.command.options import Json, Out, Overwrite, given, takes
+from miaudit.command.options import Json, Out, Overwrite, given, share_option, takes
 from miaudit.command.results import check_free, deliver, repeat
 from miaudit.command.terminal import progress
 from miaudit.errors import InputError
@@ -32,9 +32,9 @@ _File = Annotated[
 _Prefix = Annotated[int, typer.Option(min=0, help="Tokens of a text that an attacker has.")]
 _Suffix = Annotated[int, typer.Option(min=1, help="Tokens that must follow word for word.")]
 _Queries = Annotated[int, typer.Option(min=1, help="Continuations that an attacker draws.")]
-_Chance = Annotated[float, typer.Option(help="Probability with which a passage has to come out in so many queries.")]
+_Chance = Annotated[float, share_option(help="Probability with which a passage has to come out in so many queries.")]
 _Near = Annotated[
-    float, typer.Option(help="Share of the tokens that an answer of a model may have edited to be nearly the text.")
+    float, share_option(help="Share of the tokens that an answer of a model may have edited to be nearly the text.")
 ]
 _Design = Annotated[
     Literal["multi-run", "one-run", "zero-run"] | None,
@@ -44,7 +44,7 @@ _Design = Annotated[
         show_default=False,
     ),
 ]
-_Confidence = Annotated[float, typer.Option(help="Of members, controls and their difference together.")]
+_Confidence = Annotated[float, share_option(help="Of members, controls and their difference together.")]
 _Limit = Annotated[
     list[str] | None,
     typer.Option(

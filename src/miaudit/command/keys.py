@@ -5,13 +5,26 @@ from __future__ import annotations
 import re
 import typing
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 from pydantic import ValidationError
 
-from miaudit.command.options import INPUT, MATCHED, OUTPUT, PRIVACY, RATIO, RECORD, SYNTHETIC, VERDICT, ZERO_RUN, flag
+from miaudit.command.options import (
+    INPUT,
+    MATCHED,
+    OUTPUT,
+    PRIVACY,
+    RATIO,
+    RECORD,
+    SYNTHETIC,
+    VERDICT,
+    ZERO_RUN,
+    flag,
+    share_option,
+)
 from miaudit.config import audit as configuration
 from miaudit.config.section import Refused, options_in, problems
 from miaudit.errors import MiauditError
@@ -76,7 +89,8 @@ _KINDS = {
     for file in (configuration.AuditConfig, configuration.TableConfig)
     for path, kind, option in options_in(file)
 }
-_PAIRS = {"limit": "<name=value>", "exclude_levels": "<column=level>"}
+_PAIRS = {"limit": "<name=value>", "exclude_levels": "<column=level>", "fpr_targets": "<shares>", "levels": "<shares>"}
+_FLAGS = {"fpr_targets": ("--fpr-targets", "--fpr")}  # options with a short spelling
 AnyFile = TypeVar("AnyFile", bound=configuration.Options)
 
 
@@ -99,7 +113,8 @@ def taken(name: str) -> tuple[Any, Any]:
     least = 1 if name == "components" else None
     kind_shown = "<names>" if plain == list[str] else "<int>" if least else None
     kind_shown = _PAIRS.get(name, kind_shown)
-    shown = typer.Option(flag(name), help=option.help, rich_help_panel=panel, min=least, metavar=kind_shown)
+    make = share_option if option.is_share(plain) else partial(typer.Option, min=least, metavar=kind_shown)
+    shown = make(*_FLAGS.get(name, (flag(name),)), help=option.help, rich_help_panel=panel)
     return Annotated[plain if default is not None else plain | None, shown], default
 
 

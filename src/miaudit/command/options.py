@@ -5,12 +5,15 @@ from __future__ import annotations
 import inspect
 import shutil
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from miaudit.errors import share
 
 INPUT, SYNTHETIC, ZERO_RUN, VERDICT = "Input", "Synthetic table", "Zero-run", "Verdict"
 MATCHED = "Matched"
@@ -19,6 +22,17 @@ RATIO, RECORD = "Gaussian ratio", "For the record"
 
 INSTEAD = "Instead of evaluation.output_dir, which is numbered (-2, -3 ...) where it holds earlier results."
 
+
+def _share(value: Any) -> float:
+    """Read 0.05 or 5% of the command line."""
+    try:
+        return float(share.read(value))
+    except ValueError:
+        message = f"expected a number or a percent, such as 0.05 or 5%, received {value!r:.60}"
+        raise typer.BadParameter(message) from None
+
+
+share_option = partial(typer.Option, parser=_share, metavar="<float|%>")  # of a number that may be written with a %
 _of_output = partial(typer.Option, rich_help_panel=OUTPUT)
 Out = Annotated[Path | None, _of_output("--out", help="Folder for findings.json, report.html and figures/.")]
 Overwrite = Annotated[bool, _of_output("--overwrite", help="Replace an earlier audit in that folder.")]
@@ -71,10 +85,24 @@ def ending(*examples: str, exit_codes: str = "") -> str:
     return "\n\n".join([*lines, *([exit_codes] if exit_codes else [])])
 
 
+def _show_all(context: Any, _parameter: object, wanted: bool) -> None:
+    if wanted:
+        context.command.whole = True
+        typer.echo(context.get_help(), color=context.color)
+        context.exit()
+
+
 class _Help:
-    """Shows an option that takes no value without one, and plain text at a narrow terminal."""
+    """Shows an option that takes no value without one, and plain text at a narrow terminal.
+
+    Where a command names options of daily use (``daily``), ``--help`` shows these alone, ``--help-all`` all of them.
+    """
 
     rich_markup_mode: Any
+    daily: tuple[str, ...] = ()
+    whole = False  # whether the help is to have every option
+    _showing = False
+    _option: Any = None  # --help-all
 
     def __init__(self, *args: Any, help: str | None = None, **extra: Any) -> None:
         paragraphs = (help or "").split("\n\n")  # in lines as long as the terminal's, not as the code's
@@ -86,19 +114,38 @@ class _Help:
 
     def get_params(self, ctx: Any) -> Any:
         parameters = super().get_params(ctx)  # type: ignore[misc]
+        if self.daily:
+            parameters = [*parameters[:-1], self._help_all(parameters), parameters[-1]]
         for one in parameters:
             if getattr(one, "is_flag", False):
                 one.metavar = ""
-        return parameters
+        return self._shown(parameters) if self._showing and self.daily and not self.whole else parameters
+
+    def _help_all(self, parameters: list[Any]) -> Any:
+        rest = [one for one in parameters[:-1] if one.param_type_name == "option" and one.name not in self.daily]
+        option = self._option or copy(parameters[-1])  # --help is the last; click compares options by identity
+        option.name, option.opts, option.callback = "help_all", ["--help-all"], _show_all
+        option.help = f"Show {len(rest)} more options, by topic."
+        self._option = option
+        return option
+
+    def _shown(self, parameters: list[Any]) -> list[Any]:
+        """Return arguments and options of daily use, as one panel in their order."""
+        by_name = {one.name: copy(one) for one in parameters}
+        for one in by_name.values():
+            one.rich_help_panel = None
+        first = [one for one in by_name.values() if one.param_type_name == "argument"]
+        return [*first, *(by_name[name] for name in (*self.daily, "help_all", "help"))]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         width, before = shutil.get_terminal_size().columns, self.rich_markup_mode
         if width < _NARROW:
             self.rich_markup_mode, formatter.width = None, width
+        self._showing = True
         try:
             super().format_help(ctx, formatter)  # type: ignore[misc]
         finally:
-            self.rich_markup_mode = before
+            self.rich_markup_mode, self._showing, self.whole = before, False, False
 
 
 class Command(_Help, TyperCommand):

@@ -14,7 +14,7 @@ import typer
 
 from miaudit.command import keys, options
 from miaudit.command.keys import taken
-from miaudit.command.options import OUTPUT, ZERO_RUN, Seed, flag
+from miaudit.command.options import OUTPUT, ZERO_RUN, Seed, flag, share_option
 from miaudit.command.terminal import complain, progress, say
 from miaudit.config.audit import Options
 from miaudit.errors import InputError
@@ -55,17 +55,17 @@ def plan(
         typer.Option(help="Decoys of each record, for miaudit usage; --members says of how many records."),
     ] = None,
     tpr: Annotated[
-        float | None, typer.Option(help="A TPR that you wish to detect: how many records does it need?")
+        float | None, share_option(help="A TPR that you wish to detect: how many records does it need?")
     ] = None,
     threshold_for_concern: Annotated[
-        float | None, typer.Option(help="To tell from this TPR instead of from chance.")
+        float | None, share_option(help="To tell from this TPR instead of from chance.")
     ] = None,
-    power: Annotated[float, typer.Option(help="Share of such audits that should succeed.")] = 0.8,
+    power: Annotated[float, share_option(help="Share of such audits that should succeed.")] = 0.8,
     half_width: Annotated[
         float | None,
-        typer.Option(help="A half-width of the AUC's interval to reach.", rich_help_panel=ZERO_RUN),
+        share_option(help="A half-width of the AUC's interval to reach.", rich_help_panel=ZERO_RUN),
     ] = None,
-    auc: Annotated[float | None, typer.Option(help="An AUC to tell from one half.", rich_help_panel=ZERO_RUN)] = None,
+    auc: Annotated[float | None, share_option(help="An AUC to tell from one half.", rich_help_panel=ZERO_RUN)] = None,
     *,
     json: Annotated[bool, typer.Option("--json", help="Print plain values.", rich_help_panel=OUTPUT)] = False,
     seed: Seed = 0,

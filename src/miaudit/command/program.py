@@ -40,12 +40,14 @@ class Entry:
     short : the first paragraph of its help
     examples : commands that stand at the end of its help
     exit_codes : what stands below them
+    daily : names of the options of daily use, where ``--help`` shows these alone; ``--help-all`` shows all
     """
 
     module: str
     short: str
     examples: tuple[str, ...] = ()
     exit_codes: str = ""
+    daily: tuple[str, ...] = ()
 
     @property
     def epilog(self) -> str:
@@ -92,6 +94,7 @@ COMMANDS: Mapping[str, Entry] = {
             "miaudit canaries digits.npz --x pixels --y digit --kind noise --shape 8,8 --count 500",
         ),
         _DONE,
+        ("kind", "count", "x", "y", "text", "ids", "unit", "out"),
     ),
     "decoys": Entry(
         "decoys",
@@ -129,6 +132,10 @@ COMMANDS: Mapping[str, Entry] = {
             "miaudit audit --members member_losses.npy --nonmembers nonmember_losses.npy --signal loss",
         ),
         EXIT_CODES,
+        (
+            *("score", "member", "members", "nonmembers", "signal", "design", "covariates"),
+            *("limit", "fpr_targets", "out"),
+        ),
     ),
     "disclosure": Entry(
         "disclosure",
@@ -150,6 +157,7 @@ COMMANDS: Mapping[str, Entry] = {
         ),
         "Exit codes: 0 the bound is stated, or the deletion passes; 1 could not run; 2 usage; 3 concern: more were "
         "used than --limit, or a deviation is beyond the margin; 4 not answered.",
+        ("nonmembers", "deleted", "score", "member", "key", "signal", "limit", "out"),
     ),
     "extraction": Entry(
         "extraction",
@@ -159,6 +167,10 @@ COMMANDS: Mapping[str, Entry] = {
             "miaudit extraction --generations answers.jsonl --texts private.jsonl --controls public.jsonl --out out",
         ),
         EXIT_CODES,
+        (
+            *("prefix", "suffix", "queries", "model", "generations", "texts", "controls"),
+            *("design", "limit", "out"),
+        ),
     ),
     "synthesise": Entry(
         "synthesise",
@@ -173,9 +185,9 @@ COMMANDS: Mapping[str, Entry] = {
     "verify": Entry(
         "bundle",
         "Check whether the digests of a bundle fit, and whether its findings follow from its evidence.",
-        ("miaudit verify audit.zip",),
-        "Exit codes: 0 verified; 1 could not run; 2 usage; 3 it failed; 4 only a part, or nothing, could be "
-        "recomputed.",
+        ("miaudit verify audit.zip", "miaudit verify audit.zip report.html"),
+        "Exit codes: 0 verified, whatever the verdict of the audit; 1 could not run; 2 usage; 3 it failed, or the page "
+        "belongs to other findings; 4 only a part, or nothing, could be checked.",
     ),
     "challenge": Entry(
         "bundle",
@@ -235,6 +247,10 @@ COMMANDS: Mapping[str, Entry] = {
             "miaudit plan records.csv --member member --covariates age,year",
         ),
         "Exit codes: 0 done; 1 could not run; 2 usage; 4 a zero-run audit would be refused.",
+        (
+            *("members", "nonmembers", "fpr_targets", "tpr", "claim_epsilon", "claim_delta", "claim_mu"),
+            *("member", "covariates", "json"),
+        ),
     ),
     "coins": Entry(
         "coins",
@@ -260,8 +276,8 @@ def loaded(name: str) -> Any:
     if app is None:
         app = typer.Typer(add_completion=False)
         app.command(name, cls=Command)(getattr(module, name))
-    command = typer.main.get_command(app)
-    command.epilog = entry.epilog
+    command: Any = typer.main.get_command(app)
+    command.epilog, command.daily = entry.epilog, entry.daily
     return command
 
 
@@ -270,9 +286,6 @@ class _Waiting(Command):
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
         return loaded(str(self.name)).make_context(info_name, args, parent=parent, **extra)
-
-
-_SHARES = ("threshold_for_concern", "confidence", "prior", "tpr", "power")  # options that some write with a %
 
 
 class _Program(Group):
@@ -298,9 +311,7 @@ def _told() -> Iterator[None]:
     except Exception as error:
         if isinstance(error, typer.BadParameter.__mro__[2]):  # what typer calls any complaint
             complaint: Any = error
-            share = getattr(getattr(error, "param", None), "name", "") in _SHARES
-            hint = "; write 0.05 for 5%" if share and "number" in str(complaint.message) else ""
-            complaint.message = one_line(f"{complaint.message}{hint}")
+            complaint.message = one_line(str(complaint.message))
         raise
 
 

@@ -20,6 +20,7 @@ from miaudit.metrics.rounding import lower_text, percent, upper_text, written
 if TYPE_CHECKING:
     from miaudit.auditing.plan import Plan
     from miaudit.collect.outputs import Collected
+    from miaudit.findings.about import About
     from miaudit.findings.audit import Findings, LowerBound, SealedCoins
     from miaudit.findings.kind import FindingsRecord
     from miaudit.findings.metric import Metric
@@ -201,8 +202,12 @@ def computed(
     model: dict[str, Any] | None = None,
     bundle: BundleWish | None = None,
     words: Sequence[str] | None = None,
+    about: About | None = None,
 ) -> Findings:
-    """Audit what was collected, with the command line, or ``words``, that repeats it written into the findings."""
+    """Audit what was collected, with the command line, or ``words``, that repeats it written into the findings.
+
+    ``about`` is what the author states of the audit, for the findings and the bundle.
+    """
     from dataclasses import replace
 
     chosen = plan if collected.headline is None else replace(plan, headline=collected.headline)
@@ -234,21 +239,24 @@ def computed(
             shown = None if coins is None else SealedCoins.of(coins, collected.evidence)
             findings = audit(collected.evidence, coins=shown, **options)
         else:
-            findings = _bundled(collected, bundle, {**options, "coins": coins})
+            findings = _bundled(collected, bundle, {**options, "coins": coins}, about)
     fit = None if findings.overlap is None else findings.overlap.fit
     if fit is not None and fit.rejected and chosen.propensity_model == "line":
         complain(f"note: {_NO_LINE}")
-    return findings
+    return replace(findings, about=about)
 
 
-def _bundled(collected: Collected, wish: BundleWish, options: dict[str, Any]) -> Findings:
+def _bundled(collected: Collected, wish: BundleWish, options: dict[str, Any], about: About | None) -> Findings:
     """Audit, and write the bundle and the owner's keys; nobody but its owner can read those."""
+    from dataclasses import replace
+
     from miaudit.bundle import record
 
     if collected.sample is not None:
         received = "one of a propensity that was learned from a separate sample, which no bundle holds"
         raise InputError("--bundle", "an audit that others can repeat", received, "leave the bundle or the sample out")
     examined, bundle, keys = record(collected.evidence, share=wish.share, seal=wish.seal, **options)
+    bundle = replace(bundle, findings=replace(bundle.findings, about=about))
     if wish.needs_keys:
         digest = bundle.write_with_keys(keys, wish.path, wish.keys)
     else:

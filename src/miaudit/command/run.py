@@ -49,8 +49,6 @@ def run(
     A file with the section target trains models, or asks the one that is there. An estimator or factory that it
     names is code, and runs: use files that you trust.
     """
-    from dataclasses import replace
-
     import numpy as np
 
     from miaudit.config import audit as configuration
@@ -77,8 +75,9 @@ def run(
     drawing = np.random.default_rng() if hidden else rng
     collected = _collected(settings, config, drawing, goes_on=not hidden)
     collected = settings.with_sample(collected, config.parent)
-    findings = computed(collected, settings.plan(), rng, settings.seed, model=settings.model, bundle=wish)
-    findings = replace(findings, about=settings.stated)
+    findings = computed(
+        collected, settings.plan(), rng, settings.seed, model=settings.model, bundle=wish, about=settings.stated
+    )
     question_text = "" if findings.design else question(typed=False)
     deliver(findings, lambda: f"{summary(findings)}{question_text}", target, overwrite=overwrite, json=json)
 

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from miaudit.command import options
-from miaudit.command.options import Json, Out, Overwrite
+from miaudit.command.options import Json, Out, Overwrite, share_option
 from miaudit.command.results import check_free, deliver, repeat
 from miaudit.errors import InputError
 
@@ -52,8 +52,8 @@ _Limit = Annotated[
         show_default=False,
     ),
 ]
-_Margin = Annotated[float, typer.Option(help="Of a deletion: how far from chance counts as nothing. State it first.")]
-_Confidence = Annotated[float, typer.Option(help="One-sided, of each limit.")]
+_Margin = Annotated[float, share_option(help="Of a deletion: how far from chance counts as nothing. State it first.")]
+_Confidence = Annotated[float, share_option(help="One-sided, of each limit.")]
 _Seed = Annotated[int, typer.Option(min=0, help="Decides between equal scores of a deletion.")]
 _OF_DELETION = {"--margin": "margin", "--seed": "seed"}
 

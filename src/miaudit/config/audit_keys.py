@@ -141,9 +141,8 @@ EVALUATED = Keys(
         "design": Annotated[
             Design | None,
             Option(
-                "How membership came about: one-run or multi-run (inclusion was randomised), matched (strings that "
-                "chance drew, beside decoys) or zero-run (it was not). "
-                "Never guessed: without it the audit is not answered.",
+                "How membership was decided: one-run or multi-run (at random), matched (random strings with decoys) or "
+                "zero-run (not at random). Left out: no verdict.",
                 "leave it out if nobody knows how membership came about",
                 allowed=f"one of {', '.join(DESIGNS)}",
             ),

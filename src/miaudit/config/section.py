@@ -26,7 +26,7 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
-from miaudit.errors import ConfigError, InputError, nearest
+from miaudit.errors import ConfigError, InputError, nearest, share
 from miaudit.errors.extras import missing_modules, pip_line
 from miaudit.errors.options import Option, options_of, without_none
 from miaudit.io.yaml_file import read_yaml
@@ -45,7 +45,9 @@ class Word:
 
 
 # One number stands for a list of one, where there may be any number of them.
-OneOrSeveral = BeforeValidator(lambda value: (value,) if isinstance(value, int | float) else value)
+OneOrSeveral = BeforeValidator(
+    lambda value: (value,) if isinstance(value, int | float) or share.is_percent(value) else value
+)
 
 
 _TRUTH = {"yes": True, "on": True, "no": False, "off": False}  # texts to the reader of YAML, who may mean names
@@ -59,8 +61,13 @@ class Section(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _truth_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
-        """Refuse true where a number belongs, and a number where true or false does: either would be taken for one."""
+        """Refuse true where a number belongs, and a number where true or false does: either would be taken for one.
+
+        A percent is the number that it means.
+        """
         kinds = set(_leaves(cls.model_fields[str(info.field_name)].annotation))
+        if float in kinds and not kinds & {str, Any}:
+            value = [*map(share.read, value)] if isinstance(value, list | tuple) else share.read(value)
         for one in value if isinstance(value, list | tuple) else (value,):
             if isinstance(one, bool) and kinds & {int, float} and not kinds & {bool, Any}:
                 raise ValueError(f"expected a number, received {str(one).lower()}; write the number itself")
@@ -180,6 +187,7 @@ def _door(kind: Any, option: Option) -> Any:
     def checked(value: Any, inner: Callable[[Any], Any]) -> Any:
         if value is None and optional:
             return None
+        value = share.read(value) if option.is_share(plain) else value
         try:
             parsed = value if isinstance(value, bool) or plain is bool else inner(value)
         except ValidationError:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from miaudit.errors import InputError, nearest
+from miaudit.errors import InputError, nearest, share
 from miaudit.errors.checks import is_whole
 
 __all__ = ["Option", "check_choice", "check_options", "options_of", "without_none"]
@@ -35,6 +35,7 @@ class Option:
     allowed : in words, what is permitted; by default made from the type and the limits
     applies : what has to hold for the option to be read, of :data:`miaudit.config.unread.CIRCUMSTANCES`, such as
         "zero-run" or "bounds"; a file or command line that states the option where it does not hold is refused
+    percent : whether a file or the command line may write the number with a %, as 5%; a number of at most 1 always may
     """
 
     help: str = ""
@@ -49,6 +50,12 @@ class Option:
     default: Any = None
     allowed: str = ""
     applies: tuple[str, ...] = ()
+    percent: bool = False
+
+    def is_share(self, kind: Any) -> bool:
+        """Whether 5% may be written for 0.05."""
+        largest = self.le if self.lt is None else self.lt
+        return kind is float and (self.percent or (largest is not None and largest <= 1))
 
     def permits(self, kind: Any, value: Any) -> bool:
         """Whether a value of a type is permitted; what no plain type describes always is."""
@@ -78,6 +85,9 @@ class Option:
             return InputError(name, "a number", received.lower(), "write the number itself")
         words = self.words_of(kind)
         hint = "" if words is None else nearest(str(value), words)
+        if self.is_share(kind) and not isinstance(value, bool):
+            intended = share.meant(value)
+            hint = intended if intended and self.permits(kind, float(value) / 100) else ""
         return InputError(name, self.allowed or self.range_of(kind), received, hint or self.next_step)
 
     def range_of(self, kind: Any) -> str:

@@ -38,13 +38,15 @@ class About:
         """All that was stated, in one line."""
         return " · ".join(self._parts())
 
+    @property
+    def subject(self) -> str:
+        """The model and its version; empty where neither was stated."""
+        parts = (self.model and f"Model {self.model}", self.version and f"version {self.version}")
+        return ", ".join(text for text in parts if text)
+
     def _parts(self) -> Iterator[str]:
-        if self.model or self.version:
-            yield ", ".join(
-                text
-                for text in (self.model and f"Model {self.model}", self.version and f"version {self.version}")
-                if text
-            )
+        if self.subject:
+            yield self.subject
         if self.data:
             yield f"Data: {self.data}"
         if self.by:

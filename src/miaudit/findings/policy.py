@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from miaudit.errors import InputError, nearest
+from miaudit.errors import InputError, nearest, share
 from miaudit.errors.checks import is_number
 from miaudit.metrics import definition
 from miaudit.metrics.classical import SMALLEST_FPR
@@ -175,11 +175,11 @@ def _pair(pair: Any) -> tuple[Any, Any]:
 def _parted(text: str) -> tuple[str, Any]:
     name, _, value = text.partition("=")
     try:
-        return name.strip(), float(value)
+        return name.strip(), value if share.is_percent(value) else float(value)
     except ValueError:
         name = name.strip() or "auc"
-        share = name in _SHARES or name.startswith("tpr_at_fpr_")
-        hint = f"write {name}={0.05 if share else 0.6}"
+        is_share = name in _SHARES or name.startswith("tpr_at_fpr_")
+        hint = f"write {name}={0.05 if is_share else 0.6}"
         raise InputError("limits", "NAME=NUMBER", repr(text)[:60], hint) from None
 
 
@@ -201,16 +201,21 @@ def _known(name: Any) -> str:
 
 
 def _in_range(name: str, value: Any) -> float:
+    if name not in PARAMETERS:
+        value = share.read(value)
     if isinstance(value, str) or not is_number(value) or not -1e300 < value < 1e300:  # whole numbers of any length
         raise InputError("limits", f"a number for {name}", repr(value)[:60], _EXAMPLE)
     if name == SURE_LIST and not 0.5 < value < 1:
-        raise InputError("limits", f"a probability in (0.5, 1) for {name}", f"{value:g}", "0.9 is the default")
+        raise InputError(
+            "limits", f"a probability in (0.5, 1) for {name}", f"{value:g}", share.meant(value) or "0.9 is the default"
+        )
     if name in PARAMETERS and value < 0:
         raise InputError("limits", f"0 or more for {name}", f"{value:g}", f"{name}: 1 is a strong demand")
     shares = name in _SHARES or (name not in _LABELS and definition.of(name).bounded)
     if shares and not 0 <= value < 1:  # nothing lies above 1
-        share = name in _SHARES or definition.of(name).form == "percent"
-        hint = "write 0.05 for 5%" if share else "0.6 is customary"
+        is_share = name in _SHARES or definition.of(name).form == "percent"
+        hint = "write 0.05 for 5%" if is_share else "0.6 is customary"
+        hint = share.meant(value) or hint
         raise InputError("limits", f"a number in [0, 1) for {name}", f"{value:g}", hint)
     return float(value)
 

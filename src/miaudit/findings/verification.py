@@ -12,6 +12,7 @@ from miaudit.findings.kind import FindingsRecord, Whole
 from miaudit.findings.metric import Measured
 
 _VERIFIED = {"verified": 0, "failed": 3, "in-part": 4, "not-testable": 4}
+_RECEIVED = {"same": 0, "words": 4, "other": 3, "undecided": 4}
 _CHALLENGED = {"won": 3, "stands": 0, "undecided": 4}
 
 
@@ -22,6 +23,90 @@ class Difference:
     place: str
     stated: str
     recomputed: str
+
+
+_DESIGNS = {
+    "one-run": "one-run: one model, members assigned at random",
+    "multi-run": "multi-run: one model for each record, members assigned at random",
+    "matched": "matched: random strings, beside decoys of the same law",
+    "zero-run": "zero-run: members not assigned at random",
+    None: "not declared",
+}
+_OF_DESIGN = {
+    "one-run": "that members were assigned at random",
+    "multi-run": "that members were assigned at random",
+    "matched": "that the strings and their decoys are random and of the same law",
+    "zero-run": "that the covariates hold every difference between members and non-members but membership",
+}
+
+
+@dataclass(frozen=True)
+class AuditStated:
+    """What a bundle says of its audit: its verdict, the model, and the design with who declared it.
+
+    Attributes
+    ----------
+    status, word, text : of the verdict
+    even_so : what is proven all the same
+    model : name and version, as its author states them; empty where nothing is stated
+    design : as declared, in words
+    declared_by : who ran the audit, as its author states it; empty where nothing is stated
+    coins : whether sealed coins of the bundle show that members were assigned at random
+    """
+
+    status: Literal["flagged", "clear", "inconclusive", "not-testable", "refused"]
+    word: str
+    text: str
+    even_so: tuple[str, ...]
+    model: str
+    design: str
+    declared_by: str
+    coins: bool = False
+
+    @classmethod
+    def of(cls, findings: Findings, *, coins: bool) -> AuditStated:
+        """Read it from the findings in a bundle."""
+        verdict, about = findings.verdict, findings.about
+        text, author = "" if about is None else about.subject, None if about is None else about.by
+        stated = findings.repeat.get("model")
+        name = stated.get("name") if isinstance(stated, Mapping) else None
+        return cls(
+            verdict.status,
+            verdict.word,
+            verdict.text,
+            verdict.even_so,
+            text or (f"Model {name}" if name else ""),
+            _DESIGNS[findings.design],
+            author or "",
+            coins,
+        )
+
+    @property
+    def declared(self) -> str:
+        """Who declared the design, as a sentence."""
+        if self.design == _DESIGNS[None]:
+            return "Without a design there is no verdict."
+        author = f"the author of the audit ({self.declared_by})" if self.declared_by else "the author of the audit"
+        proof = "Sealed coins in the bundle support it." if self.coins else "Nothing in the bundle proves it."
+        return f"Declared by {author}. {proof}"
+
+
+@dataclass(frozen=True)
+class Received:
+    """What became of a report page that was received beside a bundle.
+
+    Attributes
+    ----------
+    name : of the file or folder
+    status : "same" where the page is, byte for byte, the one that the bundle's findings make; "words" where all words
+        and numbers agree, but figures, style or programs differ; "other" where it belongs to other findings;
+        "undecided" where the bundle withholds what the page shows, or another version drew it
+    text : the same in words, with what was checked
+    """
+
+    name: str
+    status: Literal["same", "words", "other", "undecided"]
+    text: str
 
 
 @dataclass(frozen=True)
@@ -40,6 +125,9 @@ class VerificationFindings(FindingsRecord):
     environment : versions that differ here, in words
     sealed_coins : what the bundle's sealed coins show; None without, and where anything does not fit
     published : what the digest is of that was given for them, their commitment or the answer; None without one
+    audit : what the bundle says of its audit; None where the bundle does not hold
+    not_checked : what no bundle can show, in sentences
+    received : what became of a page that was received beside the bundle; None without one
     """
 
     KIND = "verification"
@@ -55,11 +143,29 @@ class VerificationFindings(FindingsRecord):
     repeat: Mapping[str, Any]
     sealed_coins: SealedCoins | None = None
     published: Literal["commitment", "answer"] | None = None
+    audit: AuditStated | None = None
+    not_checked: tuple[str, ...] = ()
+    received: Received | None = None
 
     @property
     def exit_code(self) -> int:
-        """0 only where everything but per-record vulnerability came out again, 3 for a failure, else 4."""
-        return _VERIFIED[self.status]
+        """0 only where everything but per-record vulnerability came out again, 3 for a failure, else 4.
+
+        A page of other findings is a failure too, and a page that was not compared whole gives 4.
+        """
+        codes = {_VERIFIED[self.status], 0 if self.received is None else _RECEIVED[self.received.status]}
+        return 3 if 3 in codes else max(codes)
+
+
+def not_checked(findings: Findings, *, coins: bool) -> tuple[str, ...]:
+    """Say what no bundle can show of the audit that it holds."""
+    design = "" if coins else _OF_DESIGN.get(findings.design or "", "")
+    return (
+        "That the scores are those of the model that is named, and that its members were in its training: only who "
+        "trained it can show this.",
+        *([f"The declared design: {design}."] if design else []),
+        "That the bundle is the one its author published: compare the SHA-256.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Literal
 
 from miaudit.arrays import FloatArray
+from miaudit.errors import share
 from miaudit.errors.entry_points import Offered
 from miaudit.metrics.classical import Estimate, Sample, tpr_name
 from miaudit.metrics.rounding import Rounding, percent, written
@@ -137,12 +138,12 @@ def of(name: str) -> Definition:
 
     Examples
     --------
-    >>> of("auc").chance, of("tpr_at_fpr_0.010").name, of("unheard-of").label
-    (0.5, 'tpr_at_fpr_0.01', 'unheard-of')
+    >>> of("auc").chance, of("tpr_at_fpr_0.010").name, of("tpr_at_fpr_1%").name, of("unheard-of").label
+    (0.5, 'tpr_at_fpr_0.01', 'tpr_at_fpr_0.01', 'unheard-of')
     """
     if name.startswith(_TPR):
         try:
-            return tpr_at_fpr(float(name.removeprefix(_TPR)))
+            return tpr_at_fpr(float(share.read(name.removeprefix(_TPR))))
         except ValueError:
             pass
     return METRICS[name] if name in METRICS else Definition(name, name, name, _undefined, form="digits")

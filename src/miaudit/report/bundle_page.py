@@ -20,6 +20,7 @@ _VERIFIED = {
     "in-part": ("inconclusive", "Verified in part"),
     "not-testable": ("refused", "Nothing could be recomputed"),
 }
+_RECEIVED = {"same": "clear", "words": "inconclusive", "other": "flagged", "undecided": "inconclusive"}
 _CHALLENGED = {
     "won": ("flagged", "Challenge won"),
     "stands": ("clear", "The bundle stands"),
@@ -65,9 +66,15 @@ def page(findings: VerificationFindings | ChallengeFindings) -> str:
         {},
         verdict={"status": status, "word": word, "what": what, "tags": tags},
         cards=cards,
+        tone=_received_tone(findings),
         rows=rows,
         reading=reading,
     )
+
+
+def _received_tone(findings: VerificationFindings | ChallengeFindings) -> str:
+    received = findings.received if isinstance(findings, VerificationFindings) else None
+    return "" if received is None else _RECEIVED[received.status]
 
 
 def _tags(findings: ChallengeFindings) -> list[str]:
