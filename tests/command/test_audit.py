@@ -354,6 +354,26 @@ def test_evidence_that_was_saved_needs_no_names(place: Path, run: Run) -> None:
     assert json.loads(out)["design"] == "one-run"
 
 
+def test_without_figures_the_audit_is_the_same(place: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from miaudit.report import audit_charts, drawing
+
+    save(place / "t.npz", 2.0)
+    monkeypatch.setattr(audit_charts, "charts", lambda *_: pytest.fail("a chart was built"))
+    monkeypatch.setattr(drawing, "prepare", lambda: pytest.fail("a renderer was started"))
+    code, _, err = run(*audit("--no-figures", "--out", "plain"))
+    assert code == 3 and err == ""
+    assert sorted(path.name for path in (place / "plain").iterdir()) == ["findings.json", "report.html"]
+    assert "run without figures" in (place / "plain" / "report.html").read_text()
+    file = "evaluation: {table_path: t.npz, score: score, member: member, design: one-run, output_dir: filed}"
+    for reporting, words in (("{figures: false}", ()), ("{}", ("--no-figures",))):
+        (place / "c.yaml").write_text(f"{file}\nreporting: {reporting}\n")
+        assert run("run", "c.yaml", *words, "--overwrite")[0] == 3
+        typed, filed = (json.loads((place / name / "findings.json").read_text()) for name in ("plain", "filed"))
+        assert typed.pop("repeat") != filed.pop("repeat")
+        assert typed == filed
+        assert not (place / "filed" / "figures").exists()
+
+
 @pytest.mark.thorough
 @pytest.mark.long
 def test_an_earlier_audit_is_not_replaced_unasked(place: Path, run: Run) -> None:

@@ -91,7 +91,7 @@ def test_every_option_of_an_audit_has_its_place() -> None:
         "mechanism",
         "no_bounds",
     }
-    always |= {"show_rows", "out", "bundle", "overwrite", "json", "seed", "levels", "intervals"}
+    always |= {"show_rows", "out", "bundle", "overwrite", "json", "seed", "levels", "intervals", "no_figures"}
     always |= {"limit"}  # of the records of a synthetic table, too
     always |= {"architecture", "checkpoint", "num_classes", "model_name"}
     of_some = {key for key, option in OPTIONS.items() if option.applies} | {"share", "seal"}

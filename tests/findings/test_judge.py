@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 import miaudit as ma
 from miaudit.auditing.headline import Declared
+from miaudit.findings import judge as judge_rule
 from miaudit.findings.judge import Scored, judge, p_value
 from miaudit.findings.policy import Policy
 from miaudit.metrics import definition
@@ -343,6 +344,14 @@ def test_the_p_value_of_an_auc_is_that_of_delong_on_the_logit_scale():
         z = (logit(at.value) - logit(threshold)) / error
         expected = stats.norm.sf(z) if z > 0 else 1.0
         assert p_value(one, "auc", threshold) == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize("root", [-7.9, -2.5, -1.0, -0.001])
+def test_the_search_for_a_p_value_is_the_bisection_of_scipy(root):
+    for excess in (lambda z: math.expm1(z - root), lambda z: z - root, lambda z: 1.0 if z > root else -1.0):
+        twin = optimize.bisect(excess, -7.94, -1e-9, xtol=judge_rule._PRECISION, rtol=1e-10)
+        assert judge_rule._bisected(excess, -7.94, -1e-9) == twin
+        assert judge_rule._bisected(lambda z, f=excess: f(z - 0.01), -7.94, -1e-9) != twin
 
 
 def test_the_p_value_and_the_rule_agree_at_every_level():

@@ -117,3 +117,18 @@ def test_a_figure_says_what_it_shows() -> None:
     assert root.get("role") == "img"
     bare = {key: part for key, part in chart.items() if key != "title"}
     assert "<desc>" not in drawing.svg(bare)
+
+
+@pytest.mark.long
+def test_a_picture_is_what_the_renderer_makes_of_the_specification() -> None:
+    import vl_convert
+
+    chart = charts_of(findings())["roc-linear"].to_dict()
+    text = json.dumps(chart)
+    vector = drawing._vector(text)
+    assert drawing._INVISIBLE.search(vector)  # circles for the pointer, which the picture does without
+    twin = vl_convert.vegalite_to_png(text, scale=2.0, allowed_base_urls=[])
+    assert drawing.png(chart) == twin
+    seen = vector.replace(' opacity="0"', ' opacity="0.2"')
+    assert vl_convert.svg_to_png(seen, scale=2.0) != twin  # what can be seen is not left out
+    assert not drawing._INVISIBLE.search(seen)

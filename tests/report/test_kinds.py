@@ -33,7 +33,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(drawing, "png", lambda spec: b"\x89PNG" + spec["description"].encode())
     monkeypatch.setattr(drawing, "svg", lambda spec: f"<svg>{spec['description']}</svg>")
     monkeypatch.setattr(drawing, "draw_ahead", lambda specs, **_: None)
-    monkeypatch.setattr(audit_page, "page", lambda content: f"<html>{content.verdict.text}")
+    monkeypatch.setattr(audit_page, "page", lambda content, built=None: f"<html>{content.verdict.text}")
 
 
 @cache
@@ -57,6 +57,40 @@ def test_a_new_folder_holds_all_of_it(tmp_path):
     assert sorted(contents(out)) == sorted(["findings.json", "report.html", *drawings])
     assert Findings.read(out / "findings.json") == Findings.from_dict(found.to_dict())
     assert [p.name for p in out.iterdir() if p.name.startswith(".")] == []
+
+
+def test_charts_are_built_once_for_the_page_and_the_figures(tmp_path, monkeypatch):
+    calls, taken = [], []
+    monkeypatch.setattr(audit_charts, "charts", lambda content: calls.append(content) or drawn(content))
+    monkeypatch.setattr(audit_page, "page", lambda content, built=None, files=False: taken.append((built, files)) or "")
+    found = audit()
+    kinds.write(found, tmp_path)
+    (built, files) = taken[0]
+    assert len(calls) == len(taken) == 1 and files and not built.missing
+    assert dict(built.specs) == {name: one.to_dict() for name, one in drawn(found).items()}
+    monkeypatch.setattr(audit_page, "page", lambda content: str(len(charts_of_its_own(content))))
+    charts_of_its_own = lambda content: audit_charts.charts(content)  # noqa: E731
+    kinds.write(found, tmp_path, overwrite=True)  # a page that takes no charts builds them again
+    assert len(calls) == 3
+
+
+def test_without_figures_nothing_is_drawn_and_the_page_says_so(tmp_path, monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr(audit_charts, "charts", lambda content: pytest.fail("built"))
+    monkeypatch.setattr(drawing, "_ahead", lambda *_: pytest.fail("drawn"))
+    found = audit()
+    assert kinds.write(found, tmp_path, figures=False) == ""
+    assert sorted(contents(tmp_path)) == ["findings.json", "report.html"]
+    page = (tmp_path / "report.html").read_text()
+    assert "run without figures" in page and "<figure" not in page and found.verdict.word in page
+
+
+def test_figures_that_were_left_out_are_drawn_later_and_go_again(tmp_path):
+    kinds.write(audit(), tmp_path, figures=False)
+    kinds.rerender(audit(), tmp_path, overwrite=True)
+    assert (tmp_path / "figures" / "verdict.png").is_file()
+    kinds.write(audit(), tmp_path, overwrite=True, figures=False)
+    assert not (tmp_path / "figures").exists()
 
 
 @pytest.mark.parametrize("name", ["findings.json", "report.html", "figures"])

@@ -19,7 +19,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import linalg, special
+import scipy
+from scipy import special
 
 from miaudit.arrays import (
     BoolArray,
@@ -317,7 +318,7 @@ def _tangents(propensity: Propensity, values: FloatArray) -> FloatArray:
     if not propensity.stacked and propensity.rows_per_covariate is not None and propensity.features is not None:
         free += [propensity.logit, *propensity.features.T]
     spread = np.sqrt(values * (1 - values))
-    return np.asarray(linalg.orth(np.stack(free, axis=1) * spread[:, None]))
+    return np.asarray(scipy.linalg.orth(np.stack(free, axis=1) * spread[:, None]))
 
 
 def _z(

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import linalg, special
+from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.causal import covariates, crossfit, logistic
@@ -153,7 +154,7 @@ class Screen:
             self.candidates.of_rows(self.candidates.basis(part[:, 1:width]), self.near) for part in (design, beyond)
         )
         near, solved = fitted.beyond(products)
-        covariance = linalg.inv((design * fitted.weight[:, None]).T @ design + np.diag(penalty + _ROUNDING))
+        covariance = scipy.linalg.inv((design * fitted.weight[:, None]).T @ design + np.diag(penalty + _ROUNDING))
         gram = (near * fitted.weight[:, None]).T @ near
         shrunken = gram + _ROUNDING * np.trace(gram) * np.eye(len(gram))
         return Again(
@@ -195,7 +196,7 @@ class Fitted:
         weighted = self.design * self.weight[:, None]
         gram = weighted.T @ self.design
         shrunken = gram + _ROUNDING * np.trace(gram) * np.eye(len(gram))
-        solved = linalg.solve(shrunken, weighted.T @ functions, assume_a="pos")
+        solved = scipy.linalg.solve(shrunken, weighted.T @ functions, assume_a="pos")
         return functions - self.design @ solved, solved
 
     def scores(self, candidates: Candidates, main: FloatArray, numbers: IntArray) -> FloatArray:
@@ -312,7 +313,7 @@ class Again:
             if z[weakest] >= self.limit:
                 break
             out.append(weakest + self.first)
-            gain = linalg.solve(self.covariance[np.ix_(out, out)], self.covariance[out], assume_a="pos")
+            gain = scipy.linalg.solve(self.covariance[np.ix_(out, out)], self.covariance[out], assume_a="pos")
             step = -beta[out] @ gain
             spread = np.maximum(np.diag(self.covariance) - (self.covariance[:, out] * gain.T).sum(axis=1), _ROUNDING)
         return step
@@ -330,7 +331,7 @@ class Again:
                 break
             chosen.append(best)
             across = self.gram[np.ix_(chosen, chosen)]
-            effects = linalg.solve(across, np.column_stack([score[chosen], self.gram[chosen]]), assume_a="pos")
+            effects = scipy.linalg.solve(across, np.column_stack([score[chosen], self.gram[chosen]]), assume_a="pos")
             coefficients[chosen] = effects[:, 0]
             left = score - self.gram[:, chosen] @ effects[:, 0]
             spread = np.diag(self.gram) - (self.gram[:, chosen] * effects[:, 1:].T).sum(axis=1)

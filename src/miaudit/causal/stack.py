@@ -15,8 +15,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import linalg
 
 from miaudit.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from miaudit.causal import covariates, crossfit, logistic
@@ -299,7 +299,8 @@ class _Ridge:
         """Decompose features (m, p), whose penalties are ``relative`` (p,) to each other."""
         scale, centre = 1 / np.sqrt(relative), features.mean(axis=0)
         scaled = (features - centre) * scale
-        energy, axes = linalg.eigh(scaled.T @ scaled)  # of the moments: a tenth of the time of the singular values
+        # Of the moments: a tenth of the time of the singular values.
+        energy, axes = scipy.linalg.eigh(scaled.T @ scaled)
         return cls(centre, scale, np.maximum(energy, 0.0), axes)
 
     def fit(self, features: FloatArray, target: FloatArray) -> tuple[float, FloatArray]:

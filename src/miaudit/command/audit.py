@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -70,14 +71,19 @@ def audit(
         if bundle is not None:
             raise typer.BadParameter("--bundle goes with scores, not with --synthetic")
         audit_table(settings, Path(), target, seed, overwrite=overwrite, json=json)
-    check_free(target, overwrite=overwrite)
+    check_free(target, overwrite=overwrite, figures=settings.figures)
     wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite, coins="coins" in request.options)
     rng = np.random.default_rng(seed)
     collected = settings.with_sample(_collected(request, settings, others, rng), Path())
     findings = computed(collected, plan, rng, seed, settings.model, bundle=wish, words=request.repeated(files))
     _note_losses(request, collected, findings)
-    question_text = "" if findings.design else question(typed=True, besides=request.proposed)
-    deliver(findings, lambda: f"{summary(findings)}{question_text}", target, overwrite=overwrite, json=json)
+    text = partial(_text, request, findings)
+    deliver(findings, text, target, overwrite=overwrite, json=json, figures=settings.figures)
+
+
+def _text(request: _Request, findings: Findings) -> str:
+    """The audit as lines of text, and the question how membership came about where that is open."""
+    return summary(findings) + ("" if findings.design else question(typed=True, besides=request.proposed))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from miaudit.command import folders
-from miaudit.command.options import INSTEAD, DryRun, Json, Limit, Overwrite
+from miaudit.command.options import INSTEAD, DryRun, Json, Limit, NoFigures, Overwrite
 from miaudit.command.results import announce, check_free, deliver, forecast, kept, repeat
 from miaudit.command.terminal import progress, say
 from miaudit.errors import one_line
@@ -27,6 +27,7 @@ def disclosure(
     limit: Limit = None,
     overwrite: Overwrite = False,
     json: Json = False,
+    no_figures: NoFigures = False,
     dry_run: DryRun = False,
 ) -> None:
     """Compare what probabilities, one confidence, a set of labels or a label give an attacker, and defences with them.
@@ -44,10 +45,11 @@ def disclosure(
         say(_forecast(settings, config, rng))
         return
     target = folders.results(out, config.parent / settings.evaluation.output_dir, overwrite=overwrite)
-    check_free(target, overwrite=overwrite)
+    figures = settings.reporting.get("figures", True) and not no_figures
+    check_free(target, overwrite=overwrite, figures=figures)
     announce(settings.user_code, config)
     findings = _found(settings, settings.trial(config.parent), rng)
-    deliver(findings, lambda: _summary(findings), target, overwrite=overwrite, json=json)
+    deliver(findings, lambda: _summary(findings), target, overwrite=overwrite, json=json, figures=figures)
 
 
 def _found(settings: DisclosureConfig, trial: Trial, rng: Any) -> DisclosureFindings:

@@ -64,7 +64,7 @@ _PANELS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (VERDICT, "attack", ("headline",)),
     (PRIVACY, "privacy.claim", ("epsilon", "delta", "mu")),
     (PRIVACY, "privacy", ("mechanism", "delta", "guesses", "at_least", "correction", "margin", "bounds")),
-    (OUTPUT, "reporting", ("row_level",)),
+    (OUTPUT, "reporting", ("row_level", "figures")),
     (RECORD, "model", ("architecture", "checkpoint", "num_classes", "name")),
 )
 _NAMES = {  # of parameters that are not called as their key, without the _path of files
@@ -72,6 +72,7 @@ _NAMES = {  # of parameters that are not called as their key, without the _path 
     "reporting.limits": "limit",
     "coins.reveal": "coins",
     "reporting.row_level": "show_rows",
+    "reporting.figures": "no_figures",
     "synthetic.table_path": "synthetic",
     "synthetic.secrets": "secret",
     "privacy.bounds": "no_bounds",
@@ -132,7 +133,7 @@ def content(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _said(name: str, value: Any) -> Any:
-    if name == "no_bounds":
+    if name in ("no_bounds", "no_figures"):
         return not value
     if name == "mechanism":
         return configuration.read_mechanism(value)

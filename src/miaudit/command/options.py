@@ -36,6 +36,10 @@ share_option = partial(typer.Option, parser=_share, metavar="<float|%>")  # of a
 _of_output = partial(typer.Option, rich_help_panel=OUTPUT)
 Out = Annotated[Path | None, _of_output("--out", help="Folder for findings.json, report.html and figures/.")]
 Overwrite = Annotated[bool, _of_output("--overwrite", help="Replace an earlier audit in that folder.")]
+NoFigures = Annotated[
+    bool,
+    _of_output("--no-figures", help="Leave out charts and figures/; miaudit report draws them later."),
+]
 Json = Annotated[bool, _of_output("--json", help="Print the findings, and nothing else, to standard output.")]
 Limit = Annotated[
     list[str] | None,

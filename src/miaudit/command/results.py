@@ -64,13 +64,14 @@ def repeat(words: Sequence[str] | None = None, /, **more: Any) -> dict[str, Any]
     return {"miaudit": __version__, "command": shlex.join(["miaudit", *(words or sys.argv[1:])]), **more}
 
 
-def check_free(out: Path | None, *, overwrite: bool, released: bool = False) -> None:
+def check_free(out: Path | None, *, overwrite: bool, released: bool = False, figures: bool = True) -> None:
     """Refuse a folder that findings could not be written to, before anything is computed."""
     if out is not None:
         from miaudit.report import drawing, kinds
 
         kinds.check_free(out, overwrite=overwrite, released=released)
-        drawing.prepare()
+        if figures:
+            drawing.prepare()
 
 
 def deliver(
@@ -83,14 +84,16 @@ def deliver(
     besides: str = "",
     exit_code: int | None = None,
     beside: str = "",
+    figures: bool = True,
 ) -> NoReturn:
     """Write the folder, if there is one, tell standard output, and exit with the code of the findings.
 
     ``said`` puts them into lines of text, ``besides`` names other files that were written, ``exit_code`` stands in for
     the findings' own. ``beside`` names a release that is in the folder already: whatever stops its page is then a note.
+    Without ``figures`` the page has its text and tables alone.
     """
     if out is not None:
-        undrawn = _written(found, out, overwrite=overwrite, beside=beside)
+        undrawn = _written(found, out, overwrite=overwrite, beside=beside, figures=figures)
         if undrawn:
             complain(f"note: {one_line(undrawn)}")
     if json:
@@ -102,13 +105,13 @@ def deliver(
     raise typer.Exit(found.exit_code if exit_code is None else exit_code)
 
 
-def _written(found: FindingsRecord, out: Path, *, overwrite: bool, beside: str) -> str:
+def _written(found: FindingsRecord, out: Path, *, overwrite: bool, beside: str, figures: bool) -> str:
     """Write findings, page and figures; return why something of it is missing."""
     from miaudit.report import index_page, kinds
 
     try:
         with progress("", meanwhile="page and figures"):
-            undrawn = kinds.write(found, out, overwrite=overwrite)
+            undrawn = kinds.write(found, out, overwrite=overwrite, figures=figures)
             index_page.refresh(out)
     except Exception as error:
         if not beside:

@@ -10,7 +10,7 @@ import typer
 from miaudit.collect.outputs import TOKENS
 from miaudit.command import folders, right_command
 from miaudit.command.audit import question
-from miaudit.command.options import INSTEAD, OUTPUT, BundleOut, DryRun, Json, Limit, Overwrite, Seal, Share
+from miaudit.command.options import INSTEAD, OUTPUT, BundleOut, DryRun, Json, Limit, NoFigures, Overwrite, Seal, Share
 from miaudit.command.results import (
     BundleWish,
     announce,
@@ -42,6 +42,7 @@ def run(
     limit: Limit = None,
     overwrite: Overwrite = False,
     json: Json = False,
+    no_figures: NoFigures = False,
     dry_run: DryRun = False,
 ) -> None:
     """Audit what a configuration file describes; its relative paths start at the file itself.
@@ -54,7 +55,7 @@ def run(
     from miaudit.config import audit as configuration
 
     right_command.check(config, "run")
-    settings = configuration.read(config, limit or ())
+    settings = configuration.read(config, limit or (), figures=not no_figures)
     if _holds_probes(settings, config):
         hint = f"miaudit collect {config} --out scored.jsonl scores them; then miaudit audit scored.jsonl"
         raise InputError("data.path", "records", "probes with decoys", hint)
@@ -67,7 +68,7 @@ def run(
         if bundle is not None:
             raise typer.BadParameter("--bundle goes with scores, not with a synthetic table")
         audit_table(settings, config.parent, target, settings.seed, overwrite=overwrite, json=json)
-    check_free(target, overwrite=overwrite)
+    check_free(target, overwrite=overwrite, figures=settings.figures)
     wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite, coins=bool(settings.coins))
     _check_coins(settings, config, revealed=wish is not None)
     # Memberships that are kept, and models, must follow from no seed that anybody sees, or guesses.
@@ -79,7 +80,14 @@ def run(
         collected, settings.plan(), rng, settings.seed, model=settings.model, bundle=wish, about=settings.stated
     )
     question_text = "" if findings.design else question(typed=False)
-    deliver(findings, lambda: f"{summary(findings)}{question_text}", target, overwrite=overwrite, json=json)
+    deliver(
+        findings,
+        lambda: f"{summary(findings)}{question_text}",
+        target,
+        overwrite=overwrite,
+        json=json,
+        figures=settings.figures,
+    )
 
 
 def _check_coins(settings: AuditConfig | CampaignConfig, config: Path, *, revealed: bool) -> None:

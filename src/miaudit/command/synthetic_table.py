@@ -22,10 +22,10 @@ def audit_table(
     """Audit the synthetic table of a configuration, with paths relative to ``base``, deliver the findings, and exit."""
     import numpy as np
 
-    check_free(out, overwrite=overwrite)
+    check_free(out, overwrite=overwrite, figures=settings.figures)
     with progress("attacks", meanwhile="distances, predicates, links, guesses") as advance:
         findings = settings.findings(base, rng=np.random.default_rng(seed), repeat=repeat(seed=seed), progress=advance)
-    deliver(findings, lambda: text(findings), out, overwrite=overwrite, json=json)
+    deliver(findings, lambda: text(findings), out, overwrite=overwrite, json=json, figures=settings.figures)
 
 
 def text(findings: TableFindings) -> str:

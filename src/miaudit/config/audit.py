@@ -43,6 +43,7 @@ from miaudit.config.section import (
     sections_in,
     validated,
     with_limits,
+    without_figures,
 )
 from miaudit.config.shadow_section import STABILITY, ShadowSection
 from miaudit.config.target import TargetSection
@@ -103,6 +104,11 @@ class Options(File):
     def output_dir(self) -> str:
         """Where the results go."""
         return str(self.evaluation.get("output_dir", "results/mia_audit"))
+
+    @property
+    def figures(self) -> bool:
+        """Whether charts are drawn."""
+        return bool(self.reporting.get("figures", True))
 
     @property
     def source(self) -> Source:
@@ -441,8 +447,10 @@ class CampaignConfig(Options):
 AnyConfig = AuditConfig | CampaignConfig | TableConfig
 
 
-def read(path: str | Path, limits: Sequence[str] = ()) -> AnyConfig:
+def read(path: str | Path, limits: Sequence[str] = (), *, figures: bool = True) -> AnyConfig:
     """Read and check a configuration file; ``limits`` such as "auc=0.6" take the place of its own.
+
+    Without ``figures`` no charts are drawn, whatever the file says.
 
     Raises
     ------
@@ -452,6 +460,7 @@ def read(path: str | Path, limits: Sequence[str] = ()) -> AnyConfig:
         With every problem of the file, each with its path in it; an unknown key comes with the nearest known one.
     """
     content = with_limits(read_mapping(path, "docs/configuration.md"), limits)
+    content = content if figures else without_figures(content)
     if "stability" in content and not {"target", "data"} & set(content):
         hint = "leave it out, or describe the model under target and data: it is measured by training again"
         raise InputError("stability", "sections target and data beside it", "outputs that are there", hint)

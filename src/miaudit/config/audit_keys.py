@@ -181,7 +181,15 @@ OUTPUTS = Keys(
     make=_one_source,
 )
 REPORTING = Keys(
-    keys_of(Plan, "limits", "primary_metric", "threshold_for_concern", "levels", "prior", "row_level", "raw_only")
+    {
+        **keys_of(
+            Plan, "limits", "primary_metric", "threshold_for_concern", "levels", "prior", "row_level", "raw_only"
+        ),
+        "figures": Annotated[
+            bool,
+            Option("Leave out the charts of the report page and the folder figures/; miaudit report draws them later."),
+        ],
+    }
 )
 REFERENCE = Keys(keys_of(Reference.named))
 SYNTHETIC = Keys(

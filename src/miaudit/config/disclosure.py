@@ -241,7 +241,8 @@ class DisclosureConfig(File):
     @property
     def plan(self) -> Plan:
         """The limits of the verdict and the rates of its metrics, as an audit has them."""
-        plan = Plan(fpr_targets=self.attack.fpr_targets, confidence=self.evaluation.confidence, **self.reporting)
+        own = {name: value for name, value in self.reporting.items() if name != "figures"}
+        plan = Plan(fpr_targets=self.attack.fpr_targets, confidence=self.evaluation.confidence, **own)
         plan.policy.only(("auc", SURE_LIST), "miaudit disclosure")
         if "ate" in plan.policy.metrics:
             raise InputError("limits", "metrics in [0, 1]", "ate", "its unit differs between measures: choose another")

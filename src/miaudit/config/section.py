@@ -216,6 +216,20 @@ def with_limits(content: Any, limits: Sequence[str]) -> Any:
     return {**content, "reporting": {**rest, "limits": list(limits)}}
 
 
+def without_figures(content: Any) -> Any:
+    """Return the content of a file that asks for no charts.
+
+    Examples
+    --------
+    >>> without_figures({"reporting": {"prior": 0.1}})
+    {'reporting': {'prior': 0.1, 'figures': False}}
+    """
+    own = content.get("reporting") if isinstance(content, Mapping) else None
+    if not isinstance(content, Mapping) or not isinstance(own, Mapping | None):
+        return content  # which is refused as it is
+    return {**content, "reporting": {**(own or {}), "figures": False}}
+
+
 class File(Section):
     """A whole configuration file."""
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from scipy import optimize, special
+from scipy import special
 
 from miaudit.findings import verdict_text
 from miaudit.findings.policy import SURE_LIST, Policy
@@ -217,8 +217,21 @@ def p_value(one: Scored, name: str, threshold: float) -> float:
         return 1.0
     if excess(furthest) > 0:
         return _SUREST_P
-    z = optimize.bisect(excess, furthest, nearest, xtol=_PRECISION, rtol=1e-10) if furthest < nearest else nearest
+    z = _bisected(excess, furthest, nearest) if furthest < nearest else nearest
     return float(special.ndtr(z))
+
+
+def _bisected(excess: Callable[[float], float], low: float, high: float) -> float:
+    """Return where a rising function crosses 0, step by step as scipy.optimize.bisect, which takes long to load."""
+    width = high - low
+    while True:
+        width /= 2
+        middle = low + width
+        value = excess(middle)
+        if value < 0:
+            low = middle
+        if value == 0 or abs(width) < _PRECISION + 1e-10 * abs(middle):
+            return middle
 
 
 def _leading(results: Sequence[LimitResult]) -> LimitResult:

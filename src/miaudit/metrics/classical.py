@@ -175,7 +175,7 @@ class Sample:
         value, step = float(self.roc.tpr_at(fpr)), self.roc.step_tpr_at(fpr)
         note = "interpolated inside ties (a randomised threshold)" if not math.isclose(value, step) else ""
         influence = self.influence_on_tpr(fpr)
-        variance = float(influence @ influence) if self.units is None else self.units.variance(influence)
+        variance = float((influence**2).sum()) if self.units is None else self.units.variance(influence)
         return Estimate(value, min(low, value), max(high, value), confidence, note, step, root(variance))
 
     def tpr_band(self, fpr: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:
@@ -472,9 +472,9 @@ def delong_variance(roc: Roc) -> float:
     hits, alarms = np.diff(roc.true_positive), np.diff(roc.false_positive)
     below = 1 - (roc.false_positive[1:] + roc.false_positive[:-1]) / (2 * n0)  # of each member: F0 with half ties
     above = (roc.true_positive[1:] + roc.true_positive[:-1]) / (2 * n1)  # of each non-member
-    auc = roc.auc
-    inside = float(hits @ (below - auc) ** 2) / (max(n1 - 1, 1) * n1)
-    outside = float(alarms @ (above - auc) ** 2) / (max(n0 - 1, 1) * n0)
+    auc = roc.auc  # below sums, no products of BLAS, whose threads cost time and change the last digits
+    inside = float((hits * (below - auc) ** 2).sum()) / (max(n1 - 1, 1) * n1)
+    outside = float((alarms * (above - auc) ** 2).sum()) / (max(n0 - 1, 1) * n0)
     return inside + outside
 
 

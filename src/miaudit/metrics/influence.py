@@ -60,9 +60,11 @@ def on_tpr(roc: Roc, member: BoolArray, ascending: IndexArray, fpr: float) -> Fl
     last = int(np.searchsorted(alarms, allowed, side="right")) - 1
     accused = np.zeros(len(alarms) - 1)
     accused[:last] = 1.0
+    hits = float(roc.true_positive[last])
     if last < len(accused):
         accused[last] = (allowed - alarms[last]) / (alarms[last + 1] - alarms[last])
-    tpr = float(np.diff(roc.true_positive) @ accused) / n1
+        hits += float(accused[last] * (roc.true_positive[last + 1] - hits))
+    tpr = hits / n1
     slope = slope_at(roc, fpr)
     return _of_rows(roc, member, ascending, (accused - tpr) / n1, -slope * (accused - allowed / n0) / n0)
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         VulnerableRecord,
     )
     from miaudit.findings.metric import Metric
+    from miaudit.report.page_frame import Built
 
 _DESIGNS = {
     "one-run": "one-run: one model, inclusion randomised",
@@ -54,13 +55,14 @@ _OVERLAP = {
 }
 
 
-def page(findings: Findings, *, files: bool = False) -> str:
+def page(findings: Findings, *, files: bool = False, built: Built | None = None) -> str:
     """Write findings, as :func:`miaudit.report.audit_charts.charts` takes them, as one HTML page.
 
     Parameters
     ----------
     findings : Findings
     files : whether the figures stand beside the page, in a folder ``figures``, so that it may link to them
+    built : its charts, where they are built already
 
     Returns
     -------
@@ -74,7 +76,7 @@ def page(findings: Findings, *, files: bool = False) -> str:
     return page_frame.render(
         "page.html",
         findings,
-        audit_charts.charts(findings),
+        built or audit_charts.charts(findings),
         programs=["control.js"],
         files=files,
         left_out=audit_charts.left_out(findings),

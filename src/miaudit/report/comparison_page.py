@@ -17,6 +17,8 @@ from miaudit.report.drawing import BLUE, GREY, INK, distinct, finished, in_rows,
 if TYPE_CHECKING:
     import altair as alt
 
+    from miaudit.report.page_frame import Built
+
 NAMES = ("differences", "history")
 _STATUS = {
     "rose": ("flagged", "Leakage rose"),
@@ -39,7 +41,7 @@ def charts(findings: Comparison | History) -> dict[str, alt.LayerChart]:
     return _differences(findings) if isinstance(findings, Comparison) else _course(findings)
 
 
-def page(findings: Comparison | History) -> str:
+def page(findings: Comparison | History, *, built: Built | None = None) -> str:
     """Write a comparison or a history as one self-contained HTML page."""
     budget = findings.budget if isinstance(findings, History) else None
     if isinstance(findings, History):
@@ -62,7 +64,7 @@ def page(findings: Comparison | History) -> str:
     return page_frame.render(
         "comparison_page.html",
         findings,
-        charts(findings),
+        built or charts(findings),
         verdict={"status": tone, "word": word, "what": what},
         plain=_plain(findings),
         next=_steps(findings),

@@ -16,6 +16,8 @@ from miaudit.report.limit_rows import limit_rows
 if TYPE_CHECKING:
     import altair as alt
 
+    from miaudit.report.page_frame import Built
+
 _PREDICTED = "predicted-"
 NAMES = ("tradeoff", "reductions", "steps", *(f"{_PREDICTED}{name}" for name in disclosure_charts.NAMES))
 _AGAINST = {
@@ -41,7 +43,7 @@ def charts(findings: DisclosureFindings) -> dict[str, alt.LayerChart]:
     return by_name
 
 
-def page(findings: DisclosureFindings) -> str:
+def page(findings: DisclosureFindings, *, built: Built | None = None) -> str:
     """Write findings as one HTML page.
 
     Returns
@@ -49,11 +51,11 @@ def page(findings: DisclosureFindings) -> str:
     str
         A page that loads nothing from anywhere. Equal findings give equal text.
     """
-    by_name = charts(findings)
+    built = built or page_frame.built(charts(findings))
     return page_frame.render(
         "disclosure_page.html",
         findings,
-        by_name,
+        built,
         verdict=_verdict(findings),
         plain=_in_pairs(findings),
         steps=_steps(findings),
@@ -63,7 +65,7 @@ def page(findings: DisclosureFindings) -> str:
         leaks=[_leak_row(findings, i, one) for i, one in enumerate(findings.options)],
         drivers=[_driver(one) for one in findings.drivers],
         assumption=next((one.assumption for one in findings.drivers if one.assumption), ""),
-        predicted=[name for name in by_name if name.startswith(_PREDICTED)],
+        predicted=[name for name in built.specs if name.startswith(_PREDICTED)],
         predicted_notes=list(dict.fromkeys(note for one in findings.predictions for note in one["notes"])),
         confidence=percent(findings.confidence),
         repeat=_repeat(findings),

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from miaudit.errors import MiauditError, one_line
 from miaudit.metrics.rounding import percent
+from miaudit.report import chart_program
 
 if TYPE_CHECKING:
     import altair as alt
@@ -38,6 +39,7 @@ WIDTH = 560
 BLUE, ORANGE, INK, GREY, RED = "#0072b2", "#d55e00", "#1c2530", "#6b7683", "#b3261e"
 DARK_ORANGE = "#a34700"  # for words: the orange of shapes is too light to read
 _FONT = "'Liberation Sans', Arial, Helvetica, sans-serif"
+_INVISIBLE = re.compile(r'<path [^<>]* opacity="0"[^<>]*/>')  # answers the pointer in a page, costs time in a picture
 _SCALE = 2.0  # pixels of a picture for each unit of its size
 _PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from miaudit.report import drawing; drawing.serve()"
 
@@ -255,7 +257,7 @@ def png(spec: Mapping[str, Any], scale: float = _SCALE) -> bytes:
 @cache
 def program() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script that can stand inside a page."""
-    text = _result_of("program").decode().replace("\r", "")
+    text = chart_program.program(lambda: _result_of("program").decode().replace("\r", ""))
     if "</script" in text.lower() or "<!--" in text:
         raise RuntimeError("the charts' program cannot stand inside a page: it holds the end of a script")
     return text
@@ -265,7 +267,8 @@ def prepare() -> None:
     """Let a process of its own draw from now on, where there are cores for it, and make ready what a page needs."""
     if (os.cpu_count() or 1) > 1 and sys.executable:
         _renderer(os.getpid())
-        _ahead("program")
+        if chart_program.stored() is None:
+            _ahead("program")
 
 
 def draw_ahead(specs: Iterable[Mapping[str, Any]], *, pictures: bool = False) -> None:
@@ -309,11 +312,18 @@ def _draw(what: str, *of: Any) -> bytes:
 
     match what:
         case "svg":
-            return str(vl_convert.vegalite_to_svg(of[0], allowed_base_urls=[])).encode()
+            return _vector(of[0]).encode()
         case "png":
-            return bytes(vl_convert.vegalite_to_png(of[0], scale=of[1], allowed_base_urls=[]))
+            return bytes(vl_convert.svg_to_png(_INVISIBLE.sub("", _vector(of[0])), scale=of[1]))
     everything: Any = vl_convert.javascript_bundle
     return str(everything()).encode()
+
+
+@lru_cache(maxsize=2)  # the vector and the picture of a chart are asked for one after the other
+def _vector(spec: str) -> str:
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg(spec, allowed_base_urls=[]))
 
 
 def _limit() -> int | None:

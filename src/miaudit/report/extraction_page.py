@@ -15,6 +15,8 @@ from miaudit.report.drawing import BLUE, ORANGE, coloured, finished, over, share
 if TYPE_CHECKING:
     import altair as alt
 
+    from miaudit.report.page_frame import Built
+
 NAMES = ("queries", "runs", "repetitions", "exposure")
 _OF = {"members": "trained on", "controls": "not trained on (controls)"}
 _WAYS = {
@@ -83,7 +85,7 @@ def charts(findings: ExtractionFindings) -> dict[str, alt.LayerChart]:
     return by_name
 
 
-def page(findings: ExtractionFindings) -> str:
+def page(findings: ExtractionFindings, *, built: Built | None = None) -> str:
     """Write the findings as one self-contained HTML page."""
     verdict = findings.verdict
     word = verdict.word
@@ -93,7 +95,7 @@ def page(findings: ExtractionFindings) -> str:
     return page_frame.render(
         "extraction_page.html",
         findings,
-        charts(findings),
+        built or charts(findings),
         verdict={"status": verdict.status, "word": word},
         said=text[:1].upper() + text[1:],
         what=_what(findings),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from importlib import import_module
 from inspect import signature
@@ -21,10 +21,13 @@ from miaudit.report import drawing
 if TYPE_CHECKING:
     import altair as alt
 
+    from miaudit.report.page_frame import Built
+
 FINDINGS, PAGE, FIGURES = "findings.json", "report.html", "figures"
 RELEASE = ("synthetic.csv", "synthetic.parquet", "synthetic.json")
 Release = Callable[[Path], None]
 _RESULTS = (FINDINGS, PAGE, FIGURES)
+_LEFT_OUT = "the audit was run without figures, and miaudit report FOLDER --overwrite draws them"
 # Modules of this package that draw the built-in kinds: with the page, and with the charts where another one has them.
 _DRAWN_BY = {
     "audit": ("audit_page", "audit_charts"),
@@ -41,11 +44,15 @@ _DRAWN_BY = {
 }
 
 
-def page(findings: FindingsRecord, *, files: bool = False) -> str:
-    """Write findings as one self-contained page; a page that can links to the ``files`` of its figures."""
+def page(findings: FindingsRecord, *, files: bool = False, built: Built | None = None) -> str:
+    """Write findings as one self-contained page; a page that can links to the ``files`` of its figures.
+
+    ``built`` are its charts, where they are built already; a page that draws its own does not take them.
+    """
     draw = _modules(findings.KIND)[0].page
-    linked = {"files": True} if files and "files" in signature(draw).parameters else {}
-    return str(draw(findings.as_written(), **linked))
+    offered = {"files": files, "built": built}
+    taken = {name: value for name, value in offered.items() if value and name in signature(draw).parameters}
+    return str(draw(findings.as_written(), **taken))
 
 
 def charts(findings: FindingsRecord) -> dict[str, alt.LayerChart]:
@@ -69,7 +76,7 @@ def _modules(kind: str) -> tuple[Any, Any]:
 # -- the folder of results --------------------------------------------------------------------------------------------
 
 
-def write(findings: FindingsRecord, out: str | Path, *, overwrite: bool = False) -> str:
+def write(findings: FindingsRecord, out: str | Path, *, overwrite: bool = False, figures: bool = True) -> str:
     """Write findings.json, report.html and figures/ (SVG and PNG) into a folder.
 
     All of it is made in a hidden folder first, and takes the place of an earlier audit whole: an error or a kill on the
@@ -81,11 +88,13 @@ def write(findings: FindingsRecord, out: str | Path, *, overwrite: bool = False)
     out : path of a folder, made if it is missing
     overwrite : bool
         Whether an earlier audit there may be replaced, its figures included.
+    figures : bool
+        Whether charts are drawn. Without them the page has its text and tables, and there is no figures/.
 
     Returns
     -------
     str
-        Why the folder is without figures; empty where it has them.
+        Why figures that were to be drawn are missing; empty where none are.
 
     Raises
     ------
@@ -93,7 +102,7 @@ def write(findings: FindingsRecord, out: str | Path, *, overwrite: bool = False)
         If there is an audit and ``overwrite`` is false, or nothing can be written there.
     """
     check_free(out, overwrite=overwrite)
-    return _publish(findings, Path(out), lambda: _check(Path(out), _RESULTS, overwrite))
+    return _publish(findings, Path(out), lambda: _check(Path(out), _RESULTS, overwrite), figures=figures)
 
 
 def place_release(
@@ -248,6 +257,7 @@ def _publish(
     out: Path,
     check: Callable[[], None],
     *,
+    figures: bool = True,
     insist: bool = False,
 ) -> str:
     """Make the folder and put it in its place; ``check`` refuses one that somebody else has filled in the meantime.
@@ -258,7 +268,7 @@ def _publish(
 
     def make(folder: Path) -> None:
         nonlocal undrawn
-        undrawn = _make(findings, folder)
+        undrawn = _make(findings, folder, figures)
         if undrawn and insist:
             raise drawing.DrawingError(undrawn)
 
@@ -275,23 +285,32 @@ def _drawings() -> tuple[str, ...]:
     return tuple(f"{FIGURES}/{name}.{suffix}" for name in names for suffix in ("svg", "png"))
 
 
-def _make(findings: FindingsRecord, folder: Path) -> str:
-    """Fill a folder; return why it is without figures, or nothing."""
-    undrawn = ""
-    specs = {name: chart.to_dict(validate=False) for name, chart in charts(findings).items()}
+def _make(findings: FindingsRecord, folder: Path, wanted: bool) -> str:
+    """Fill a folder; return why it is without figures that were wanted, or nothing."""
+    from miaudit.report import page_frame
+
+    shown = page_frame.built(charts(findings)) if wanted else page_frame.Built({}, _LEFT_OUT)
+    undrawn = _fill(folder / FIGURES, shown.specs)
+    if undrawn:
+        shown = page_frame.Built({}, undrawn)
+    (folder / PAGE).write_text(page(findings, files=not shown.missing, built=shown), encoding="utf-8")
+    (folder / FINDINGS).write_text(findings.to_json(), encoding="utf-8")
+    return undrawn
+
+
+def _fill(place: Path, specs: Mapping[str, Any]) -> str:
+    """Write a folder of pictures; return why there is none, or nothing."""
     drawing.draw_ahead(specs.values(), pictures=True)
     try:
         for name, spec in specs.items():
             vector, picture = drawing.svg(spec), drawing.png(spec)
-            (folder / FIGURES).mkdir(exist_ok=True)
-            (folder / FIGURES / f"{name}.svg").write_text(vector, encoding="utf-8")
-            (folder / FIGURES / f"{name}.png").write_bytes(picture)
+            place.mkdir(exist_ok=True)
+            (place / f"{name}.svg").write_text(vector, encoding="utf-8")
+            (place / f"{name}.png").write_bytes(picture)
     except drawing.DrawingError as error:
-        shutil.rmtree(folder / FIGURES, ignore_errors=True)
-        undrawn = str(error)
-    (folder / PAGE).write_text(page(findings, files=not undrawn), encoding="utf-8")
-    (folder / FINDINGS).write_text(findings.to_json(), encoding="utf-8")
-    return undrawn
+        shutil.rmtree(place, ignore_errors=True)
+        return str(error)
+    return ""
 
 
 def _unwritable(out: Path, error: OSError) -> OutputError:

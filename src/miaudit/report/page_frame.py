@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -19,13 +20,33 @@ if TYPE_CHECKING:
     import altair as alt
     import jinja2
 
+Spec = dict[str, Any]
 WORDS = {status: word_of(status) for status in ("flagged", "clear", "inconclusive", "not-testable", "refused")}
+
+
+@dataclass(frozen=True)
+class Built:
+    """The charts of one set of findings, built once for the page and for the files of its figures.
+
+    Attributes
+    ----------
+    specs : the specification of each chart by name, in the order of the page
+    missing : why there are none, in words; empty where nothing is missing
+    """
+
+    specs: Mapping[str, Spec]
+    missing: str = ""
+
+
+def built(charts: Mapping[str, alt.LayerChart]) -> Built:
+    """Return the specifications of charts."""
+    return Built({name: chart.to_dict(validate=False) for name, chart in charts.items()})
 
 
 def render(
     template: str,
     findings: Any,
-    charts: Mapping[str, alt.LayerChart],
+    charts: Mapping[str, alt.LayerChart] | Built,
     *,
     programs: Sequence[str] = (),
     **values: Any,
@@ -39,8 +60,8 @@ def render(
         own reads plain values, ``data``; ``{{ figure(name) }}``, imported from ``parts.html``, places a chart.
     findings : record or mapping
         Findings as they are written to findings.json; the template knows them as ``f``.
-    charts : mapping of str to chart
-        Drawn with :func:`miaudit.report.drawing.finished`; one that the template does not place must not be passed.
+    charts : mapping of str to chart, or Built
+        Made with :func:`miaudit.report.drawing.finished`; one that the template does not place must not be passed.
     programs : sequence of str
         Names of script files in this folder, allowed by their digests and run after the charts.
     values
@@ -51,10 +72,10 @@ def render(
     str
         The page. Equal arguments give equal text. Where charts cannot be drawn it says so, and has none.
     """
-    undrawn = ""
+    shown = charts if isinstance(charts, Built) else built(charts)
+    undrawn, specs = shown.missing, shown.specs
     try:
-        specs = {name: chart.to_dict(validate=False) for name, chart in charts.items()}
-        drawing.draw_ahead({key: part for key, part in spec.items() if key != "title"} for spec in specs.values())
+        drawing.draw_ahead(map(_untitled, specs.values()))
         pictures = {name: _figure(spec) for name, spec in specs.items()}
         scripts = [drawing.program(), _text("frame.js")] if pictures else []
     except drawing.DrawingError as error:
@@ -109,11 +130,15 @@ def labelled(rows: str, names: Sequence[str]) -> Any:
     return markupsafe.Markup(rows)  # noqa: S704 - was escaped before
 
 
-def _figure(spec: dict[str, Any]) -> dict[str, Any]:
+def _untitled(spec: Spec) -> Spec:
+    """A chart without its title, which the page has as a caption."""
+    return {key: part for key, part in spec.items() if key != "title"}
+
+
+def _figure(spec: Spec) -> dict[str, Any]:
     """A chart as a caption, a still picture, and a specification that follows the width of the page."""
-    title = spec.pop("title")
-    still = base64.b64encode(drawing.svg(spec).encode()).decode()
-    live = copy.deepcopy(spec)
+    title, live = spec["title"], copy.deepcopy(_untitled(spec))
+    still = base64.b64encode(drawing.svg(_untitled(spec)).encode()).decode()
     live["width"] = "container"
     live["config"]["legend"].update(columns=1, labelLimit=240)  # a phone has room for one name in a row
     live["autosize"] = {"type": "fit-x", "contains": "padding"}

@@ -67,10 +67,10 @@ def compare(
                 source = "the findings.json beside it, of which the bundle holds all that it does not withhold"
         elif not sealed:
             return Received(name, "other", f"{name} does not belong to the bundle: its findings.json is another one.")
-    drawn = [kinds.page(held, files=files) for files in (True, False)]
-    if page in drawn:
+    pages = [kinds.page(held, files=files) for files in (True, False)]
+    if page in pages:
         return Received(name, "same", f"{name} belongs to the bundle. {_SAME.format(source)}")
-    words, again = list(_words(page)), [list(_words(one)) for one in drawn]
+    words, again = list(_words(page)), [list(_words(one)) for one in pages]
     if words in again:
         return Received(name, "words", f"{name}: {_WORDS.format(source)}")
     why = _undecided(findings, words, withheld, version, sealed=sealed)

@@ -16,6 +16,8 @@ from miaudit.report.drawing import BLUE, GREY, INK, finished, over, tips
 if TYPE_CHECKING:
     import altair as alt
 
+    from miaudit.report.page_frame import Built
+
 NAMES = (*graph_charts.NAMES, "limit", "kept", *fidelity_charts.NAMES)
 
 
@@ -33,12 +35,12 @@ def charts(findings: SynthesisFindings) -> dict[str, alt.LayerChart]:
     return by_name
 
 
-def page(findings: SynthesisFindings) -> str:
+def page(findings: SynthesisFindings, *, built: Built | None = None) -> str:
     """Write findings of a release as one self-contained HTML page."""
     return page_frame.render(
         "synthesis_page.html",
         findings,
-        charts(findings),
+        built or charts(findings),
         overall=_overall(findings),
         steps=_steps(findings),
         cards=_cards(findings),

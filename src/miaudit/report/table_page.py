@@ -41,6 +41,8 @@ from miaudit.report.drawing import (
 if TYPE_CHECKING:
     import altair as alt
 
+    from miaudit.report.page_frame import Built
+
 _OF_AUDIT = ("roc-log", "distribution", "bounds")
 NAMES = ("differences", "rates", *_OF_AUDIT, *fidelity_charts.NAMES)
 _LEAD = re.compile(r"(?:Concern|Within the limits|Not answered(?: \([a-z ]+\))?)(?:, (?:and|but) |: )")
@@ -57,7 +59,7 @@ def charts(findings: TableFindings) -> dict[str, alt.LayerChart]:
     return by_name
 
 
-def page(findings: TableFindings) -> str:
+def page(findings: TableFindings, *, built: Built | None = None) -> str:
     """Write findings of an audit of a table as one self-contained HTML page."""
     membership, lead = findings.membership, findings.leading()
     word = worded(lead.status, membership.design)
@@ -65,7 +67,7 @@ def page(findings: TableFindings) -> str:
     return page_frame.render(
         "table_page.html",
         findings,
-        charts(findings),
+        built or charts(findings),
         overall={**lead._asdict(), "word": word, "said": text[:1].upper() + text[1:]},
         plain=_plain(findings),
         steps=_steps(findings),

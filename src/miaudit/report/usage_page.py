@@ -14,6 +14,8 @@ from miaudit.report.drawing import BLUE, GREY, ORANGE, coloured, finished, over,
 if TYPE_CHECKING:
     import altair as alt
 
+    from miaudit.report.page_frame import Built
+
 NAMES = ("usage", "deletion")
 _NAMES = {
     "auc": "Above a never-seen score (AUC)",
@@ -58,7 +60,7 @@ def charts(findings: UsageFindings | DeletionFindings) -> dict[str, alt.LayerCha
     return {"deletion": _curves({"after the deletion": findings.after, "before it": findings.before}, title)}
 
 
-def page(findings: UsageFindings | DeletionFindings) -> str:
+def page(findings: UsageFindings | DeletionFindings, *, built: Built | None = None) -> str:
     """Write the findings as one self-contained HTML page; text from files is escaped."""
     verdict = findings.verdict
     used = isinstance(findings, UsageFindings)
@@ -66,7 +68,7 @@ def page(findings: UsageFindings | DeletionFindings) -> str:
     return page_frame.render(
         "usage_page.html",
         findings,
-        charts(findings),
+        built or charts(findings),
         verdict={"status": _TONES.get(verdict.status, verdict.status), "word": verdict.word},
         lead=lead[:1].upper() + lead[1:],
         heading="How many of these records were used" if used else "Whether the deletion worked",
