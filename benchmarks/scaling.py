@@ -4,7 +4,7 @@ Every size is measured in a process of its own: CPU seconds of the call (imports
 processes that it starts included), the peak resident set above what the interpreter held after its imports, and the
 bytes of files. An exponent is the slope of the logarithms by least squares over the largest three sizes, where fixed
 costs weigh least: 1 is a cost in proportion, 1.05 about n log n, 2 the square. The small sizes take about two minutes;
-``--full`` goes up to 10,000,000 scores and takes an hour and 4 GB. ``--docs docs/scaling.md`` puts the table there.
+``--full`` goes up to 10,000,000 scores and takes an hour and 4 GB. ``--docs benchmarks/scaling.md`` writes the table.
 """
 
 from __future__ import annotations

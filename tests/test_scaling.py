@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 HERE = Path(__file__).resolve().parents[1]
-PAGE = HERE / "docs" / "scaling.md"
+PAGE = HERE / "benchmarks" / "scaling.md"
 
 
 @pytest.fixture(scope="module")

@@ -44,7 +44,7 @@ def test_causal_intervals_cover(claim: Claims, name: str, n1: int, n0: int, lear
 def test_limits_with_a_propensity_from_a_separate_sample_cover(claim: Claims, name: str) -> None:
     """1,000 members and non-members audited, as many others for the propensity.
 
-    Its learned log-odds are also shrunk, which no standard error knows of (docs/effects.md): 7% are claimed for it.
+    Its learned log-odds are also shrunk, unknown to standard errors (docs/zero_run_in_depth.md): 7% are claimed for it.
     """
 
     def replicate(rng: np.random.Generator) -> Misses:
