@@ -16,16 +16,23 @@ RNG = np.random.default_rng(0)
     [
         (np.arange(100), 500 + np.arange(200), True),
         (np.arange(100), np.r_[:100, :120], True),  # the rows of each file are counted
-        (np.arange(100) + 0.5, 500 + np.arange(200), False),
+        (np.arange(100) + 0.5, 1000 * np.arange(200), False),
+        (500 + np.arange(200), np.arange(100) + 0.5, False),
         (np.arange(100), np.r_[:100, :100, :100], False),
-        (np.r_[:99, 98], 500 + np.arange(200), False),  # the synthetic table repeats one
+        (np.r_[:99, 98], 500 + np.arange(200), True),  # the synthetic table repeats one, as a generator of numbers
+        (RNG.normal(600, 50, 100), 500 + np.arange(200), True),  # or makes it a measurement
+        (np.full(100, np.nan), 500 + np.arange(200), True),  # or leaves it empty
+        (np.r_[:99, 98], 1000 * np.arange(200), False),  # such numbers may all differ by chance
+        (1000 * np.arange(100), 1000 * np.arange(200), True),  # but not in both
         (np.arange(100), np.r_[500:698, 600, 999], False),
-        (np.arange(10), 500 + np.arange(20), False),  # few numbers may all differ
+        (np.arange(10), 500 + np.arange(15), False),  # few numbers may all differ
         (RNG.integers(18, 90, 100), RNG.integers(18, 90, 200), False),
         (np.array([f"id{i}" for i in range(100)]), np.array([f"id{i}" for i in range(300, 500)]), True),
         (np.array([f"id{i}" for i in range(100)]), np.array([f"id{i % 150}" for i in range(200)]), False),
         (np.array([None, *(f"id{i}" for i in range(99))]), np.array([f"x{i}" for i in range(200)]), True),
-        (np.r_[np.full(60, np.nan), :40], 500 + np.arange(200), False),  # most are missing
+        (np.array(["id1", "id2"] * 50), np.array([f"id{i}" for i in range(200)]), True),  # drawn from texts it saw
+        (np.r_[np.full(60, np.nan), :40], 1000 * np.arange(200), False),  # most are missing
+        (np.arange(100), np.r_[np.full(120, np.nan), :80], False),
     ],
 )
 def test_what_a_key_is(released: np.ndarray, pool: np.ndarray, key: bool) -> None:

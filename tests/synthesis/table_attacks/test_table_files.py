@@ -94,11 +94,24 @@ def test_capitals_and_blanks_make_no_other_category() -> None:
     found = of_frames(MADE, shouted, REAL)
     assert found.members.values.tolist()[0] == found.control.values.tolist()[0]
     assert found.synthetic.schema.column("job").categories == ("clerk", "cook", ELSEWHERE)
-    assert "Column job: 2 texts that differed only in capitals or blanks counted as equal." in found.notes
+    assert (
+        "Column job: 2 texts that differed only in capitals, blanks or a decimal zero counted as equal." in found.notes
+    )
+
+
+def test_a_column_of_very_many_texts_is_left_out_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "job" in of_frames(MADE, REAL, REAL).synthetic.schema.names  # the control
+    monkeypatch.setattr(table_files, "_MOST_LEVELS", 1)
+    found = of_frames(MADE, REAL, REAL)
+    assert found.synthetic.schema.names == ("age", "ill")
+    assert "Column job looks like an identifier or free text" in found.notes[0] and "(--schema)" in found.notes[0]
+    assert "more than 1 texts" in found.left_out["job"]
+    typed = (frame.with_columns(pl.col("job").cast(pl.Categorical)) for frame in (MADE, REAL, REAL))
+    assert of_frames(*typed).synthetic.schema.names == ("age", "ill")
 
 
 @pytest.mark.long
-def test_bad_files_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_files_are_one_line(tmp_path: Path) -> None:
     for name, frame in (("s", MADE), ("m", REAL.drop("age")), ("n", REAL)):
         frame.write_csv(tmp_path / f"{name}.csv")
     with pytest.raises(InputError, match=r"age: expected a column in all three files, .* in members") as caught:
@@ -114,9 +127,6 @@ def test_bad_files_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         read(tmp_path / "broken.parquet", tmp_path / "n.csv", tmp_path / "n.csv")
     with pytest.raises(InputError, match="age: expected numbers, as in the synthetic table"):
         of_frames(MADE, REAL.with_columns(age=pl.lit("old")), REAL)
-    monkeypatch.setattr(table_files, "_MOST_LEVELS", 1)
-    with pytest.raises(InputError, match="leave identifiers and free text out"):
-        of_frames(MADE, REAL, REAL)
     (tmp_path / "schema.yaml").write_text("a: [b")
     with pytest.raises(InputError, match="schema: expected a YAML file"):
         read_schema(tmp_path / "schema.yaml")

@@ -21,6 +21,7 @@ __all__ = ["WithoutKeys", "is_key"]
 _FEWEST = 20  # records; fewer may all be different by chance
 _KNOWN = 0.5  # share of the records that a key names at least
 _COLUMNS = 2  # that an attack needs
+_EQUAL_PAIRS = 5  # expected by chance: with probability exp(-5) there is none
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +65,10 @@ class WithoutKeys:
 def is_key(released: NDArray[Any], pool: NDArray[Any]) -> bool:
     """Return whether a column names its records.
 
-    Its values are whole numbers or texts, all different in the synthetic table, and all different in the pool of
-    members and control records. Numbers may also count the rows of each file: each value of a range once or twice.
+    Its values are whole numbers or texts, and all different in the pool of members and control records. Numbers are
+    all different in the synthetic table too, or lie so close together in the pool that chance would have made some of
+    them equal: a generator that takes a key for a measurement repeats numbers. Numbers may also count the rows of each
+    file: each value of a range once or twice.
 
     Parameters
     ----------
@@ -75,21 +78,31 @@ def is_key(released: NDArray[Any], pool: NDArray[Any]) -> bool:
     Examples
     --------
     >>> is_key(np.arange(50), np.arange(100)), is_key(np.arange(50) % 20, np.arange(100))
-    (True, False)
+    (True, True)
+    >>> is_key(np.arange(50) % 20, np.arange(100) ** 3), is_key(np.arange(50), np.arange(100) % 30)
+    (False, False)
     >>> is_key(np.arange(50), np.r_[:50, :40]), is_key(np.arange(50) / 10, np.arange(100) / 10)
     (True, False)
     """
     ours, theirs = _known(released), _known(pool)
-    if min(len(ours), len(theirs)) < _FEWEST or len(ours) < _KNOWN * len(released) or len(theirs) < _KNOWN * len(pool):
+    if len(theirs) < max(_FEWEST, _KNOWN * len(pool)):
         return False
-    if len(np.unique(ours)) < len(ours):
-        return False
-    if theirs.dtype.kind == "f" and not ((theirs == np.rint(theirs)).all() and (ours == np.rint(ours)).all()):
+    texts = theirs.dtype.kind != "f"
+    if not (texts or (theirs == np.rint(theirs)).all()):
         return False
     values, counts = np.unique(theirs, return_counts=True)
-    if counts.max() == 1:
+    if counts.max() == 1 and (texts or _close_together(values)):
         return True
-    return bool(theirs.dtype.kind == "f" and counts.max() == 2 and values[-1] - values[0] == len(values) - 1)
+    different = len(ours) >= max(_FEWEST, _KNOWN * len(released)) and len(np.unique(ours)) == len(ours)
+    if texts or not different or not (ours == np.rint(ours)).all():
+        return False
+    return bool(counts.max() == 1 or (counts.max() == 2 and values[-1] - values[0] == len(values) - 1))
+
+
+def _close_together(values: FloatArray) -> bool:
+    """Whether as many numbers of the same range, drawn at random, would hardly all differ (n,)."""
+    pairs = len(values) * (len(values) - 1) / 2
+    return bool(pairs > _EQUAL_PAIRS * (values[-1] - values[0] + 1))
 
 
 def _known(values: NDArray[Any]) -> NDArray[Any]:

@@ -3,6 +3,7 @@
 # ruff: noqa: PLC0415 - polars loads when files are read
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,13 +19,14 @@ from miaudit.io.tables import column_names
 from miaudit.io.yaml_file import read_yaml
 from miaudit.synthesis.schema import Column, Schema, Table, read_frame
 from miaudit.synthesis.table_attacks.copies import ELSEWHERE
+from miaudit.synthesis.table_attacks.file_columns import SHOWN, alike, comparable, named
 from miaudit.synthesis.table_attacks.keys import is_key
 
 if TYPE_CHECKING:
     import polars as pl
 
 _MOST_LEVELS = 1000  # a column of text with more is an identifier, or free text
-_SHOWN = 6
+_WHOLE = re.compile(r"([-+]?\d+)\.0+")
 _LARGEST = 1e30  # distances are of single precision
 _NO_NUMBER = "write NA or nothing where a value is missing, or list the texts as categories in a schema (--schema)"
 
@@ -124,26 +126,16 @@ def of_frames(
         tables = of_frames(*without_units, schema=schema)
         return replace(tables, units=units, left_out={**tables.left_out, unit: "it names the units"})
     frames = {"synthetic": synthetic, "members": members, "nonmembers": control}
+    unnamed = named(frames)
     if schema is not None:
         return _declared(frames, schema)
-    _check_columns(frames)
+    absent, reasons = comparable(frames)
     inferred, notes, left_out = _inferred_schema(frames)
     released, inside, outside = (
         _table(_with_elsewhere(frame, inferred), inferred, name) for name, frame in frames.items()
     )
     source = "The schema was inferred from the synthetic table."
-    return Tables(released, inside, outside, source, notes, left_out=left_out)
-
-
-def _check_columns(frames: Mapping[str, pl.DataFrame]) -> None:
-    """Refuse members or control records that lack a column of the synthetic table."""
-    for name, frame in frames.items():
-        missing = next((column for column in frames["synthetic"].columns if column not in frame.columns), None)
-        if missing is not None:
-            step = nearest(missing, frame.columns) or f"{name} have {', '.join(frame.columns[:_SHOWN])}"
-            received = f"none of this name, which the synthetic table has, in {name}"
-            hint = f"{step}; add it, or give a schema (--schema) without it"
-            raise InputError(missing, "a column in all three files", received, hint)
+    return Tables(released, inside, outside, source, (*unnamed, *absent, *notes), left_out={**reasons, **left_out})
 
 
 def _declared(frames: dict[str, pl.DataFrame], schema: Schema) -> Tables:
@@ -190,12 +182,13 @@ def _inferred_schema(frames: dict[str, pl.DataFrame]) -> tuple[Schema, tuple[str
 
     selected, notes, left_out = [], [], {}
     for name in frames["synthetic"].columns:
+        notes += alike(frames, name)
         if frames["synthetic"][name].dtype == pl.String:
             notes += _write_alike(frames, name)
-            if _is_key(frames, name):
-                left_out[name] = "all its texts differ (a schema, --schema, that lists them keeps it)"
+            if why := _no_category(frames, name):
+                left_out[name] = f"{why} (a schema, --schema, that lists them keeps it)"
                 notes.append(
-                    f"Column {name} looks like an identifier and was left out, because all texts differ. A schema "
+                    f"Column {name} looks like an identifier or free text and was left out, because {why}. A schema "
                     "(--schema) that lists its texts keeps it."
                 )
                 continue
@@ -210,9 +203,9 @@ def _inferred_schema(frames: dict[str, pl.DataFrame]) -> tuple[Schema, tuple[str
     lacking = [name for name in frames["members"].columns if name not in frames["synthetic"].columns]
     if lacking:
         left_out |= dict.fromkeys(lacking, "the synthetic table does not have it")
-        more = f" and {len(lacking) - _SHOWN:,} more" if len(lacking) > _SHOWN else ""
+        more = f" and {len(lacking) - SHOWN:,} more" if len(lacking) > SHOWN else ""
         notes.append(
-            f"The synthetic table lacks {', '.join(lacking[:_SHOWN])}{more} of the members: no attack uses what is "
+            f"The synthetic table lacks {', '.join(lacking[:SHOWN])}{more} of the members: no attack uses what is "
             "not in all three files."
         )
     return Schema(tuple(selected)), tuple(notes), left_out
@@ -252,7 +245,7 @@ def _units(frame: pl.DataFrame, unit: str, argument: str) -> NDArray[np.str_]:
     import polars as pl
 
     if unit not in frame.columns:
-        hint = nearest(unit, frame.columns) or f"it has {', '.join(frame.columns[:_SHOWN])}"
+        hint = nearest(unit, frame.columns) or f"it has {', '.join(frame.columns[:SHOWN])}"
         raise InputError("unit", f"a column of {argument}", repr(unit), hint)
     labels = frame[unit]
     if labels.dtype.is_float():
@@ -295,9 +288,6 @@ def _inferred(name: str, columns: Sequence[pl.Series]) -> Column:
             return Column(name, "binary", missing=missing)
         return Column(name, "continuous", low=float(known.min()), high=float(known.max()), missing=missing)
     levels = sorted(str(value) for value in released.cast(pl.String).unique().drop_nulls().to_list())
-    if len(levels) > _MOST_LEVELS:
-        received = f"{len(levels):,} different texts"
-        raise InputError(name, f"at most {_MOST_LEVELS:,} categories", received, "leave identifiers and free text out")
     elsewhere = any(not set(column.cast(pl.String).drop_nulls()) <= set(levels) for column in columns[1:])
     if elsewhere or len(levels) < 2:
         levels.append(ELSEWHERE)
@@ -327,21 +317,28 @@ def _write_alike(frames: dict[str, pl.DataFrame], name: str, declared: Sequence[
     for key, column in texts.items():
         frames[key] = frames[key].with_columns(column.replace(changed).alias(name))
     return [
-        f"Column {name}: {len(changed):,} text{'s' * (len(changed) > 1)} that differed only in capitals or blanks "
-        "counted as equal."
+        f"Column {name}: {len(changed):,} text{'s' * (len(changed) > 1)} that differed only in capitals, blanks or "
+        "a decimal zero counted as equal."
     ]
 
 
 def _folded(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    """Return the text without what files write differently: capitals, blanks, and the zero of 1.0."""
+    bare = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    whole = _WHOLE.fullmatch(bare)
+    return whole[1] if whole else bare
 
 
-def _is_key(frames: Mapping[str, pl.DataFrame], name: str) -> bool:
-    """Return whether a column of texts names the records, in the synthetic table and among the real ones together."""
+def _no_category(frames: Mapping[str, pl.DataFrame], name: str) -> str:
+    """Return why a column of texts is no category: it names the records, or has very many texts; else nothing."""
     import polars as pl
 
     released, *real = (frame[name].cast(pl.String).to_numpy() for frame in frames.values())
-    return is_key(released, np.concatenate(real))
+    if is_key(released, np.concatenate(real)):
+        return "all texts of real records differ"
+    if frames["synthetic"][name].n_unique() > _MOST_LEVELS and not cells.mostly_numbers(frames["synthetic"][name]):
+        return f"the synthetic table has more than {_MOST_LEVELS:,} texts"
+    return ""
 
 
 def _with_elsewhere(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:

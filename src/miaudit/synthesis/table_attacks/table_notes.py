@@ -42,8 +42,8 @@ def key_notes(keys: Sequence[str], shared: Mapping[str, tuple[int, int]], record
         return []
     verb = "looks like an identifier and was" if len(keys) == 1 else "look like identifiers and were"
     sentences = [
-        f"{', '.join(keys)} {verb} left out of copies and of every attack, because all values differ. To keep a "
-        "column, name it with --keep (keep in a configuration or a TablePlan)."
+        f"{', '.join(keys)} {verb} left out of copies and of every attack, because such values number the "
+        "records. To keep a column, name it with --keep (keep in a configuration or a TablePlan)."
     ]
     sentences += [
         f"The table holds the {name} of {inside:,} members and of {outside:,} control records."
