@@ -26,6 +26,7 @@ import numpy as np
 import miaudit as ma
 from miaudit.bundle import read as read_bundle
 from miaudit.collect.extraction import audit_extraction
+from miaudit.findings.about import About
 from miaudit.findings.kind import FindingsRecord
 from miaudit.findings.kinds import from_dict
 from miaudit.findings.policy import label_of
@@ -80,6 +81,27 @@ def _coins() -> FindingsRecord:
     return read_bundle(make.FILES / "coins" / "two-runs.zip").findings
 
 
+def _matched() -> FindingsRecord:
+    rng = np.random.default_rng(0)
+    decoys = rng.normal(size=(600, 20))
+    true = rng.normal(size=600) + 2.0 * (rng.random(600) < 0.3)
+    texts = np.array([[rng.bytes(8).hex() for _ in range(21)] for _ in range(600)], dtype=object)
+    return ma.audit(ma.Evidence.matched(true=true, decoys=decoys, text=texts), rng=0)
+
+
+def _history_budget() -> FindingsRecord:
+    """Three releases of a model, of which the last one leaks."""
+    with tempfile.TemporaryDirectory() as folder:
+        for month, gap in ((1, 0.0), (2, 0.1), (3, 1.0)):
+            rng = np.random.default_rng(month)
+            member = rng.random(1500) < 0.5
+            held = ma.Evidence(score=rng.normal(gap * member), member=member, design="one-run")
+            audit = ma.audit(held, plan=ma.Plan(limits={"auc": 0.6}, bounds=None), rng=0)
+            dated = dataclasses.replace(audit, about=About(model="triage", date=f"2026-0{month}-01"))
+            (Path(folder) / f"v{month}.json").write_text(dated.to_json(), encoding="utf-8")
+        return ma.history(folder, budget=0.05, memberships="fresh")
+
+
 def _extraction() -> FindingsRecord:
     from miaudit.auditing.extraction import ExtractionPlan
 
@@ -102,6 +124,7 @@ KINDS: dict[str, Callable[[], FindingsRecord]] = {
     "audit-sealed-coins": _coins,
     "audit-several-runs": _several_runs,
     "audit-long-names": _long_names,
+    "audit-matched": _matched,
     "zero-run-answered": _sample("zero-run-stack"),
     "zero-run-claim": _sample("zero-run"),
     "zero-run-refused": _sample("refused"),
@@ -115,6 +138,7 @@ KINDS: dict[str, Callable[[], FindingsRecord]] = {
     "deletion": _sample("deletion"),
     "comparison": _sample("comparison"),
     "history": _sample("history"),
+    "history-budget": _history_budget,
     "verification": _sample("verification"),
     "verification-failed": _sample("verification-failed"),
     "challenge": _sample("challenge-propensity"),

@@ -125,6 +125,15 @@ def test_where_only_an_upper_limit_is_known_no_lower_one_is_said():
     assert words.meaning.endswith("Do not treat this as a pass.")
 
 
+def test_a_matched_audit_within_its_limits_is_about_strings_alone():
+    rng, plan = np.random.default_rng(0), ma.Plan(limits={"auc": 0.9}, bounds=None)
+    strings = ma.Evidence.matched(true=rng.normal(size=600), decoys=rng.normal(size=(600, 5)))
+    within, others = ma.audit(strings, plan=plan, rng=0), ma.audit(evidence(0.0), plan=plan, rng=0)
+    assert within.verdict.status == others.verdict.status == "clear"
+    assert "about the random strings alone" in within.in_words.meaning
+    assert "random strings" not in others.in_words.meaning
+
+
 def test_an_undeclared_design_says_if():
     words = found(design=None).in_words
     assert words.said.startswith("Not answered: nobody declared how membership was decided")

@@ -25,7 +25,8 @@ def test_the_page_says_why_the_numbers_are_memorisation(leak: ma.Findings, tmp_p
     leak.to_html(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     for text in (
-        "Why these numbers show memorisation",
+        "Why these numbers are about memorisation",
+        "that the rest of a record is safe",
         "Law not checked",
         "300 true strings, 1,800 decoys",
         "add or remove a record",

@@ -25,7 +25,14 @@ def test_the_page_and_the_lines_state_the_bound() -> None:
     page, text = usage_page.page(found), usage_page.text(found)
     for part in (f"At least {found.usage.used:,} of 2,000 records were used", "20 decoys each"):
         assert part in page and part in text
-    assert "Lower bound" in page and "That a record was not used" in page
+    assert "Lower bound" in page
+    for part in (
+        f"that the other {2000 - found.usage.used:,} records were not used",
+        "from which copy",
+        "which records",
+    ):
+        assert part in page and part in text
+    assert "Do not treat this as a pass" not in page
     assert "compared with 20 decoys each" in page
 
 
@@ -36,6 +43,30 @@ def test_the_page_of_a_deletion_has_its_three_deviations(after: float, word: str
     assert word in page and text.startswith(word)
     assert page.count('<th data-label="Deleted records" scope="row">') == 3
     assert "4,000 non-members" in page and "closer than 0.03" in page
+
+
+def test_where_nothing_is_shown_or_answered_it_is_no_pass() -> None:
+    nothing = audit_usage(decoys())
+    few = tuple(replace(one, own=one.own[:60], others=one.others[:60]) for one in (decoys(), decoys(1.0)))
+    unseen = audit_deletion(decoys(), decoys(), rng=np.random.default_rng(0))
+    unresolved = audit_deletion(*few, rng=np.random.default_rng(0))
+    assert [one.verdict.status for one in (nothing, unseen, unresolved)] == ["stated", "not-testable", "inconclusive"]
+    for one in (nothing, unseen, unresolved):
+        assert "Do not treat this as a pass." in usage_page.page(one)
+        assert "Do not treat this as a pass." in usage_page.text(one)
+
+
+def test_a_passed_deletion_says_what_must_not_be_concluded() -> None:
+    passed = audit_deletion(decoys(), decoys(1.0), rng=np.random.default_rng(0))
+    assert passed.verdict.status == "clear"
+    most = passed.deletion.most_whole
+    assert most - 1 < passed.deletion.most_kept * 2000 <= most
+    for shown in (usage_page.page(passed), usage_page.text(passed)):
+        assert "What you must not conclude" in shown and "Passed does not mean gone." in shown
+        assert f"the records are gone. Up to {most} of the 2,000 records may still be fully known" in shown
+        assert "in backups, in other models" in shown and "that a certain record is deleted" in shown
+    failed = usage_page.page(audit_deletion(decoys(0.5), decoys(1.0), rng=np.random.default_rng(0)))
+    assert "Concern" in failed and "Passed" not in failed and "that nothing was deleted" in failed
 
 
 def test_charts_have_a_point_for_each_share() -> None:

@@ -260,10 +260,9 @@ def _concluded(tested: Deletion) -> UsageVerdict:
         return UsageVerdict("not-testable", f"Not answered (not testable): {why}; {needed}.")
     if status == "equivalent":
         most = percent(tested.most_kept, "up", 2)
-        meaning = (
-            f"Less than {most} of the {tested.records:,} records can still be fully known. That is not proof of none"
-        )
-        return UsageVerdict("clear", f"Within the limits: every deviation is within {margin}. {meaning}.")
+        whole = f"At most {most} of the {tested.records:,} records can still be fully known"
+        meaning = f"{whole} ({percent(tested.confidence)} confidence). Passed does not mean gone."
+        return UsageVerdict("clear", f"Within the limits: every deviation is within {margin}. {meaning}")
     far = [one for one in tested.deviations if one.beyond(tested.margin)]
     if status == "deviates":
         return UsageVerdict(

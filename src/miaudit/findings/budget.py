@@ -171,18 +171,21 @@ def _text(releases: Sequence[BudgetedRelease], total: float) -> str:
         return f"{why}{more} {budget}"
     last = releases[-1]
     if not last.tests:
-        return f"Not answered: the audit of {last.name} gives no answer. {last.reason} {budget}"
+        why = f"the audit of {last.name} gives no answer. {last.reason}"
+        return f"Not answered: {why} Do not treat this as a pass. {budget}"
     return f"No alarm in {count:,} {'release' if count == 1 else 'releases'}. {budget} {left} is left for later ones."
 
 
 def _cautions(audits: Sequence[tuple[str, Findings]]) -> tuple[str, ...]:
     """What the rule does not see."""
-    sentences = ["No alarm does not show that nothing leaks: each audit states what it leaves open."]
+    sentences = [
+        'Do not treat "no alarm" as a pass. It does not show that nothing leaks: each audit states what it leaves open.'
+    ]
     alone = [name for name, audit in audits if audit.verdict.status == "flagged"]
     if alone:
-        at = "the verdict is Concern" if len(alone) == 1 else "the verdicts are Concern"
+        at = "the verdict is Concern" if len(alone) == 1 else "the verdicts are Concern, each"
         sentences.append(
-            f"In {', '.join(alone)} {at}, each at the level of one audit. Of many releases without leakage some are: "
+            f"In {', '.join(alone)} {at} at the level of one audit. Of many releases without leakage some are: "
             "the budget decides."
         )
     refuted = [name for name, audit in audits if audit.exit_code == 3 and audit.verdict.status != "flagged"]

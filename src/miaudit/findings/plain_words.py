@@ -55,6 +55,9 @@ class Measured(next_steps.Measured, Protocol):
     def reading(self) -> str: ...
 
 
+_STRINGS_ALONE = "It is about the random strings alone: the model may give away the rest of a record."
+
+
 @dataclass(frozen=True)
 class InWords:
     """A verdict for a reader who is no statistician.
@@ -317,10 +320,11 @@ def _of_status(found: Audited, primary: Measured | None) -> str:
             "harm that does depends on what being in the data says about a person."
         )
     if verdict.status == "clear":
-        return (
+        text = (
             "No measured score exceeds a limit. This is about these attacks on these records: a stronger attack, or "
             "more exposed records, may reveal more."
         )
+        return f"{text} {_STRINGS_ALONE}" if found.design == "matched" else text
     if verdict.status == "inconclusive":
         few = primary is None or primary.value is None
         why = "there are too few non-members to measure it" if few else "what was measured reaches across a limit"

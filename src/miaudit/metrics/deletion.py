@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miaudit.arrays import FloatArray, Inside, Positive, Share
+from miaudit.arrays import Count, FloatArray, Inside, Positive, Share
 from miaudit.errors import InputError
 from miaudit.errors.checks import check_confidence
 from miaudit.evidence import Evidence
@@ -90,6 +90,11 @@ class Deletion:
         if self.seen_before <= 0.5 + self.margin:
             return "not-testable"
         return "equivalent" if all(one.within(self.margin) for one in self.deviations) else "unresolved"
+
+    @property
+    def most_whole(self) -> Count:
+        """Upper confidence limit of the number of records that are still fully known, rounded up."""
+        return math.ceil(self.most_kept * self.records)
 
     @property
     def most_kept(self) -> Share:

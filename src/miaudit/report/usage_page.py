@@ -48,6 +48,16 @@ _NEXT_OF_DELETION = {
     ),
 }
 
+_WARNING = "Do not treat this as a pass."
+_COPIES = (
+    "This does not show from which copy the model learned a record, or whether that was allowed. The string may also "
+    "be in other training data, or in that of a model from which this one was trained further."
+)
+_WHICH = "This does not show which records were used. The bound is of their number."
+_UNSEEN = "Do not conclude that no record was used. A model can use records and leave no trace in these scores."
+_ELSEWHERE = "Do not conclude that no copies are left, for example in backups, in other models or in data passed on."
+_THIS_MODEL = "The answer is about the model, and the version of it, that gave these scores. Others were not tested."
+
 
 def charts(findings: UsageFindings | DeletionFindings) -> dict[str, alt.LayerChart]:
     """Draw the share of records among the highest scores, beside what chance puts there."""
@@ -75,10 +85,40 @@ def page(findings: UsageFindings | DeletionFindings, *, built: Built | None = No
         records=f"{_records(findings):,}",
         beside=_beside(findings.compared),
         cards=[*_cards(findings)],
+        not_concluded=not_concluded(findings),
+        error=percent(1 - (findings.usage if isinstance(findings, UsageFindings) else findings).confidence),
         after=[*(_NEXT if used else _NEXT_OF_DELETION)[verdict.status]],
         rows=[] if isinstance(findings, UsageFindings) else [_row(one) for one in findings.deletion.deviations],
         margin="" if isinstance(findings, UsageFindings) else written(findings.deletion.margin, "g"),
     )
+
+
+def not_concluded(findings: UsageFindings | DeletionFindings) -> tuple[str, ...]:
+    """What a reader must not conclude, in sentences; the first is a warning where the answer could pass for a pass."""
+    if isinstance(findings, UsageFindings):
+        one = findings.usage
+        if not one.used:
+            return f"{_WARNING} Nothing shows that a record was not used.", _UNSEEN, _THIS_MODEL
+        rest = one.records - one.used
+        others = f"Do not conclude that the other {rest:,} records were not used. They may have been used too."
+        return *([others] if rest else ()), _WHICH, _COPIES, _THIS_MODEL
+    status, tested = findings.verdict.status, findings.deletion
+    if status == "clear":
+        whole = f"Up to {tested.most_whole:,} of the {tested.records:,} records may still be fully known"
+        return (
+            f"Do not conclude that the records are gone. {whole}, or more of them in part.",
+            "Do not conclude that a certain record is deleted. The test is about all of them together.",
+            "Do not conclude that other attacks find nothing. A stronger one may find what these scores do not.",
+            _ELSEWHERE,
+            _THIS_MODEL,
+        )
+    if status == "flagged":
+        return (
+            "Do not conclude that nothing was deleted. A trace of some of the records is enough for this answer.",
+            "This does not show where the trace comes from. Copies of the records elsewhere leave one too.",
+            _THIS_MODEL,
+        )
+    return f"{_WARNING} It shows neither that the deletion worked nor that it failed.", _ELSEWHERE, _THIS_MODEL
 
 
 def text(findings: UsageFindings | DeletionFindings) -> str:
@@ -95,7 +135,8 @@ def text(findings: UsageFindings | DeletionFindings) -> str:
         one = findings.usage
         chance = f"chance puts {percent(one.chance)} of unused records there"
         lines.append(f"  {one.hits:,} of them are among the highest scores; {chance}.")
-    return "\n".join([*lines, *(f"Note: {note}" for note in findings.notes)])
+    lines += [f"Note: {note}" for note in findings.notes]
+    return "\n".join([*lines, "What you must not conclude:", *(f"  {one}" for one in not_concluded(findings))])
 
 
 def _records(findings: UsageFindings | DeletionFindings) -> int:
