@@ -96,7 +96,7 @@ def test_plans_are_frozen_and_plain() -> None:
         "trained_on_neither": True,
     }
     assert json.loads(json.dumps(plain)) == plain
-    single = {"primary_metric", "threshold_for_concern", "exclude_levels"}  # shown only where they were stated
+    single = {"primary_metric", "threshold_for_concern", "exclude_levels", "by_covariates"}  # where stated
     assert set(plain) == {field.name for field in dataclasses.fields(Plan)} - single
     assert plain["limits"] == dict(plan.policy.limits) | {"surest_members": 0.9}
     stated = Plan(primary_metric="auc", threshold_for_concern=0.6).to_dict()

@@ -213,6 +213,15 @@ def test_exclude_levels(place: Path, levels: list[str]) -> None:
     assert (found["excluded"] is not None) == bool(levels)
 
 
+@pytest.mark.parametrize("asked", [True, False])
+def test_by_covariates(place: Path, asked: bool) -> None:
+    evaluation = {**TABLE, "covariates": ["x", "kind"], "categories": ["kind"], "by_covariates": asked}
+    found = audited(place, evaluation)
+    assert found["plan"].get("by_covariates", False) == asked
+    assert (found["by_covariates"] is not None) == asked
+    assert not asked or {one["step"].partition(":")[0] for one in found["by_covariates"]["slopes"]} == {"x", "kind"}
+
+
 @pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize(

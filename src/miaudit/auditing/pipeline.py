@@ -13,6 +13,7 @@ import numpy as np
 from miaudit.arrays import IndexArray
 from miaudit.auditing import (
     bounds,
+    by_covariates,
     fair_coins,
     judgement,
     matched,
@@ -183,6 +184,11 @@ def examine(
     findings = replace(findings, vulnerability=vulnerability, repeat=_repeated(repeat))
     findings = replace(findings, unused_columns=shown(unused, case, gates.propensity))
     findings = replace(findings, sensitivity=_sensitivity(examined, streams))
+    if case.plan.by_covariates:
+        kinds = by_covariates.measure(
+            case, examined.judged.best, gates.used, gates.obstacle, rng=streams.causal.spawn(1)[0]
+        )
+        findings = replace(findings, by_covariates=kinds)
     return findings, gates.propensity, case.rows
 
 

@@ -202,7 +202,7 @@ class Plan:
     n_bootstrap : int, 0 or at least 100
         Replicates of the stratified bootstrap, shown beside the default intervals.
     categories : tuple of str
-        Covariates of zero-run evidence that are codes of categories, by name: one-hot inside the folds.
+        Covariates that are codes of categories, by name: one-hot inside the folds.
     exclude_levels : tuple of str
         Levels of covariates whose records are left out, each as "COVARIATE=LEVEL", for example "race=r1". The answer
         then holds for the other records.
@@ -224,6 +224,9 @@ class Plan:
         The logistic model of membership that zero-run bounds rest on: a line in the covariates, or that line enlarged
         by the splines and products that pass Bonferroni's 5% on its training rows (:mod:`miaudit.causal.screen`). The
         default takes the line, and the enlarged line where the test for lack of fit refutes the line.
+    by_covariates : bool
+        Say which kinds of records leak more than others (:mod:`miaudit.causal.heterogeneity`). It informs, and never
+        decides the verdict.
     bounds : Bounds, or None for none
         Lower bounds on privacy parameters, and the claim to judge by them.
     reference : Reference, optional
@@ -305,9 +308,7 @@ class Plan:
     ] = False
     categories: Annotated[
         tuple[str, ...],
-        Option(
-            "Covariates that are categories: codes or text (zero-run).", applies=("scores", "zero-run", "covariates")
-        ),
+        Option("Covariates that are categories: codes or text.", applies=("scores", "covariates")),
     ] = ()
     exclude_levels: Annotated[
         tuple[str, ...],
@@ -364,6 +365,13 @@ class Plan:
             applies=("scores", "bounds", "zero-run"),
         ),
     ] = FALLBACK
+    by_covariates: Annotated[
+        bool,
+        Option(
+            "Say which kinds of records leak most: groups that covariates describe. It never decides the verdict.",
+            applies=("scores", "covariates"),
+        ),
+    ] = False
     bounds: Bounds | None = field(default_factory=Bounds)
 
     def __post_init__(self) -> None:
@@ -489,6 +497,7 @@ class Plan:
         sure = {} if self.policy.sure is None else {"surest_members": self.policy.sure}
         stated = {name: held.pop(name) for name in ("primary_metric", "threshold_for_concern", "exclude_levels")}
         held["limits"] = {**self.policy.thresholds, **sure}
+        stated["by_covariates"] = held.pop("by_covariates") or None
         return {**held, **{name: value for name, value in stated.items() if value is not None and value != []}}
 
 

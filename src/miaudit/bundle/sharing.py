@@ -149,6 +149,8 @@ def findings_of(
         removed.append("the AUC of the covariates alone")
     if findings.unused_columns:
         removed.append("what columns show that were not used")
+    if findings.by_covariates:
+        removed.append("which kinds of records leak, by covariates")
     if findings.rows:
         removed.append("the most exposed records by row")
     if share == "hashes":
@@ -167,6 +169,7 @@ def findings_of(
         evidence={**findings.evidence, "digest": digest_of(columns)},
         covariates_alone=None,
         unused_columns=None,
+        by_covariates=None,
         rows=(),
         groups=() if share == "hashes" else findings.groups,
         vulnerability=vulnerability,

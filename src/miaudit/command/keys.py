@@ -39,6 +39,7 @@ _PANELS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (INPUT, "attack", ("type",)),
     (INPUT, "evaluation", ("unit", *(f"{side}_units_path" for side in _SIDES))),
     (INPUT, "evaluation", ("group", *(f"{side}_groups_path" for side in _SIDES), "run", "design", "inclusion")),
+    (INPUT, "evaluation", ("by_covariates",)),
     (INPUT, "coins", ("reveal",)),
     (MATCHED, "evaluation", ("key_path", "reference_path")),
     (ZERO_RUN, "evaluation", ("covariates", *(f"{side}_covariates_path" for side in _SIDES))),

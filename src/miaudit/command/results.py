@@ -316,6 +316,7 @@ def summary(findings: Findings) -> str:
     lines += [] if findings.matched is None else [one_line(text) for text in findings.matched.sentences]
     lines += _privacy_lines(findings, said=" ".join(lines))
     lines += [] if findings.vulnerability is None else [one_line(findings.vulnerability.text)]
+    lines += [] if findings.by_covariates is None else [one_line(findings.by_covariates.text)]
     lines += coins_lines(findings.sealed_coins)
     unused = "" if findings.unused_columns is None else findings.unused_columns.sentence
     notes = (*findings.corrections, *findings.notes, unused, findings.unmeasured)

@@ -128,7 +128,7 @@ ATTACK = Keys(
 EVALUATED = Keys(
     {
         **keys_of(Plan, "categories", "exclude_levels", "components", "estimator"),
-        **keys_of(Plan, "propensity_model", "classifier", "bounds_model"),
+        **keys_of(Plan, "propensity_model", "classifier", "bounds_model", "by_covariates"),
         "propensity_sample_path": Annotated[
             str | None,
             Option(

@@ -144,7 +144,7 @@ CIRCUMSTANCES: Mapping[str, Circumstance] = {
     "several runs": Circumstance(
         lambda a: a.several_runs, "without several runs", "it goes with one file for each run, or runs: 4"
     ),
-    "covariates": Circumstance(lambda a: a.covariates, "without covariates", _COVARIATES),
+    "covariates": Circumstance(lambda a: a.covariates, "without covariates", "it goes with covariates"),
     "covariates or texts": Circumstance(lambda a: a.texts, "without covariates", _COVARIATES),
 }
 

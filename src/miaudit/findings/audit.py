@@ -22,6 +22,7 @@ from miaudit.causal.unused_columns import UnusedColumns
 from miaudit.dp.verdict import ClaimVerdict, LowerBound, RocLimit
 from miaudit.errors import InputError, nearest
 from miaudit.findings.about import About
+from miaudit.findings.by_covariates import ByCovariates
 from miaudit.findings.inclusion import Inclusion
 from miaudit.findings.kind import WIDTH, Entries, FindingsRecord, Pattern, cut
 from miaudit.findings.matched import Matched
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "About",
+    "ByCovariates",
     "Challenge",
     "ClaimVerdict",
     "Counts",
@@ -93,9 +95,10 @@ _PLAN = Entries(
         "n_bootstrap": Count,
         "row_level": Count,
         "exclude_levels": list[str],
+        "by_covariates": bool,
     },
     others=Any,
-    optional=("primary_metric", "threshold_for_concern", "exclude_levels"),
+    optional=("primary_metric", "threshold_for_concern", "exclude_levels", "by_covariates"),
 )
 _DIGEST = Annotated[str, Pattern("^[0-9a-f]{64}$")]
 _EVIDENCE = Entries({"digest": _DIGEST, "source": str, "scores": Annotated[list[str], MinLen(1)]}, others=_SCALAR)
@@ -433,6 +436,7 @@ class Findings(FindingsRecord):
     unused_columns: UnusedColumns | None = None
     matched: Matched | None = None
     inclusion: Inclusion | None = None
+    by_covariates: ByCovariates | None = None
 
     @property
     def ahead(self) -> tuple[str, ...]:

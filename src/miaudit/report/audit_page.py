@@ -17,6 +17,7 @@ from miaudit.metrics.definition import amount, between, chance, label
 from miaudit.metrics.rounding import percent, rate_with_limits
 from miaudit.report import audit_charts, drawing, matched_section, page_frame, privacy_page, unused_columns
 from miaudit.report.audit_charts import nonmembers
+from miaudit.report.by_covariates_section import section as by_covariates
 from miaudit.report.limit_rows import limit_rows
 from miaudit.report.overlap_charts import points
 from miaudit.report.vulnerability_charts import p_value
@@ -94,6 +95,7 @@ def page(findings: Findings, *, files: bool = False, built: Built | None = None)
         metrics=[_metric_row(findings, metric) for metric in findings.metrics],
         bootstrapped=any(metric.bootstrap for metric in findings.metrics),
         groups=_groups(findings),
+        kinds=by_covariates(findings),
         scores=_scores(findings),
         privacy=privacy_page.section(findings, known),
         vulnerability=_vulnerability(findings),
