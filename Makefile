@@ -68,6 +68,7 @@ bench: $(DEV)/.installed
 	$(DEV)/bin/python benchmarks/propensity.py
 	$(DEV)/bin/python benchmarks/effects.py
 	$(DEV)/bin/python benchmarks/ridge.py
+	$(DEV)/bin/python benchmarks/calibration.py
 	$(DEV)/bin/python benchmarks/one_run.py
 	$(DEV)/bin/python benchmarks/zero_run.py
 	$(DEV)/bin/python benchmarks/attacks.py

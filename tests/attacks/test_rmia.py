@@ -7,6 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.metrics import roc_auc_score
 
 from miaudit.attacks import rmia
 from miaudit.errors import InputError
@@ -177,6 +178,17 @@ def test_bad_input_is_refused(change: dict, message: str) -> None:
     _, given = inputs()
     with pytest.raises(InputError, match=message):
         rmia.online(**{**given, **change})
+
+
+@pytest.mark.parametrize("digits", [0, 1, 12])
+def test_the_area_under_the_curve_counts_ties_one_half(digits: int) -> None:
+    rng = np.random.default_rng(digits)
+    inside, outside = np.round(rng.normal(0.4, 1, 300), digits), np.round(rng.normal(0, 1, 200), digits)
+    label = np.repeat([1, 0], [300, 200])
+    twin = roc_auc_score(label, np.concatenate([inside, outside]))
+    assert rmia._auc(inside, outside) == pytest.approx(twin, abs=1e-12)
+    strict = float((inside[:, None] > outside).mean())
+    assert (rmia._auc(inside, outside) > strict + 1e-4) == (digits < 12)
 
 
 def test_what_cannot_be_tuned_is_refused() -> None:

@@ -164,18 +164,20 @@ def tune(shadow: ArrayLike, included: ArrayLike | None, *, grid: tuple[float, ..
     if not grid:
         raise InputError("grid", "one value or more", "none", "leave it out")
     distance = np.expm1(log_p)  # p - 1, exact near 1
-    left_out = ~inside
-    count = left_out.sum(axis=1)
-    total = np.sum(distance, axis=1, where=left_out)
+    count = inside.shape[1] - inside.sum(axis=1)
+    total = np.sum(distance, axis=1, where=~inside)
     aucs = []
     for j in range(log_p.shape[1]):
-        known = count - left_out[:, j] > 0
+        left_out = ~inside[:, j]
+        known = count - left_out > 0
         member = inside[known, j]
         if member.all() or not member.any():
             continue
-        mean = (total - distance[:, j] * left_out[:, j])[known] / (count - left_out[:, j])[known]
+        mean = (total - distance[:, j] * left_out)[known] / (count - left_out)[known]
         mean = np.clip(mean, -1.0, 0.0)  # a difference of sums may round to just above 0
-        aucs.append([_auc(log_p[known, j] - _log_from_distance(mean, a), member) for a in grid])
+        own = log_p[known, j]
+        sides = [(own[side], mean[side]) for side in (member, ~member)]
+        aucs.append([_auc(*(x - _log_from_distance(out, a) for x, out in sides)) for a in grid])
     if not aucs:
         allowed = "reference models with members and non-members among these records, to tune it on"
         raise InputError("a", allowed, "none", "pass a, for example 0.3")
@@ -254,11 +256,16 @@ def _log_from_distance(distance: FloatArray, a: float) -> FloatArray:
     return np.asarray(np.log1p(np.maximum((1 + a) / 2 * distance, nearest)))
 
 
-def _auc(score: FloatArray, member: BoolArray) -> float:
+def _auc(members: FloatArray, nonmembers: FloatArray) -> float:
     """Return the area under the ROC curve; ties count one half."""
-    inside, outside = np.sort(score[member]), np.sort(score[~member])
-    above = np.searchsorted(outside, inside, side="left") + np.searchsorted(outside, inside, side="right")
-    return float(above.sum() / (2.0 * len(inside) * len(outside)))
+    inside, outside = np.sort(members), np.sort(nonmembers)
+    below = np.searchsorted(outside, inside, side="left")
+    equal = outside[np.minimum(below, len(outside) - 1)] == inside
+    upto = below
+    if equal.any():
+        upto = below.copy()
+        upto[equal] = np.searchsorted(outside, inside[equal], side="right")
+    return float((below.sum() + upto.sum()) / (2.0 * len(inside) * len(outside)))
 
 
 def _log_probabilities(values: ArrayLike, name: str, dimensions: int, first: int = 0) -> FloatArray:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from miaudit.dp import loss_distribution, sampling_bounds
+from miaudit.dp import loss_distribution, noise_search, sampling_bounds
 from miaudit.dp.loss_distribution import Released, amplified
 from miaudit.dp.mechanism import (
     Composed,
@@ -38,8 +38,6 @@ from miaudit.errors.checks import check_delta
 __all__ = ["calibrate_noise", "dp_sgd", "from_mapping", "tradeoff", "upper_bound"]
 
 _CLOSED_FORM = "the closed form of Gaussian DP"
-_MOST_NOISE = 1e6
-_LEAST_NOISE = 1e-3
 _MOST_USES = 10**12
 _NOISE_COUNTED = 1e-6  # with less, squares of losses would be lost
 _MOST_PARTS = 100  # of different noise or rate
@@ -155,26 +153,16 @@ def calibrate_noise(
     if not 0 < tolerance <= 0.1:
         raise InputError("tolerance", "a number in (0, 0.1]", repr(tolerance), "0.001 is the default")
 
-    def keeps(noise: float) -> bool:
-        return upper_bound(family(noise), delta=delta).value <= epsilon
+    def value(noise: float) -> float:
+        return upper_bound(family(noise), delta=delta).value
 
-    high = 1.0
-    if keeps(high):
-        while keeps(high / 2):
-            high /= 2
-            if high < _LEAST_NOISE:
-                _refuse_target(epsilon, delta, f"kept with a noise of {high:g}", "a larger epsilon needs no noise")
-        low = high / 2
-    else:
-        while not keeps(2 * high):
-            high *= 2
-            if high > _MOST_NOISE:
-                _refuse_target(epsilon, delta, f"missed with a noise of {high:g}", "take a larger epsilon or delta")
-        low, high = high, 2 * high
-    while high > low * (1 + tolerance):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if keeps(middle) else (middle, high)
-    return high
+    try:
+        return noise_search.smallest(value, epsilon, tolerance)
+    except noise_search.OutOfRange as end:
+        received = f"{'kept' if end.kept else 'missed'} with a noise of {end.noise:g}"
+        hint = "a larger epsilon needs no noise" if end.kept else "take a larger epsilon or delta"
+        allowed = f"a mechanism that some noise brings to epsilon {epsilon:g} at delta {delta:g}"
+        raise InputError("family", allowed, f"one whose target is {received}", hint) from None
 
 
 def _epsilon(mechanism: Mechanism, delta: float) -> tuple[float, str]:
@@ -255,11 +243,6 @@ def _exact_mu(mechanism: Mechanism) -> float:
         allowed = "Gaussian noise and private choices, repeated and composed but not subsampled"
         raise InputError("mechanism", allowed, str(mechanism), "ask for its epsilon at a delta")
     return mu
-
-
-def _refuse_target(epsilon: float, delta: float, received: str, hint: str) -> None:
-    allowed = f"a mechanism that some noise brings to epsilon {epsilon:g} at delta {delta:g}"
-    raise InputError("family", allowed, f"one whose target is {received}", hint)
 
 
 def _mu(mechanism: Mechanism) -> float | None:

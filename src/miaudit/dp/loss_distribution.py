@@ -15,13 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from miaudit.arrays import FloatArray
+from miaudit.arrays import FloatArray, IntArray
 
 __all__ = ["Released", "deltas", "epsilon"]
 
@@ -96,6 +97,20 @@ class _Losses:
     first: int
     p: FloatArray
     times: int
+
+    @cached_property
+    def _log(self) -> FloatArray:
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.p))
+
+    @cached_property
+    def at(self) -> IntArray:
+        """Their places on the grid."""
+        return self.first + np.arange(len(self.p))
+
+    def exponents(self, step: float, tilt: float) -> FloatArray:
+        """Return log p + tilt loss of each point."""
+        return np.asarray(self._log + tilt * step * self.at)
 
 
 def epsilon(parts: Iterable[Released], delta: float, *, spread: float) -> float:
@@ -206,8 +221,7 @@ def _transform(losses: tuple[_Losses, ...], step: float, tilt: float, size: int)
 
     log, moved = np.zeros(size // 2 + 1, dtype=complex), 0
     for part in losses:
-        at = part.first + np.arange(len(part.p))
-        exponent = _exponents(part, step, tilt)
+        at, exponent = part.at, part.exponents(step, tilt)
         tilted = np.exp(exponent - exponent.max())
         tilted /= tilted.sum()
         center = round(float(tilted @ at))
@@ -282,17 +296,11 @@ class _Composed:
         return np.asarray(np.where(epsilons > at[-1], 0.0, np.maximum(inside, 0.0)) + self.lost)
 
 
-def _exponents(part: _Losses, step: float, tilt: float) -> FloatArray:
-    """Return log p + tilt loss of each point."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(part.p) + tilt * step * (part.first + np.arange(len(part.p))))
-
-
 def _moment(losses: tuple[_Losses, ...], step: float, tilt: float) -> float:
     """Return log E e^(tilt loss) of all uses."""
     total = 0.0
     for part in losses:
-        exponent = _exponents(part, step, tilt)
+        exponent = part.exponents(step, tilt)
         top = float(exponent.max())
         total += part.times * (top + math.log(float(np.exp(exponent - top).sum())))
     return total

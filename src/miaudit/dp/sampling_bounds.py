@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 from scipy import special
 
-from miaudit.dp.loss_distribution import Released, amplified
+from miaudit.arrays import FloatArray
+from miaudit.dp.loss_distribution import Noise, Released, amplified
 from miaudit.dp.tradeoff import Gaussian, mu_of_pure
 
 __all__ = ["by_moments", "by_samplings", "gaussian"]
@@ -46,7 +48,7 @@ def by_moments(parts: Iterable[Released], delta: float) -> float:
     """
     moments = np.zeros(len(_ORDERS))
     for part in parts:
-        moments += part.times * np.array([_moment(part, order) for order in _ORDERS])
+        moments += part.times * _moments(part.kind, part.noise, part.rate)
     orders = np.array(_ORDERS, dtype=float)
     epsilons = (moments - math.log(delta) - np.log(orders)) / (orders - 1) + np.log1p(-1 / orders)
     return max(0.0, float(epsilons.min()))
@@ -89,6 +91,21 @@ def _most(part: Released, chance: float) -> int:
     return high
 
 
+@lru_cache(maxsize=256)  # one mechanism is asked about at several deltas
+def _moments(kind: Noise, noise: float, rate: float) -> FloatArray:
+    """Return the logarithm of E_Q (P/Q)^order of one use, for each of the orders."""
+    one = Released(kind, noise, rate, 1)
+    return np.array([_moment(one, order) for order in _ORDERS])
+
+
+@lru_cache(maxsize=256)  # a search for a noise asks about one rate at many noises
+def _chosen(order: int, rate: float) -> FloatArray:
+    """Return the logarithm of the chance that k of so many samples hold a record, k = 2, 3, ..., order."""
+    k = np.arange(2.0, order + 1)
+    choose = special.gammaln(order + 1) - special.gammaln(k + 1) - special.gammaln(order - k + 1)
+    return np.asarray(choose + k * math.log(rate) + (order - k) * math.log1p(-rate))
+
+
 def _moment(part: Released, order: int) -> float:
     """Return the logarithm of E_Q (P/Q)^order of one use, for an order from 2 up."""
     if part.kind == "laplace":
@@ -98,9 +115,8 @@ def _moment(part: Released, order: int) -> float:
     if part.rate == 1:
         return order * (order - 1) / (2 * part.noise**2)
     k = np.arange(2.0, order + 1)
-    choose = special.gammaln(order + 1) - special.gammaln(k + 1) - special.gammaln(order - k + 1)
     loss = k * (k - 1) / (2 * part.noise**2)
-    chosen = choose + k * math.log(part.rate) + (order - k) * math.log1p(-part.rate)
+    chosen = _chosen(order, part.rate)
     # the chances sum to 1, so that sum (e^loss - 1) keeps every digit of a divergence near 0
     above_one = float(special.logsumexp(chosen + loss + np.log(-np.expm1(-loss))))
     return float(np.logaddexp(0.0, above_one)) * (1 + 1e-9)
