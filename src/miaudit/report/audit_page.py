@@ -16,7 +16,6 @@ from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, between, chance, label
 from miaudit.metrics.rounding import percent, rate_with_limits
 from miaudit.report import audit_charts, drawing, matched_section, page_frame, privacy_page, unused_columns
-from miaudit.report.audit_charts import nonmembers
 from miaudit.report.by_covariates_section import section as by_covariates
 from miaudit.report.limit_rows import limit_rows
 from miaudit.report.overlap_charts import points
@@ -253,7 +252,7 @@ def _control(findings: Findings) -> dict[str, Any] | None:
         "smallest": findings.counts.smallest_fpr,
         "start": findings.plan["fpr_targets"][0] if start is None else start,
         "prior": findings.plan["prior"],
-        "nonmembers": nonmembers(findings),
+        "nonmembers": audit_charts.nonmembers(findings),
     }
 
 
@@ -518,7 +517,7 @@ def _how_to_read(findings: Findings) -> dict[str, str]:
     return {
         "baseline": rates[0],
         "limit": percent(findings.counts.smallest_fpr, "down"),
-        "nonmembers": nonmembers(findings),
+        "nonmembers": audit_charts.nonmembers(findings),
         "confidence": percent(findings.plan["confidence"]),
         "prior": percent(findings.plan["prior"]),
     }
