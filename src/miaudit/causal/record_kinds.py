@@ -168,11 +168,11 @@ def _best(
     conditions: Sequence[Condition], inside: FloatArray, sums: FloatArray, fewest: FloatArray, gain: FloatArray
 ) -> tuple[Kind, ...]:
     """Choose the first condition and one for each side of it by what all together gain."""
-    total, once = sums.sum(axis=1)[:, None], sums @ inside
+    once = sums @ inside
     both = np.stack([inside.T @ (term[:, None] * inside) for term in sums])  # of each pair, first by second
     by_chance = _by_chance(sums, len(conditions))
     where, gain_where = _second(both, once, fewest, by_chance)
-    elsewhere, gain_elsewhere = _second(once[:, None, :] - both, total - once, fewest, by_chance)
+    elsewhere, gain_elsewhere = _second(once[:, None, :] - both, sums.sum(axis=1)[:, None] - once, fewest, by_chance)
     first = int(np.argmax(gain + gain_where + gain_elsewhere))
     rows = inside[:, first] > 0
     sides = ((conditions[first], rows, where[first]), (conditions[first].opposite, ~rows, elsewhere[first]))
