@@ -36,6 +36,8 @@ def _date(value: object) -> str:
 _MEANING = {
     "model": "What was audited: its name.",
     "version": "And its version, in quotes where it is a number.",
+    "owner": "Who answers for the model.",
+    "purpose": "What the model is for.",
     "data": "What it was trained on, and who stands outside.",
     "by": "Who ran the audit.",
 }

@@ -34,6 +34,15 @@ _UNKNOWN = (
     "No file shows it, so it is not guessed. Until it is declared, numbers are raw, and the verdict is only what it "
     "would be if membership was randomised. Delete the # before one:"
 )
+ABOUT = """\
+# about:  # for the page and the dossier: what you state here is shown and not checked
+#   model: NAME
+#   version: "1.0"
+#   owner: WHO ANSWERS FOR IT
+#   purpose: WHAT IT IS FOR
+#   by: WHO AUDITS
+#   date: 2026-01-31
+"""
 _COVARIATES = (
     "With zero-run, also this; take out what training, or the model, has changed, and what nobody knew before:"
 )
@@ -229,6 +238,7 @@ def _text(file: str, lines: Iterable[str], missing: Iterable[str], covariates: I
         *(_commented(_COVARIATES) if covariates else ()),
         *(f"  # {line}" for line in covariates),
         "",
+        *ABOUT.splitlines(),
         *DRAFT.splitlines(),
     ]
     return "\n".join(body) + "\n"
