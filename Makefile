@@ -100,6 +100,7 @@ experiments: $(DEV)/.installed
 	$(DEV)/bin/python experiments/causal_synthesis/utility_tables.py
 	$(DEV)/bin/python experiments/causal_synthesis/theory.py
 	$(DEV)/bin/python experiments/step_audit/run.py
+	$(DEV)/bin/python experiments/table_replay/run.py
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

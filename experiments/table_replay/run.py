@@ -20,6 +20,7 @@ from table_replay.bugs import BUGS, RIGHT, Bug, plan_of, table
 
 from miaudit.dp import multi_run, query_replay, replay
 from miaudit.evidence import Evidence
+from miaudit.metrics.rounding import lower_text
 from miaudit.synthesis.generators.replayed_tables import claimed
 from miaudit.synthesis.schema import Table
 
@@ -73,7 +74,7 @@ def row(bug: Bug, found: dict[str, Any]) -> str:
     exact, audit = found["replay"], found["audit"]
     seen = exact["named"][0] if exact["named"] else ("passes" if not exact["all"] else exact["all"][0])
     verdict = "refuted" if audit["mu"] > plan_of().mu else "not seen"
-    return f"| {bug.name} | {bug.met_as} | {seen} | {verdict} (mu >= {audit['mu']:.2f}) |"
+    return f"| {bug.name} | {bug.met_as} | {seen} | {verdict} (mu >= {lower_text(audit['mu'], 2)}) |"
 
 
 def main() -> int:

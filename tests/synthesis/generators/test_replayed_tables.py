@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from table_replay.bugs import BUGS, NOISE, RIGHT, SCHEMA, Bug, plan_of, table
-from table_replay.run import neighbours
+from table_replay.run import MEASURED, neighbours, row
 
 from miaudit.dp import query_replay
 from miaudit.dp.query_draws import History, QueryDraws
 from miaudit.dp.query_replay import QueryComparison
 from miaudit.errors import InputError
+from miaudit.metrics.rounding import lower_text
 from miaudit.synthesis.generators import noisy_tables, private_choice
 from miaudit.synthesis.generators.replayed_tables import ReplayedNoise, claimed, replayed
 from miaudit.synthesis.generators.tables_config import TablesConfig
 from miaudit.synthesis.generators.tables_plan import TablesPlan
 from miaudit.synthesis.graph import CausalGraph
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +77,21 @@ def test_a_right_generator_passes_and_its_ledger_is_the_whole_budget(
 def test_each_planted_bug_is_named(bug: Bug) -> None:
     result = compared(bug)
     assert any(bug.seen_by in sentence for sentence in result.differences), str(result)
+
+
+def test_the_pages_show_what_was_measured() -> None:
+    measured = json.loads(MEASURED.read_text(encoding="utf-8"))
+    assert list(measured) == [bug.name for bug in (RIGHT, *BUGS)]
+    page = (ROOT / "docs" / "query_replay.md").read_text(encoding="utf-8")
+    rows = {line.split(" | ")[0].removeprefix("| "): line for line in page.splitlines() if line.startswith("| ")}
+    readme = (MEASURED.parent / "README.md").read_text(encoding="utf-8")
+    for bug in (RIGHT, *BUGS):
+        shown, mu = rows[bug.name], measured[bug.name]["audit"]["mu"]
+        assert row(bug, measured[bug.name]) in readme
+        assert ("| refuted" in shown) == (mu > plan_of().mu), bug.name
+        assert "mu at least" not in shown or f"mu at least {lower_text(mu, 2)} |" in shown
+        for text in re.findall(r"\| mu = ([0-9.]+)", shown):
+            assert float(text) == pytest.approx(measured[bug.name]["replay"]["spent"], abs=0.005)
 
 
 def test_bugs_end_with_their_context() -> None:
