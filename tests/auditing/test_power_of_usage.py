@@ -45,7 +45,7 @@ def test_too_few_decoys_test_no_deletion() -> None:
     assert power_of_usage.reach(1000, 3, rng=np.random.default_rng(0)).passes is None
 
 
-@pytest.mark.parametrize("sizes", [(0, 20), (20, 0)])
+@pytest.mark.parametrize("sizes", [(0, 20), (20, 0), (10**23, 20), (20, 10**9)])
 def test_counts_outside_their_range_are_named(sizes: tuple[int, int]) -> None:
     with pytest.raises(InputError, match="expected a whole number of at least 1"):
         power_of_usage.reach(*sizes, rng=np.random.default_rng(0))

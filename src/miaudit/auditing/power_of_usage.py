@@ -21,6 +21,7 @@ __all__ = ["SHARES", "UsageReach", "reach"]
 
 SHARES, SEPARATIONS = (0.1, 0.3, 1.0), (1.0, 2.0, 3.0)
 _DRAWS = 300
+_MOST, _MOST_DECOYS = 5_000_000, 10_000
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 
 
@@ -53,7 +54,7 @@ def reach(records: int, decoys: int, *, confidence: float = 0.95, rng: np.random
 
     Parameters
     ----------
-    records, decoys : at least 1
+    records, decoys : at least 1, and at most 5,000,000 and 10,000
     confidence : one-sided, in (0.5, 1)
     rng : draws ranks of deletions without a trace
 
@@ -64,9 +65,10 @@ def reach(records: int, decoys: int, *, confidence: float = 0.95, rng: np.random
     ([0.06, 0.23, 0.81], True)
     """
     check_confidence(confidence, above=0.5)
-    for name, count in (("records", records), ("decoys", decoys)):
-        if count < 1:
-            raise InputError(name, "a whole number of at least 1", str(count), "name how many there are")
+    for name, count, most in (("records", records, _MOST), ("decoys", decoys, _MOST_DECOYS)):
+        if not 1 <= count <= most:
+            hint = "name how many there are" if count < 1 else f"a forecast of {most:,} is about the same"
+            raise InputError(name, f"a whole number of at least 1, at most {most:,}", f"{count}"[:40], hint)
     bounds = tuple(
         tuple(_bound(records, decoys, share, separation, confidence) for separation in SEPARATIONS) for share in SHARES
     )
@@ -79,9 +81,7 @@ def _bound(records: int, decoys: int, share: float, separation: float, confidenc
     law = share * _ranks(decoys, separation) + (1 - share) / (decoys + 1)
     cumulative = np.minimum(np.rint(records * np.cumsum(law)), records).astype(np.int64)
     rank = np.searchsorted(cumulative, np.arange(records), side="right")
-    places = np.arange(decoys + 1)[::-1]  # decoys that score higher, as scores themselves
-    own = places[np.minimum(rank, decoys)] - 0.5
-    return usage.among_decoys(own, np.tile(np.arange(decoys), (records, 1)), confidence=confidence).share
+    return usage.of_ranks(np.minimum(rank, decoys), decoys, confidence=confidence).share
 
 
 def _ranks(decoys: int, separation: float) -> FloatArray:
@@ -97,11 +97,9 @@ def _passes(records: int, decoys: int, confidence: float, rng: np.random.Generat
     """Return the share of deletions without a trace that pass, where the records were found before."""
     if not deletion.can_test(records, decoys):
         return None
-    own, others = np.arange(float(records)), np.full((records, decoys), -1.0)
-    known, strings = np.tile(np.arange(float(decoys)), (records, 1)), decoys + 1
-    passed = 0
+    first, passed = np.full(records, float(decoys)), 0  # found before the deletion
     for _ in range(_DRAWS):
-        clean = rng.integers(0, strings, records) - 0.5
-        tested = deletion.among_decoys((clean, known), (own, others), confidence=confidence, rng=rng)
+        clean = rng.integers(0, decoys + 1, records).astype(np.float64)
+        tested = deletion.of_places(clean, first, decoys + 1, confidence=confidence)
         passed += tested.status == "equivalent"
     return passed / _DRAWS

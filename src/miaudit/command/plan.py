@@ -110,8 +110,8 @@ def _of_decoys(members: int | None, decoys: int, options: dict[str, Any], seed: 
         if name not in ("members", "decoys", "confidence", "power", "seed", "json"):
             raise typer.BadParameter(f"{flag(name)} is not read beside --decoys")
     confidence = options.get("confidence", 0.95)
-    matched = power_of_matched.reach(members, decoys, confidence=confidence, power=options.get("power", 0.8))
     used = power_of_usage.reach(members, decoys, confidence=confidence, rng=np.random.default_rng(seed))
+    matched = power_of_matched.reach(members, decoys, confidence=confidence, power=options.get("power", 0.8))
     plain = {**asdict(used), "matched": asdict(matched)}
     say(dumps(plain, indent=1) if json else "\n".join([*_matched_text(matched), *_usage_text(used)]))
     raise typer.Exit(0)

@@ -104,7 +104,8 @@ def check(member: NDArray[np.bool_], held: Mapping[str, Any]) -> None:
     if len(wrong):
         label = np.unique(held["unit"])[wrong[0]]
         received = f"{int(true[wrong[0]])} true and {int(sizes[wrong[0]] - true[wrong[0]])} others in unit {label}"
-        raise InputError("unit", _ONE_TRUE, received, "Evidence.matched(unit=) adds up the strings of a unit")
+        hint = "score each candidate once; Evidence.matched(unit=) adds up several strings of a unit"
+        raise InputError("unit", _ONE_TRUE, received, hint)
     if held["group"] is not None:
         _of_units(held["group"], code, len(code))
     if held["text"] is not None:

@@ -21,7 +21,7 @@ from miaudit.errors.checks import check_confidence
 from miaudit.evidence import Evidence
 from miaudit.metrics.classical import Sample, auc_limits, clopper_pearson
 
-__all__ = ["MARGIN", "TAIL", "Deletion", "Deviation", "among_decoys", "beside_never_seen", "can_test"]
+__all__ = ["MARGIN", "TAIL", "Deletion", "Deviation", "among_decoys", "beside_never_seen", "can_test", "of_places"]
 
 MARGIN = 0.03  # of the AUC from one half, and of the share of records in either tail
 TAIL = 0.05  # share of never-seen scores in each tail
@@ -142,6 +142,26 @@ def among_decoys(
     _check(margin, confidence)
     place, strings = _places(*_pair("after", after), rng)
     earlier, _ = _places(*_pair("before", before), rng)
+    return of_places(place, earlier, strings, margin=margin, confidence=confidence)
+
+
+def of_places(
+    place: FloatArray, earlier: FloatArray, strings: int, *, margin: float = MARGIN, confidence: float = 0.95
+) -> Deletion:
+    """Test a deletion from how many of its decoys each string is above, ties by lot (n,): after it, and before it.
+
+    Parameters
+    ----------
+    place, earlier : arrays (n,), 0 to K, of at least 20 records
+    strings : K + 1, at least 10
+    margin, confidence : as in :func:`among_decoys`
+
+    Examples
+    --------
+    >>> of_places(np.tile(np.arange(20.0), 200), np.full(4000, 19.0), 20).status
+    'equivalent'
+    """
+    _check(margin, confidence)
     top = max(1, round(TAIL * strings))
     share = place / (strings - 1)
     auc = Deviation("auc", float(share.mean()), 0.5, *_both(_mean_limits, share, confidence))

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from miaudit.arrays import Count, FloatArray, Inside, Positive, Share
+from miaudit.arrays import Count, FloatArray, Inside, IntArray, Positive, Share
 from miaudit.errors import InputError
 from miaudit.errors.checks import check_confidence
 
-__all__ = ["TOPS", "Usage", "among_decoys", "beside_nonmembers"]
+__all__ = ["TOPS", "Usage", "among_decoys", "beside_nonmembers", "of_ranks"]
 
 TOPS = (0.01, 0.05, 0.2)  # shares of the highest scores at which hits are counted
 
@@ -99,10 +99,21 @@ def among_decoys(true: ArrayLike, decoys: ArrayLike, *, confidence: float = 0.95
     own, others = _finite("true", true, 1), _finite("decoys", decoys, 2)
     if len(others) != len(own):
         raise InputError("decoys", f"one row for each of {len(own):,} records", f"{len(others):,} rows", "score all")
-    rank, strings = (others >= own[:, None]).sum(axis=1), others.shape[1] + 1
+    return of_ranks((others >= own[:, None]).sum(axis=1), others.shape[1], confidence=confidence)
+
+
+def of_ranks(rank: IntArray, decoys: int, *, confidence: float = 0.95) -> Usage:
+    """Bound how many records were used, from how many of its decoys (n,) score at least as high as each string.
+
+    Examples
+    --------
+    >>> of_ranks(np.repeat([0, 10], 50), 20).used
+    44
+    """
+    strings = decoys + 1
     tops = sorted({max(1, round(top * strings)) for top in TOPS})
     counted = [(int(np.count_nonzero(rank < j)), j / strings, partial(_binomial_tail, j / strings)) for j in tops]
-    return _largest(len(own), counted, confidence, "decoys")
+    return _largest(len(rank), counted, confidence, "decoys")
 
 
 def beside_nonmembers(candidates: ArrayLike, nonmembers: ArrayLike, *, confidence: float = 0.95) -> Usage:
