@@ -381,7 +381,7 @@ def test_the_model_and_the_auditor_of_a_configuration_reach_the_receiver(place: 
     run("run", "audit.yaml", "--out", "out", "--bundle", "c.zip")
     code, out, _ = run("verify", "c.zip", "out")
     assert code == 0
-    assert "  Model: Model triage, version 2.1\n" in out
+    assert "  Model: triage, version 2.1\n" in out
     assert "Declared by the author of the audit (Jane Doe)." in out
     assert "Page: out belongs to the bundle." in out
 

@@ -82,7 +82,7 @@ class AuditStated:
             word,
             sentences[0],
             tuple(sentences[1:]),
-            text or (f"Model {name}" if name else ""),
+            text.removeprefix("Model ") or str(name or ""),
             _DESIGNS[findings.design],
             author or "",
             coins,
