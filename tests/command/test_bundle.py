@@ -381,7 +381,7 @@ def test_the_model_and_the_auditor_of_a_configuration_reach_the_receiver(place: 
     run("run", "audit.yaml", "--out", "out", "--bundle", "c.zip")
     code, out, _ = run("verify", "c.zip", "out")
     assert code == 0
-    assert "  Model: Model triage, version 2.1\n" in out
+    assert "  Model: triage, version 2.1\n" in out
     assert "Declared by the author of the audit (Jane Doe)." in out
     assert "Page: out belongs to the bundle." in out
 
@@ -420,3 +420,16 @@ def test_a_page_of_sealed_labels_waits_for_the_opening(place: Path, run: Run) ->
     run(*QUICK, "--out", "mine", "--bundle", "s.zip", "--seal")
     code, out, _ = run("verify", "s.zip", "mine/report.html")
     assert (code, "open records alone" in out) == (4, True)
+
+
+def test_a_refuted_claim_leads_what_the_audit_says(place: Path, run: Run) -> None:
+    options = ("--limit", "auc=0.99", "--claim-mu", "0.01")
+    code, _, _ = run("audit", "t.npz", *AUDIT[2:8], *options, "--out", "out", "--bundle", "c.zip")
+    assert code == 3
+    code, out, _ = run("verify", "c.zip")
+    said = next(line for line in out.splitlines() if line.startswith("The audit says: "))
+    findings = read(place / "c.zip").findings
+    assert findings.verdict.status == "clear"
+    assert said.index(findings.claim.text) < said.index(findings.verdict.text)
+    content = json.loads(run("verify", "c.zip", "--json")[1])["audit"]
+    assert (content["status"], content["word"]) == ("flagged", "Concern: a privacy claim is refuted")

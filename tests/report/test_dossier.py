@@ -62,6 +62,12 @@ def test_the_numbers_are_those_of_the_findings(tmp_path: Path) -> None:
     assert "records" in found["unit"].answers[0].value
 
 
+def test_an_audit_whose_claim_is_refuted_is_listed_with_concern(tmp_path: Path) -> None:
+    within = replace(audit(), verdict=replace(audit().verdict, status="clear"))
+    (one,) = dossier.collected(placed(tmp_path, claim=within.to_json()), {}).findings
+    assert (one.exit_code, one.status, one.word) == (3, "flagged", "Concern")
+
+
 def test_what_nothing_measures_is_not_tested(tmp_path: Path) -> None:
     found = questions(placed(tmp_path, audit=audit().to_json()))
     for name in (*MODELS, "singling-out", "linkability", "inference", "extraction", "queries"):

@@ -10,6 +10,7 @@ from miaudit.arrays import Count
 from miaudit.findings.audit import Findings, SealedCoins
 from miaudit.findings.kind import FindingsRecord, Whole
 from miaudit.findings.metric import Measured
+from miaudit.findings.verdict import CONCERN
 
 _VERIFIED = {"verified": 0, "failed": 3, "in-part": 4, "not-testable": 4}
 _RECEIVED = {"same": 0, "words": 4, "other": 3, "undecided": 4}
@@ -46,7 +47,7 @@ class AuditStated:
 
     Attributes
     ----------
-    status, word, text : of the verdict
+    status, word, text : of the verdict; of a claim that is refuted, where the verdict raises no concern
     even_so : what is proven all the same
     model : name and version, as its author states them; empty where nothing is stated
     design : as declared, in words
@@ -70,12 +71,18 @@ class AuditStated:
         text, author = "" if about is None else about.subject, None if about is None else about.by
         stated = findings.repeat.get("model")
         name = stated.get("name") if isinstance(stated, Mapping) else None
+        status, word, sentences = verdict.status, verdict.word, [verdict.text, *verdict.even_so]
+        if findings.claim is not None:
+            sentences.append(findings.claim.text)
+            if findings.claim.exit_code == 3 and status != "flagged":  # it decides the exit code of the audit
+                status, word = "flagged", f"{CONCERN}: a privacy claim is refuted"
+                sentences.insert(0, sentences.pop())
         return cls(
-            verdict.status,
-            verdict.word,
-            verdict.text,
-            verdict.even_so,
-            text or (f"Model {name}" if name else ""),
+            status,
+            word,
+            sentences[0],
+            tuple(sentences[1:]),
+            text.removeprefix("Model ") or str(name or ""),
             _DESIGNS[findings.design],
             author or "",
             coins,

@@ -22,7 +22,7 @@ from miaudit.findings.kinds import read as read_findings
 from miaudit.findings.metric import foremost
 from miaudit.findings.release import SynthesisFindings
 from miaudit.findings.table import Attack, TableFindings
-from miaudit.findings.verdict import CONDITIONS, word_of
+from miaudit.findings.verdict import CONCERN, CONDITIONS, word_of
 from miaudit.metrics.definition import amount, between, label
 from miaudit.metrics.rounding import lower_text, percent, points
 from miaudit.report import kinds, page_frame
@@ -228,6 +228,8 @@ def _finding(file: str, findings: FindingsRecord) -> Finding:
     if isinstance(findings, TableFindings):
         status = findings.leading().status
         word = word_of(status, findings.verdict.reason)
+    if findings.exit_code == 3 and status != "flagged":  # by a claim, or by one of several verdicts
+        status, word = "flagged", CONCERN
     return Finding(file, findings.KIND, str(word or status), status, findings.exit_code)
 
 
