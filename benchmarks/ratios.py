@@ -143,7 +143,7 @@ def calibration() -> Question:
             sampled = google.PoissonSampledDpEvent(batch / records, google.GaussianDpEvent(noise))
             return google.SelfComposedDpEvent(sampled, steps)
 
-        bracket = google.LowerEndpointAndGuess(0.1, 1.0)
+        bracket = google.ExplicitBracketInterval(0.5, 2.0)  # with less noise its grid is huge
         found = google.calibrate_dp_mechanism(google.pld.PLDAccountant, event, epsilon, delta, bracket, tol=1e-3)
         return float(found)
 
