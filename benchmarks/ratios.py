@@ -251,6 +251,12 @@ def confirmed(before: dict[str, Any], now: dict[str, Any], again: Callable[[str]
 # -- the table --------------------------------------------------------------------------------------------------------
 
 
+def milliseconds(seconds: float) -> str:
+    """Write a time with three digits, and no exponent."""
+    number = seconds * 1e3
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
 def table(content: dict[str, Any]) -> str:
     """Write a document as a table of docs/peers.md."""
     used = ", ".join(f"{name} {version}" for name, version in content["packages"].items())
@@ -266,7 +272,7 @@ def table(content: dict[str, Any]) -> str:
             ratio = "" if way == "miaudit" else f"{row['ratio']:.2g}"
             first = name if way == "miaudit" else ""
             held = "" if row["megabytes"] is None else f"{row['megabytes']:.3g}"
-            lines.append(f"| {first} | {words} | {row['cpu'] * 1e3:,.3g} ms | {ratio} | {held} |")
+            lines.append(f"| {first} | {words} | {milliseconds(row['cpu'])} ms | {ratio} | {held} |")
     notes = [one["note"] for one in content["questions"].values() if one["note"]]
     return "\n".join([*lines, "", *(f"{note}." for note in notes)])
 

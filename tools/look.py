@@ -30,7 +30,7 @@ from miaudit.findings.about import About
 from miaudit.findings.kind import FindingsRecord
 from miaudit.findings.kinds import from_dict
 from miaudit.findings.policy import label_of
-from miaudit.report import index_page, kinds
+from miaudit.report import dossier, index_page, kinds
 
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path.insert(0, str(TESTS))
@@ -143,7 +143,8 @@ KINDS: dict[str, Callable[[], FindingsRecord]] = {
     "verification-failed": _sample("verification-failed"),
     "challenge": _sample("challenge-propensity"),
 }
-INDEX = "index"
+INDEX, DOSSIER = "index", "dossier"
+_IN_DOSSIER = ("audit-flagged", "audit-claim", "zero-run-refused", "table", "extraction", "disclosure")
 
 
 def draw(name: str, out: Path) -> tuple[Path, list[str]]:
@@ -157,6 +158,13 @@ def draw(name: str, out: Path) -> tuple[Path, list[str]]:
         listed = index_page.listed(results)
         page.write_text(index_page.page(listed), encoding="utf-8")
         return page, ["5 audits"]
+    if name == DOSSIER:
+        results = out / "of one model"
+        for one in _IN_DOSSIER:
+            (results / one).mkdir(parents=True, exist_ok=True)
+            (results / one / kinds.FINDINGS).write_text(KINDS[one]().to_json(), encoding="utf-8")
+        page.write_text(dossier.collected(results, {}).page(), encoding="utf-8")
+        return page, ["Not tested."]
     found = KINDS[name]()
     page.write_text(kinds.page(found), encoding="utf-8")
     verdict: Any = getattr(found, "verdict", None)
@@ -334,7 +342,8 @@ _BARE = (
   var faults = [], text = document.body.innerText.replace(/\\s+/g, ' ');
   said.forEach(function (one) {
     if (!text.toLowerCase().includes(one.toLowerCase())) faults.push('not said: ' + one.slice(0, 60)); });
-  if (!/[0-9]/.test(document.querySelector('#verdict, #h-audits').parentElement.innerText)) faults.push('no number');
+  var place = document.querySelector('#verdict, #h-audits, #questions').parentElement;
+  if (!/[0-9]/.test(place.innerText)) faults.push('no number');
   document.querySelectorAll('[data-chart]').forEach(function (e) {
     var still = e.querySelector('img.still');
     if (!still || !shown(still) || still.naturalWidth === 0) faults.push('no picture of ' + e.dataset.chart);
@@ -365,15 +374,16 @@ def main(words: Sequence[str] | None = None) -> int:
     """Look at pages of every kind, or of those that are named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path, metavar="OUT", help="folder for pages and screenshots")
-    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join((*KINDS, INDEX))}; default: all")
+    every = (*KINDS, INDEX, DOSSIER)
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(every)}; default: all")
     given = parser.parse_args(words)
-    unknown = sorted(set(given.kinds) - {*KINDS, INDEX})
+    unknown = sorted(set(given.kinds) - set(every))
     if unknown or missing():
         print(f"look: {f'no kind {unknown[0]}' if unknown else missing()}", file=sys.stderr)
         return 2
     given.out.mkdir(parents=True, exist_ok=True)
     with opened() as browser:
-        seen = [one for kind in given.kinds or (*KINDS, INDEX) for one in look(browser, kind, given.out)]
+        seen = [one for kind in given.kinds or every for one in look(browser, kind, given.out)]
     print(_told(seen))
     return int(any(one.faults for one in seen))
 

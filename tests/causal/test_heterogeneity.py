@@ -60,8 +60,8 @@ def test_honest(rng: np.random.Generator) -> None:
         first, last = (Sample.of(evidence.take(kinds[i].rows(x))).auc(0.95) for i in (0, -1))
         naive += first.value - last.value > np.hypot(first.value - first.low, last.high - last.value)
         honest += _measure(evidence, rng, categories=("site",)).established
-    assert naive >= 12  # the control
-    assert honest <= 3
+    assert naive >= 6  # the control
+    assert honest <= 2
 
 
 def test_zero_run(rng: np.random.Generator) -> None:
@@ -104,9 +104,9 @@ def test_units(rng: np.random.Generator) -> None:
 
 def test_separated(rng: np.random.Generator) -> None:
     """A kind whose members are all found has an upper limit of 1 and a lower one below it."""
-    age, member = rng.uniform(0, 1, 2000), rng.random(2000) < 0.5
-    score = rng.normal(size=2000) + 1000.0 * member * (age > 0.5)
-    result = _measure(Evidence(score=score, member=member, covariates=age, design="one-run"), rng)
+    old, member = rng.random(2000) < 0.5, rng.random(2000) < 0.5
+    score = rng.normal(size=2000) + 1000.0 * member * old
+    result = _measure(Evidence(score=score, member=member, covariates=old.astype(float), design="one-run"), rng)
     first, _ = result.extremes  # type: ignore[misc]
     assert first.auc is not None
     assert first.auc.value == first.auc.high == 1.0 > first.auc.low > 0.95

@@ -38,18 +38,20 @@ def _explained(labelled: Labelled, parts: list[np.ndarray]) -> float:
 
 
 def test_brute_force(rng: np.random.Generator) -> None:
-    """No division by one condition and one on each side explains more than the chosen one."""
+    """No division by one condition and one on each side explains more, beyond chance, than the chosen one."""
     x = rng.integers(0, 4, size=(900, 3)).astype(float)
     labelled = _labelled(0.8 * (x[:, 0] > 1) * (x[:, 2] < 2), rng)
     covariates = Covariates(x, ("a", "b", "c"))
-    chosen = _explained(labelled, [kind.rows(covariates) for kind in divide(covariates, labelled)])
+    kinds = divide(covariates, labelled)
+    by_chance = 2 * np.log(9) * (labelled.sums[0] ** 2).sum() / labelled.sums[1].sum()
+    chosen = _explained(labelled, [kind.rows(covariates) for kind in kinds]) - (len(kinds) - 2) * by_chance
     halves = [x[:, i] <= cut for i, cut in itertools.product(range(3), range(3))]
     best = -np.inf
     for first in halves:
         sides = []
         for side in (first, ~first):
             options = [[side], *([side & second, side & ~second] for second in halves)]
-            sides.append(max(_explained(labelled, option) for option in options))
+            sides.append(max(_explained(labelled, option) - (len(option) - 1) * by_chance for option in options))
         best = max(best, sum(sides))
     assert chosen == pytest.approx(best, rel=1e-9)
 

@@ -197,6 +197,19 @@ def test_scores_that_are_no_numbers_are_named_by_their_line(score: str, folder: 
             assert f"s.jsonl, line {row + 1}" in line or (score == "null" and row == 0)
 
 
+def test_a_draft_of_probes_is_the_audit_of_its_options(folder: Path) -> None:
+    assert run("decoys", "documents.jsonl", "--find", "uuid4", "--count", 3).exit_code == 0
+    assert "let a model score them" in refused("init", "probes.jsonl")
+    scored(folder, lambda true, rng: rng.gauss(2 * true, 1))
+    made = run("init", "scored.jsonl")
+    assert made.exit_code == 0 and "design: matched" in made.output and "how membership came about" not in made.output
+    audit = run("run", "scored.yaml", "--json")
+    typed = run("audit", "scored.jsonl", "--design", "matched", "--json")
+    assert audit.exit_code == typed.exit_code == 3
+    of_file, of_line = (json.loads(one.stdout) for one in (audit, typed))
+    assert of_file["metrics"] == of_line["metrics"] and of_file["verdict"]["text"] == of_line["verdict"]["text"]
+
+
 def test_a_hint_keeps_its_decimals(folder: Path) -> None:
     assert run("decoys", "documents.jsonl", "--find", "uuid4", "--count", 2).exit_code == 0
     scored(folder, lambda _, rng: rng.gauss(0, 1))

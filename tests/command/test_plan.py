@@ -174,6 +174,10 @@ def test_plan_says_what_questions_about_usage_would_show(run: Run) -> None:
     assert code == 0 and "With 1,000 records and 20 decoys each" in out and "passes in" in out
     found = json.loads(run("plan", "--members", "1000", "--decoys", "20", "--json")[1])
     assert found["bounds"][2][2] > 0.9 and found["decoys"] == 20
+    matched = found["matched"]
+    assert 0.52 < matched["smallest_auc"] < 0.53 and matched["shown"][0] < matched["shown"][1] < matched["most"]
+    assert "AUC: 0.526 or more is distinguished from 0.5 in 80% of audits" in out
+    assert "in 90% of audits" in run("plan", "--members", "1000", "--decoys", "20", "--power", "0.9")[1]
     assert "it needs at least 20 records with 9 decoys" in run("plan", "--members", "1000", "--decoys", "2")[1]
     for wrong in (("--decoys", "20"), ("--members", "10", "--decoys", "20", "--claim-mu", "1")):
         assert run("plan", *wrong)[0] == 2

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from miaudit.config import audit as configuration
+from miaudit.config.about import pairs_of
 from miaudit.config.section import ConfigError
+from miaudit.errors import InputError
 from miaudit.findings.about import About
 
 
@@ -42,6 +44,48 @@ def test_nothing_stated_is_nothing(tmp_path, about):
 def test_anything_else_is_refused_in_a_line(tmp_path, about, said):
     with pytest.raises(ConfigError, match=said):
         configuration.read(written(tmp_path, f"about: {{{about}}}\n"))
+
+
+def test_pairs_are_a_section():
+    assert pairs_of(["model=a=b", " date = 2026-03-01 "]) == {"model": "a=b", "date": "2026-03-01"}
+    assert pairs_of([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        (["model"], "expected NAME=VALUE with a name of model, version, data, by, date, received 'model'"),
+        (["model="], "received 'model='"),
+        (["mdel=x"], "did you mean model?"),
+        (["by=me", "by=you"], "expected each name once, received by twice"),
+    ],
+    ids=["name alone", "no value", "near", "twice"],
+)
+def test_other_pairs_are_refused(pairs, message):
+    with pytest.raises(InputError, match="about: ") as caught:
+        pairs_of(pairs)
+    assert message in str(caught.value)
+
+
+def test_audits_by_command_enter_a_history(tmp_path, run):
+    for release in (2, 1):
+        rng = np.random.default_rng(release)
+        np.savez(tmp_path / "s.npz", score=rng.normal(size=400), member=np.arange(400) % 2 == 0)
+        stated = ["--about", "model=triage", "--about", f"date=2026-0{release}-01"]
+        words = ["audit", str(tmp_path / "s.npz"), "--score", "score", "--member", "member", "--design", "one-run"]
+        code, _, err = run(*words, "--no-bounds", *stated, "--out", str(tmp_path / "audits" / f"v{release}"))
+        assert code in (0, 3, 4), err
+    page = (tmp_path / "audits" / "v1" / "report.html").read_text(encoding="utf-8")
+    assert "Model triage · 2026-01-01" in page
+    code, out, err = run("history", str(tmp_path / "audits"), "--budget", "0.05", "--json")
+    assert code in (0, 3, 4), err
+    assert out.index("2026-01-01") < out.index("2026-02-01")
+
+
+def test_a_synthetic_table_takes_none(tmp_path, run):
+    words = ["audit", "--synthetic", "s.csv", "--members", "m.csv", "--nonmembers", "n.csv", "--about", "by=me"]
+    code, _, err = run(*words)
+    assert code == 2 and "--about goes with scores" in err
 
 
 @pytest.mark.thorough

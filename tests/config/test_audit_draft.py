@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -11,10 +12,12 @@ import pytest
 import yaml
 
 from miaudit import Evidence
+from miaudit.collect import decoys
 from miaudit.config import audit as configuration
 from miaudit.config import audit_draft
 from miaudit.config.audit import AuditConfig
 from miaudit.config.audit_draft import AuditDraft
+from miaudit.errors import InputError
 from miaudit.findings.policy import DEFAULT_LIMITS
 
 N = 400
@@ -164,3 +167,36 @@ def test_scores_that_are_losses_take_the_attack_of_losses_from_the_draft(tmp_pat
     (tmp_path / "draft.yaml").write_text(text.replace("signal: score", "signal: loss"))
     found = configuration.read(tmp_path / "draft.yaml")
     assert isinstance(found, AuditConfig) and found.attack_options().names == ("loss",)
+
+
+def probes(folder: Path, *numbers: str, name: str = "probes.jsonl") -> Path:
+    """Probes of 30 orders with their key; each of the numbers is a score."""
+    rng = np.random.default_rng(1)
+    texts = [f"Order {number} came." for number in rng.integers(10**11, 10**12, size=30)]
+    documents = [decoys.Document(f"o{i}", text) for i, text in enumerate(texts)]
+    made = decoys.make(documents, find=["digits"], count=4, seed=decoys.Seed.of(1))
+    decoys.write(folder / "probes.jsonl", made.probes, made.key)
+    lines = [{**probe._asdict(), **{one: float(rng.normal()) for one in numbers}} for probe in made.probes]
+    (folder / name).write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    return folder / name
+
+
+@pytest.mark.parametrize("numbers", [("score",), ("length", "log_probability")])
+def test_probes_are_drafted_with_their_key_as_matched(numbers: tuple[str, ...], tmp_path: Path) -> None:
+    made = audit_draft.of_probes(probes(tmp_path, *numbers, name="scored.jsonl"), tmp_path)
+    assert made.declares and made.fill_in == () and "It runs as it stands" in made.config
+    evidence = settings(made, tmp_path).collect(tmp_path, rng=np.random.default_rng(0)).evidence
+    assert evidence.design == "matched" and list(evidence.scores) == [numbers[-1]]
+    held = yaml.safe_load(made.config)
+    assert held["evaluation"]["key_path"] == "probes.key.json" and held["reporting"]["limits"]
+    assert "Order" not in made.config  # no value of the data
+
+
+def test_what_probes_do_not_say_is_to_be_filled_in(tmp_path: Path) -> None:
+    file = probes(tmp_path, "a", "b", name="scored.jsonl")
+    (tmp_path / "probes.key.json").unlink()
+    made = audit_draft.of_probes(file, tmp_path)
+    assert made.fill_in == ("key_path", "score") and "it could be a or b" in made.config
+    assert set(yaml.safe_load(made.config)["evaluation"]) == {"design", "table_path"}
+    with pytest.raises(InputError, match="file: expected probes with scores, received probes"):
+        audit_draft.of_probes(tmp_path / "probes.jsonl", tmp_path)

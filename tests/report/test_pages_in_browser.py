@@ -25,7 +25,10 @@ def browser() -> Iterator[Any]:
 
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param(kind, marks=[] if kind in FEW else pytest.mark.thorough) for kind in (*look.KINDS, look.INDEX)],
+    [
+        pytest.param(kind, marks=[] if kind in FEW else pytest.mark.thorough)
+        for kind in (*look.KINDS, look.INDEX, look.DOSSIER)
+    ],
 )
 def test_nothing_is_wrong_with_it(browser: Any, tmp_path: Path, kind: str) -> None:
     for seen in look.look(browser, kind, tmp_path):

@@ -2,8 +2,8 @@
 
 The tool runs as installed. Its noise, its private choices and the values that it measures are replaced while it runs
 (:mod:`miaudit.dp.query_replay`): what one record changes in each query, the noise of each, and what else depends on
-the record. miaudit needs no installation there, only ``PYTHONPATH=src`` and the package annotated-types. One line of
-JSON comes back. ``compare.py --install`` makes the environments.
+the record. miaudit needs no installation there, only ``PYTHONPATH=src``. One line of JSON comes back; ``replayed.json``
+holds the lines. The environments are those of ``replay_requirements/``.
 """
 
 from __future__ import annotations
@@ -375,37 +375,38 @@ def smartnoise(name: str) -> Generator:
 
 # -- what each claims -------------------------------------------------------------------------------------------------
 
-# tool: environment, generator, unit, whether neighbours replace a record, whether they stay inside the table's levels
+# tool: its file in replay_requirements, generator, unit of the claim, whether neighbours replace a record,
+# and whether they stay inside the levels that the table has
 ROWS: dict[str, tuple[str, Callable[[], Generator], str, bool, bool]] = {
-    "pgm-mst": ("mbi", lambda: pgm("mst"), "rho", False, False),
-    "pgm-aim": ("mbi", lambda: pgm("aim"), "rho", False, False),
+    "pgm-mst": ("pgm", lambda: pgm("mst"), "rho", False, False),
+    "pgm-aim": ("pgm", lambda: pgm("aim"), "rho", False, False),
     "pgm-aim-initial-pairs": (
-        "mbi",
+        "pgm",
         lambda: pgm("aim", initial_cliques=list(itertools.combinations(NAMES, 2))),
         "rho",
         False,
         False,
     ),
-    "pgm-mwem": ("mbi", lambda: pgm("mwem+pgm"), "rho", False, False),
-    "pgm-mwem-bounded": ("mbi", lambda: pgm("mwem+pgm", bounded=True), "rho", True, False),
+    "pgm-mwem": ("pgm", lambda: pgm("mwem+pgm"), "rho", False, False),
+    "pgm-mwem-bounded": ("pgm", lambda: pgm("mwem+pgm", bounded=True), "rho", True, False),
     "dpmm-mst": ("dpmm", lambda: dpmm("MSTPipeline"), "rho", False, False),
     "dpmm-aim": ("dpmm", lambda: dpmm("AIMPipeline"), "rho", False, False),
     "dpmm-privbayes": ("dpmm", lambda: dpmm("PrivBayesPipeline"), "rho", False, False),
     "dpmm-privbayes-replaced": ("dpmm", lambda: dpmm("PrivBayesPipeline"), "rho", True, False),
     "dpmm-privbayes-rare": ("dpmm", lambda: dpmm("PrivBayesPipeline"), "rho", False, False),
     "dpmm-mst-no-domain": ("dpmm", lambda: dpmm("MSTPipeline", public=False), "rho", False, False),
-    "datasynthesizer-independent": ("datasynth", lambda: datasynthesizer("independent"), "epsilon", True, True),
-    "datasynthesizer-correlated": ("datasynth", lambda: datasynthesizer("correlated"), "epsilon", True, True),
-    "datasynthesizer-added": ("datasynth", lambda: datasynthesizer("correlated"), "epsilon", False, True),
+    "datasynthesizer-independent": ("datasynthesizer", lambda: datasynthesizer("independent"), "epsilon", True, True),
+    "datasynthesizer-correlated": ("datasynthesizer", lambda: datasynthesizer("correlated"), "epsilon", True, True),
+    "datasynthesizer-added": ("datasynthesizer", lambda: datasynthesizer("correlated"), "epsilon", False, True),
     "datasynthesizer-no-domain": (
-        "datasynth",
+        "datasynthesizer",
         lambda: datasynthesizer("correlated", public=False),
         "epsilon",
         True,
         False,
     ),
-    "smartnoise-mst": ("smartnoise", lambda: smartnoise("mst"), "rho", False, False),
-    "smartnoise-aim": ("smartnoise", lambda: smartnoise("aim"), "rho", False, False),
+    "smartnoise-mst": ("pgm", lambda: smartnoise("mst"), "rho", False, False),
+    "smartnoise-aim": ("pgm", lambda: smartnoise("aim"), "rho", False, False),
 }
 
 

@@ -95,7 +95,7 @@ def _ranks(decoys: int, separation: float) -> FloatArray:
 
 def _passes(records: int, decoys: int, confidence: float, rng: np.random.Generator) -> float | None:
     """Return the share of deletions without a trace that pass, where the records were found before."""
-    if not deletion.testable(records, decoys):
+    if not deletion.can_test(records, decoys):
         return None
     own, others = np.arange(float(records)), np.full((records, decoys), -1.0)
     known, strings = np.tile(np.arange(float(decoys)), (records, 1)), decoys + 1

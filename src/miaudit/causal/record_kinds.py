@@ -129,7 +129,8 @@ def divide(covariates: Covariates, labelled: Labelled) -> tuple[Kind, ...]:
     """Divide records into at most four kinds whose effects differ most, by one condition and one more on each side.
 
     Every pair of conditions is tried, so an effect that only a product of two covariates shows is seen as well. Each
-    kind has at least 50 members and 50 non-members, and one in twenty of each class.
+    kind has at least 50 members and 50 non-members, and one in twenty of each class. A second condition has to explain
+    more than chance does.
 
     Returns
     -------
@@ -167,10 +168,11 @@ def _best(
     conditions: Sequence[Condition], inside: FloatArray, sums: FloatArray, fewest: FloatArray, gain: FloatArray
 ) -> tuple[Kind, ...]:
     """Choose the first condition and one for each side of it by what all together gain."""
-    total, once = sums.sum(axis=1)[:, None], sums @ inside
+    once = sums @ inside
     both = np.stack([inside.T @ (term[:, None] * inside) for term in sums])  # of each pair, first by second
-    where, gain_where = _second(both, once, fewest)
-    elsewhere, gain_elsewhere = _second(once[:, None, :] - both, total - once, fewest)
+    by_chance = _by_chance(sums, len(conditions))
+    where, gain_where = _second(both, once, fewest, by_chance)
+    elsewhere, gain_elsewhere = _second(once[:, None, :] - both, sums.sum(axis=1)[:, None] - once, fewest, by_chance)
     first = int(np.argmax(gain + gain_where + gain_elsewhere))
     rows = inside[:, first] > 0
     sides = ((conditions[first], rows, where[first]), (conditions[first].opposite, ~rows, elsewhere[first]))
@@ -192,11 +194,23 @@ def _parts(
         yield Kind((condition, second.opposite), _effect(sums[:, rows & ~holds].sum(axis=1)))
 
 
-def _second(both: FloatArray, side: FloatArray, fewest: FloatArray) -> tuple[IndexArray, FloatArray]:
-    """Return the best second condition on one side of each first one (c,), -1 for none, and what it gains (c,)."""
+def _by_chance(sums: FloatArray, count: int) -> float:
+    """Return about what the best of several conditions explains where nothing differs: twice log(count) of the noise.
+
+    A second condition that explains no more is left out. It would give small groups that say little: with it, a step
+    that is found in 1.00 of worlds with 2,000 records was found in .78, and a line in .30 in place of .55.
+    """
+    return 2 * math.log(count) * float((sums[0] ** 2).sum() / sums[1].sum())
+
+
+def _second(both: FloatArray, side: FloatArray, fewest: FloatArray, by_chance: float) -> tuple[IndexArray, FloatArray]:
+    """Return the best second condition on one side of each first one (c,), -1 for none, and what it gains (c,).
+
+    A gain counts as far as it exceeds what chance gives.
+    """
     gain = _gain(both, side[:, :, None], fewest)
     best = np.argmax(gain, axis=1)
-    added = np.take_along_axis(gain, best[:, None], axis=1)[:, 0]
+    added = np.take_along_axis(gain, best[:, None], axis=1)[:, 0] - by_chance
     return np.where(added > 0, best, -1), np.maximum(added, 0.0)
 
 

@@ -15,10 +15,11 @@ from miaudit.collect.outputs import TOKENS, check_signal
 from miaudit.command import folders, options, right_command
 from miaudit.command import keys as of_file
 from miaudit.command.keys import KEYS, taken
-from miaudit.command.options import BundleOut, Json, Out, Overwrite, Seal, Seed, Share, flag, takes
+from miaudit.command.options import RECORD, BundleOut, Json, Out, Overwrite, Seal, Seed, Share, flag, takes
 from miaudit.command.results import BundleWish, check_free, computed, deliver, summary
 from miaudit.command.synthetic_table import audit_table
 from miaudit.command.terminal import complain, progress
+from miaudit.config.about import pairs_of
 from miaudit.config.audit import OPTIONS, AnyConfig, AuditConfig, CampaignConfig, TableConfig
 from miaudit.config.unread import Source, unread
 from miaudit.errors import InputError
@@ -53,6 +54,17 @@ def audit(
     overwrite: Overwrite = False,
     json: Json = False,
     seed: Seed = 0,
+    about: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--about",
+            metavar="<name=value>",
+            help="What the audit is of, for the page and a history: model=triage, version=2.1, data=..., by=..., "
+            "date=2026-03-01. Repeat it. No clock is read.",
+            rich_help_panel=RECORD,
+            show_default=False,
+        ),
+    ] = None,
     **_options: Any,
 ) -> None:
     """Audit scores, losses, logits or probabilities of records whose membership is known.
@@ -63,6 +75,7 @@ def audit(
     """
     import numpy as np
 
+    del about  # among the options that were typed
     request = _Request.of(files or [], options.given(context))
     settings, *others = request.settings()
     target = None if json and out is None else folders.results(out, Path("results/audit"), overwrite=overwrite)
@@ -76,9 +89,11 @@ def audit(
     rng = np.random.default_rng(seed)
     collected = settings.with_sample(_collected(request, settings, others, rng), Path())
     findings = computed(collected, plan, rng, seed, settings.model, bundle=wish, words=request.repeated(files))
+    findings = replace(findings, about=settings.stated)
     _note_losses(request, collected, findings)
-    text = partial(_text, request, findings)
-    deliver(findings, text, target, overwrite=overwrite, json=json, figures=settings.figures)
+    deliver(
+        findings, partial(_text, request, findings), target, overwrite=overwrite, json=json, figures=settings.figures
+    )
 
 
 def _text(request: _Request, findings: Findings) -> str:
@@ -271,6 +286,10 @@ def _source(file: Path | None, stated: dict[str, Any], signal: str) -> Source:
 def _settings(file: Path | None, stated: dict[str, Any], source: Source, signal: str) -> AnyConfig:
     """Return what a configuration file would say, checked."""
     content = of_file.content(stated)
+    if "about" in stated:
+        if source == "synthetic":
+            raise typer.BadParameter("--about goes with scores, not with --synthetic")
+        content["about"] = pairs_of(stated["about"])
     evaluation, attack = content.setdefault("evaluation", {}), content.setdefault("attack", {})
     if "type" in attack:
         attack["type"] = [name.replace("-", "_") for name in attack["type"]]

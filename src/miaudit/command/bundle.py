@@ -153,10 +153,10 @@ def unseal(
 ) -> None:
     """Open the sealed labels of your bundle, once, and sign which submissions were in before.
 
-    The key file records what is signed, and then signs nothing else; the same may be signed again. Every submission
-    that is listed pays for all of them.
-    Hand out the file that is written, never the key file. Whoever submits afterwards could have used the labels: of
-    such a challenge the order is unknown, and it is not won.
+    The key file records what is signed, and then signs nothing else. The same list may be signed again. All listed
+    submissions are corrected for their number.
+    Hand out the file that is written, never the key file. A later submission could have used the labels. The order of
+    such a challenge is unknown, and it is not won.
     """
     from miaudit.bundle import read
     from miaudit.bundle.contents import OPENING_SUFFIX, finish_keys

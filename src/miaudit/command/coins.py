@@ -41,7 +41,7 @@ def commit(
         Path, typer.Option("--out", help="Folder for the two files.", rich_help_panel=OUTPUT, show_default=False)
     ] = Path(),
 ) -> None:
-    """Draw a secret seed and commit to it, before training: step 1, of whoever trains.
+    """Draw a secret seed and commit to it, before training: step 1, by the trainer.
 
     Writes coins.secret.json, readable by you alone, and coins.commitment.json. Publish the second,
     or its SHA-256, where the date of a post is shown, and send it to the other party.
@@ -73,7 +73,7 @@ def commit(
 
 
 def answer(
-    commitment: Annotated[Path, typer.Argument(help="The commitment of whoever trains (.json).", show_default=False)],
+    commitment: Annotated[Path, typer.Argument(help="The trainer's commitment (.json).", show_default=False)],
     by: By = "",
     before: Annotated[
         int, typer.Option("--before", help="Commitments to draws of the same training that you answered before.")
@@ -104,7 +104,7 @@ def answer(
         "coins.answer.json"
     ),
 ) -> None:
-    """Answer a commitment, once, with random bytes of your own: step 2, of whoever does not trust the one who trains.
+    """Answer a commitment, once, with random bytes of your own: step 2, by the auditor.
 
     The answer also fixes limits, confidence and number of scores: an audit by others is refused.
     Send the file back, and publish its SHA-256: it holds that of the commitment, so it shows the order.
@@ -147,7 +147,7 @@ def draw(
         str | None, typer.Option("--unit", help="Its column of units, where they share coins.", rich_help_panel=INPUT)
     ] = None,
 ) -> None:
-    """Write who is a member: step 3, of whoever trains; and, from the reveal, of anybody afterwards.
+    """Write who is a member: step 3, by the trainer. Anyone can do it from the reveal.
 
     A column run1, run2, ... for each run, a row of 0 or 1 for each record, or unit, in their order.
     A configuration with coins: {secret: ..., answer: ...} needs no such file.
@@ -185,7 +185,7 @@ def scores(
         str | None, typer.Option("--unit", help="Column of units, where they share coins.", rich_help_panel=INPUT)
     ] = None,
 ) -> None:
-    """Print the SHA-256 of scores that are fixed, before the coins are revealed: step 4, of whoever attacks.
+    """Print the SHA-256 of scores that are fixed, before the coins are revealed: step 4, by the attacker.
 
     Send it to the one who trains: the reveal lists it, signed, and the audit says that they were in.
     """
@@ -217,7 +217,7 @@ def reveal(
         "coins.reveal.json"
     ),
 ) -> None:
-    """Reveal the coins, once, signed with the answer and the scores that are in: step 5, of whoever trains.
+    """Reveal the coins, once, signed with the answer and the scores that are in: step 5, by the trainer.
 
     The secret file records what is signed, and then signs nothing else; the same may be signed again.
     Anybody checks it against the commitment, and audits with it: miaudit audit SCORES --coins FILE.

@@ -20,8 +20,8 @@ def init(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="A table (.csv, .parquet, .npz); token log-probabilities (.jsonl, .parquet); or two files "
-            "(.npy, .npz), of members and of non-members.",
+            help="A table (.csv, .parquet, .npz); token log-probabilities (.jsonl, .parquet); scored "
+            "probes (.jsonl); or two files (.npy, .npz), of members and of non-members.",
             show_default=False,
         ),
     ],
@@ -41,7 +41,7 @@ def init(
     membership is taken for a private one, of which a synthetic table is to be made:
     its draft is that of miaudit synthesise.
     """
-    from miaudit.io import token_files
+    from miaudit.io import scored_probes, token_files
 
     for file in files:
         right_command.check(file, "init")
@@ -52,6 +52,12 @@ def init(
         _pair(files[0], files[1], out, overwrite=overwrite)
     elif first.suffix.lower() == ".npy":
         _single(first)
+    elif scored_probes.holds(first):
+        from miaudit.config import audit_draft
+
+        target = _target(first, out, overwrite=overwrite)
+        words = f"miaudit usage {shlex.quote(str(first))} says how many of the strings were used, at least"
+        _finish(audit_draft.of_probes(first, target.parent), first, target, besides=(words,), overwrite=overwrite)
     elif token_files.holds(first):
         from miaudit.config import audit_draft
 
@@ -157,7 +163,8 @@ def _finish(made: AuditDraft, file: Path, target: Path, *, overwrite: bool, besi
     lines = [f"Draft: {target}", "", "Assumed:", *(f"  {line}" for line in made.assumed)]
     if made.open:
         lines += ["", "Check:", *(f"  {line}" for line in made.open)]
-    lines += ["", "Not told by the file: how membership came about. Answer it in the draft, by its line design."]
+    if not made.declares:
+        lines += ["", "Not told by the file: how membership came about. Answer it in the draft, by its line design."]
     name = shlex.quote(str(target))
     step = (
         f"Fill in {', '.join(made.fill_in)}, then: miaudit run {name}" if made.fill_in else f"Then: miaudit run {name}"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from miaudit.auditing.outlook import Outlook, Wish
     from miaudit.auditing.plan import Plan
+    from miaudit.auditing.power_of_matched import MatchedReach
     from miaudit.auditing.power_of_usage import UsageReach
 
 _DESIGNS = {"one-run": "one run", "multi-run": "one model for each record"}
@@ -52,7 +53,10 @@ def plan(
     nonmembers: Annotated[int | None, typer.Option(help="Non-members that you can audit.")] = None,
     decoys: Annotated[
         int | None,
-        typer.Option(help="Decoys of each record, for miaudit usage; --members says of how many records."),
+        typer.Option(
+            help="Decoys of each record, for audits of the design matched and for miaudit usage; --members says of how "
+            "many records."
+        ),
     ] = None,
     tpr: Annotated[
         float | None, share_option(help="A TPR that you wish to detect: how many records does it need?")
@@ -85,34 +89,50 @@ def plan(
         if name in options_given:
             raise typer.BadParameter(f"{flag(name)} goes with covariates: a FILE, or files of both classes")
     if decoys is not None:
-        _of_usage(members, decoys, options_given, seed, json=json)
+        _of_decoys(members, decoys, options_given, seed, json=json)
     question = _Question.of(members, nonmembers, tpr, threshold_for_concern, power)
     answer, claim = _answered(question, options_given, seed)
     say(dumps(answer, indent=1) if json else _text(answer, question, claim))
 
 
-# -- usage and deletion ------------------------------------------------------------------------------------------------
+# -- matched strings, usage and deletion -------------------------------------------------------------------------------
 
 
-def _of_usage(members: int | None, decoys: int, options: dict[str, Any], seed: int, *, json: bool) -> NoReturn:
-    """Say what miaudit usage would show of so many records with so many decoys each."""
+def _of_decoys(members: int | None, decoys: int, options: dict[str, Any], seed: int, *, json: bool) -> NoReturn:
+    """Say what a matched audit, and miaudit usage, would show of so many records with so many decoys each."""
     import numpy as np
 
-    from miaudit.auditing import power_of_usage
+    from miaudit.auditing import power_of_matched, power_of_usage
 
     if members is None:
         raise typer.BadParameter("--decoys goes with --members, the number of records")
     for name in options:
-        if name not in ("members", "decoys", "confidence", "seed", "json"):
+        if name not in ("members", "decoys", "confidence", "power", "seed", "json"):
             raise typer.BadParameter(f"{flag(name)} is not read beside --decoys")
     confidence = options.get("confidence", 0.95)
-    reach = power_of_usage.reach(members, decoys, confidence=confidence, rng=np.random.default_rng(seed))
-    say(dumps(asdict(reach), indent=1) if json else "\n".join(_usage_text(reach)))
+    matched = power_of_matched.reach(members, decoys, confidence=confidence, power=options.get("power", 0.8))
+    used = power_of_usage.reach(members, decoys, confidence=confidence, rng=np.random.default_rng(seed))
+    plain = {**asdict(used), "matched": asdict(matched)}
+    say(dumps(plain, indent=1) if json else "\n".join([*_matched_text(matched), *_usage_text(used)]))
     raise typer.Exit(0)
 
 
+def _matched_text(reach: MatchedReach) -> Iterator[str]:
+    yield f"With {reach.units:,} records and {reach.decoys:,} decoys each ({percent(reach.confidence)} confidence):"
+    yield "An audit of the design matched:"
+    often = f"in {reach.power:.0%} of audits"
+    yield f"  AUC: {amount('auc', reach.smallest_auc, 'up')} or more is distinguished from 0.5 {often}"
+    rank = percent(reach.smallest_rank, "up")
+    yield f"  Rank test: distinguishes true strings that exceed {rank} or more of their decoys on average, {often}"
+    yield f"  TPR: has a lower limit at an FPR of {percent(reach.smallest_fpr, 'up', 2)} or more"
+    apart = ", ".join(f"{one:g}" for one in reach.separations)
+    shown = ", ".join(written(one, ".2f") for one in reach.shown)
+    yield f"  Bound on mu for replacing a record, if the true strings score {apart} standard deviations higher:"
+    yield f"    about {shown}; at most {written(reach.most, '.2f', 'up')}. Half of it holds for adding or removing one."
+
+
 def _usage_text(reach: UsageReach) -> Iterator[str]:
-    yield f"With {reach.records:,} records and {reach.decoys:,} decoys each ({percent(reach.confidence)} confidence):"
+    yield "miaudit usage, with the same scores:"
     apart = ", ".join(f"{one:g}" for one in reach.separations)
     yield f"  Lower bound to expect if the scores of used records are higher by {apart} standard deviations:"
     for share, bounds in zip(reach.shares, reach.bounds, strict=True):

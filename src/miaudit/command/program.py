@@ -225,8 +225,11 @@ COMMANDS: Mapping[str, Entry] = {
     ),
     "export": Entry(
         "report",
-        "Hand finished findings to a model card or to MLflow; nothing is computed.",
-        ("miaudit export results/audit --to model-card --model NAME --out card.md",),
+        "Hand finished findings to a model card, a dossier or MLflow; nothing is computed.",
+        (
+            "miaudit export results/audit --to model-card --model NAME --out card.md",
+            "miaudit export results --to dossier --out dossier.html",
+        ),
         _DONE,
     ),
     "report": Entry(

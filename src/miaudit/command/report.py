@@ -45,6 +45,7 @@ class Target(StrEnum):
     """Where findings go."""
 
     MODEL_CARD = "model-card"
+    DOSSIER = "dossier"
     MLFLOW = "mlflow"
 
 
@@ -52,7 +53,12 @@ def export(
     results: Finished,
     to: Annotated[Target, typer.Option("--to", help="Where the findings go.", show_default=False)],
     out: Annotated[
-        Path | None, typer.Option("--out", help="File for the model card; without it, standard output.")
+        Path | None,
+        typer.Option(
+            "--out",
+            help="File for the model card (default: standard output), or for the page of the dossier, with its .json "
+            "beside it (default: dossier.html in the folder).",
+        ),
     ] = None,
     model: Annotated[str, typer.Option("--model", help="Name of the model in the card's metadata.")] = "model",
     data: Annotated[
@@ -68,7 +74,10 @@ def export(
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of --out.")] = False,
 ) -> None:
-    """Hand finished findings to a model card or to MLflow; nothing is computed.
+    """Hand finished findings to a model card, a dossier or MLflow; nothing is computed.
+
+    The dossier is a page for a data protection file, with all findings of a folder and of the folders in it. It lists
+    the questions of WP216, EDPB opinion 28/2024 and NIST SP 800-226, each with what was measured or "not tested".
 
     The card is YAML metadata in the form of the Hugging Face Hub (model-index) and a Markdown section. MLflow gets
     numbers as metrics, words as tags, findings, page and figures as artefacts, and needs mlflow or mlflow-skinny.
@@ -77,18 +86,35 @@ def export(
     from miaudit.report import exports
 
     file = results / "findings.json" if results.is_dir() else results
+    if to is not Target.MLFLOW and (tracking_uri is not None or run_id is not None):
+        raise typer.BadParameter("--tracking-uri and --run-id go with --to mlflow")
+    if to is Target.DOSSIER:
+        _write_dossier(results, out, overwrite=overwrite)
+        return
     if to is Target.MODEL_CARD:
-        if tracking_uri is not None or run_id is not None:
-            raise typer.BadParameter("--tracking-uri and --run-id go with --to mlflow")
         card = exports.model_card(read(file), model=model, data=data, url=url)
         _deliver(card, out, overwrite=overwrite)
         return
     if out is not None:
-        raise typer.BadParameter("--out goes with --to model-card")
+        raise typer.BadParameter("--out goes with --to model-card or dossier")
     if tracking_uri is None:
         raise InputError("--tracking-uri", "the address of MLflow", "none", "add --tracking-uri http://127.0.0.1:5000")
     run = exports.to_mlflow(file.parent, read(file), tracking_uri=tracking_uri, experiment=experiment, run_id=run_id)
     say(f"MLflow run {run}")
+
+
+def _write_dossier(results: Path, out: Path | None, *, overwrite: bool) -> None:
+    """Write the page of a dossier, and its plain values beside it."""
+    from miaudit.command.results import repeat
+    from miaudit.report import dossier
+
+    folder = results if results.is_dir() else results.parent
+    target = out if out is not None else folder / "dossier.html"
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise InputError("--out", "a file named .html", target.name, "write --out dossier.html")
+    content = dossier.collected(results, repeat())
+    _deliver(content.to_json(), target.with_suffix(".json"), overwrite=overwrite)
+    _deliver(content.page(), target, overwrite=overwrite)
 
 
 def _deliver(card: str, out: Path | None, *, overwrite: bool) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from miaudit.config.section import Keys
-from miaudit.errors import InputError
+from miaudit.errors import InputError, nearest
 from miaudit.errors.options import Option
 from miaudit.findings.about import About
 
@@ -35,6 +36,8 @@ def _date(value: object) -> str:
 _MEANING = {
     "model": "What was audited: its name.",
     "version": "And its version, in quotes where it is a number.",
+    "owner": "Who answers for the model.",
+    "purpose": "What the model is for.",
     "data": "What it was trained on, and who stands outside.",
     "by": "Who ran the audit.",
 }
@@ -44,6 +47,31 @@ ABOUT = Keys(
         "date": Annotated[str | None, Option("Of the audit: 2026-03-01. No clock is read.", read=_date)],
     }
 )
+
+
+def pairs_of(texts: Sequence[str]) -> dict[str, str]:
+    """Return the section that texts such as "model=triage" state, as the command line has them.
+
+    Raises
+    ------
+    InputError
+        For a text without a name or a value, another name, and a name that is stated twice.
+
+    Examples
+    --------
+    >>> pairs_of(["model=triage", "date=2026-03-01"])
+    {'model': 'triage', 'date': '2026-03-01'}
+    """
+    names, section = ", ".join(ABOUT.kinds), dict[str, str]()
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not value or name not in ABOUT.kinds:
+            allowed, hint = f"NAME=VALUE with a name of {names}", "write model=triage or date=2026-03-01"
+            raise InputError("about", allowed, repr(text)[:60], nearest(name, ABOUT.kinds) or hint)
+        if name in section:
+            raise InputError("about", "each name once", f"{name} twice", "state it once")
+        section[name] = value
+    return section
 
 
 def about_of(section: dict[str, Any]) -> About | None:

@@ -10,13 +10,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from miaudit.collect.probe_scores import key_of
 from miaudit.config.assumed import ANSWERS, QUESTION, WIDE, Assumed, assume, assume_pair
 from miaudit.config.draft import relative, scalar, wrapped
-from miaudit.errors import one_line
+from miaudit.errors import InputError, one_line
 from miaudit.findings.policy import DRAFT
+from miaudit.io import scored_probes
+from miaudit.io.probes import KEY_SUFFIX
 from miaudit.io.roles import ROWS, Roles
 
-__all__ = ["AuditDraft", "of_pair", "of_table", "of_tokens"]
+__all__ = ["AuditDraft", "of_pair", "of_probes", "of_table", "of_tokens"]
 
 _WIDTH = 118
 _FILES = {"loss": "losses", "score": "scores", "logits": "logits", "probabilities": "probabilities"}
@@ -31,6 +34,15 @@ _UNKNOWN = (
     "No file shows it, so it is not guessed. Until it is declared, numbers are raw, and the verdict is only what it "
     "would be if membership was randomised. Delete the # before one:"
 )
+ABOUT = """\
+# about:  # for the page and the dossier: what you state here is shown and not checked
+#   model: NAME
+#   version: "1.0"
+#   owner: WHO ANSWERS FOR IT
+#   purpose: WHAT IT IS FOR
+#   by: WHO AUDITS
+#   date: 2026-01-31
+"""
 _COVARIATES = (
     "With zero-run, also this; take out what training, or the model, has changed, and what nobody knew before:"
 )
@@ -46,12 +58,14 @@ class AuditDraft:
     assumed : what was assumed and why, a line each
     open : what could not be told, or stands in the way, a line each
     fill_in : keys that have to be filled in before it runs
+    declares : whether it declares a design, which only probes with decoys show
     """
 
     config: str
     assumed: tuple[str, ...]
     open: tuple[str, ...]
     fill_in: tuple[str, ...] = ()
+    declares: bool = False
 
 
 def of_table(table: Path, folder: Path) -> AuditDraft | None:
@@ -160,6 +174,54 @@ def of_tokens(file: Path, folder: Path) -> AuditDraft:
     return AuditDraft(text, assumed, ())
 
 
+def of_probes(file: Path, folder: Path) -> AuditDraft:
+    """Draft the audit of scored probes with their key: the design is matched, since miaudit drew the decoys.
+
+    Parameters
+    ----------
+    file : .jsonl of probes with scores
+    folder : where the draft goes
+
+    Raises
+    ------
+    InputError
+        For a line that is no probe, and probes without a score.
+    """
+    lines = scored_probes.read_lines(file)
+    names, key = scored_probes.score_names(lines[0]), key_of(file)
+    if not names:
+        hint = "let a model score them (miaudit collect), or add a number to each line: docs/matched.md"
+        raise InputError("file", "probes with scores", f"{file.name}, without one", hint)
+    missing = tuple(name for name, absent in (("key_path", not key.is_file()), ("score", len(names) > 1)) if absent)
+    could = " or ".join(map(scalar, names[:6]))
+    keyed = (
+        f"# key_path: PROBES{KEY_SUFFIX}  # fill in" if "key_path" in missing else f"key_path: {relative(key, folder)}"
+    )
+    scored = f"# score: NAME  # fill in; it could be {could}" if "score" in missing else f"score: {could}"
+    standing = f"It does not run yet: fill in {', '.join(missing)}." if missing else "It runs as it stands."
+    body = [
+        f"# A draft of an audit of {one_line(file.name)}, by miaudit init. {standing}",
+        "# Every key: docs/configuration.md; what is assumed: docs/matched.md",
+        "evaluation:",
+        "  design: matched  # chance drew the true strings, and miaudit drew their decoys before any score",
+        f"  table_path: {relative(file, folder)}",
+        f"  {keyed}" + ("" if "key_path" in missing else "  # which strings are true; the scorer must not see it"),
+        f"  {scored}" + ("" if "score" in missing else "  # higher for strings that were trained on"),
+        "  # signal: loss  # delete the # before it where the score is lower for them",
+        "  # reference_path: REFERENCE.jsonl  # the same probes, scored by a model that never saw the strings",
+        "",
+        *DRAFT.splitlines(),
+    ]
+    assumed = ["design: matched (probes with decoys)"]
+    assumed += [] if "key_path" in missing else [f"key: {one_line(key.name)}"]
+    assumed += [] if "score" in missing else [f"score: {could}"]
+    check = (
+        "the person who made the scores did not see the key",
+        "signal: a log-probability is higher for strings that were trained on; a loss is lower, and needs signal: loss",
+    )
+    return AuditDraft("\n".join(body) + "\n", tuple(assumed), check, missing, declares=True)
+
+
 def _text(file: str, lines: Iterable[str], missing: Iterable[str], covariates: Iterable[str], head: str = "") -> str:
     """The text of a file."""
     need = ", ".join(missing)
@@ -176,6 +238,7 @@ def _text(file: str, lines: Iterable[str], missing: Iterable[str], covariates: I
         *(_commented(_COVARIATES) if covariates else ()),
         *(f"  # {line}" for line in covariates),
         "",
+        *ABOUT.splitlines(),
         *DRAFT.splitlines(),
     ]
     return "\n".join(body) + "\n"

@@ -17,6 +17,8 @@ class About:
     Attributes
     ----------
     model, version : what was audited
+    owner : who answers for the model
+    purpose : what the model is for
     data : what it was trained on, and who stood outside
     by : who ran the audit
     date : of the audit, as YYYY-MM-DD; no clock is read, so that two runs of one file give equal findings
@@ -29,6 +31,8 @@ class About:
 
     model: Text | None = None
     version: Text | None = None
+    owner: Text | None = None
+    purpose: Text | None = None
     data: Text | None = None
     by: Text | None = None
     date: Text | None = None
@@ -47,6 +51,10 @@ class About:
     def _parts(self) -> Iterator[str]:
         if self.subject:
             yield self.subject
+        if self.owner:
+            yield f"Owner: {self.owner}"
+        if self.purpose:
+            yield f"Purpose: {self.purpose}"
         if self.data:
             yield f"Data: {self.data}"
         if self.by:

@@ -161,10 +161,10 @@ def not_checked(findings: Findings, *, coins: bool) -> tuple[str, ...]:
     """Say what no bundle can show of the audit that it holds."""
     design = "" if coins else _OF_DESIGN.get(findings.design or "", "")
     return (
-        "That the scores are those of the model that is named, and that its members were in its training: only who "
-        "trained it can show this.",
+        "That the scores come from the model that is named, and that the members were in its training. Only the people "
+        "who trained it can show this.",
         *([f"The declared design: {design}."] if design else []),
-        "That the bundle is the one its author published: compare the SHA-256.",
+        "That this is the bundle which its author published. Compare the SHA-256.",
     )
 
 

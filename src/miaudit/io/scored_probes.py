@@ -18,11 +18,12 @@ from miaudit.io.probes import Probe
 from miaudit.io.server_answers import SENTINEL, ServerAnswers
 from miaudit.io.token_records import LARGEST, ROUNDING, Limits, Place, check_label, json_object, numbered_lines
 
-__all__ = ["LOG_PROBABILITY", "REFERENCE", "ScoredProbes", "holds", "read", "read_lines"]
+__all__ = ["LOG_PROBABILITY", "REFERENCE", "ScoredProbes", "holds", "read", "read_lines", "score_names"]
 
 LOG_PROBABILITY, REFERENCE = "log_probability", "reference_log_probability"
 _TOKENS = "token_logprobs"  # a list, of which the sum is taken
 _ANSWERS = ("logprobs", "prompt_logprobs", "choices")  # what servers call their answers
+_KNOWN = (LOG_PROBABILITY, "score", _TOKENS, *_ANSWERS)
 _SCORES = f"a score on each line: {LOG_PROBABILITY}, score, {_TOKENS} or a server's answer"
 
 
@@ -131,10 +132,23 @@ def _probe(content: dict[str, Any], at: Place) -> Probe:
     return Probe(labels["record"], labels["unit"], candidate, labels["text"])
 
 
+def score_names(first: Line) -> tuple[str, ...]:
+    """Return the name of the score that is read where nobody names one; else all numbers of a line, any of which is it.
+
+    Examples
+    --------
+    >>> at, probe = Place("s.jsonl", 1), Probe("r", "u", 0, "a")
+    >>> score_names(Line(probe, {"score": -3, "length": 1}, at)), score_names(Line(probe, {"ppl": 3, "zlib": 2}, at))
+    (('score',), ('ppl', 'zlib'))
+    """
+    known = next((name for name in _KNOWN if first.more.get(name) is not None), None)
+    numbers = tuple(name for name, value in first.more.items() if is_number(value))
+    return numbers if known is None else (known,)
+
+
 def _default(first: dict[str, Any], at: Place) -> str:
     """The name of the score that is read where nobody names one."""
-    known = (LOG_PROBABILITY, "score", _TOKENS, *_ANSWERS)
-    name = next((name for name in known if first.get(name) is not None), None)
+    name = next((name for name in _KNOWN if first.get(name) is not None), None)
     if name is None:
         numbers = [one for one, value in first.items() if is_number(value)]
         received = f"none of these names, but {', '.join(numbers[:6])}" if numbers else "none"

@@ -21,7 +21,7 @@ from miaudit.errors.checks import check_confidence
 from miaudit.evidence import Evidence
 from miaudit.metrics.classical import Sample, auc_limits, clopper_pearson
 
-__all__ = ["MARGIN", "TAIL", "Deletion", "Deviation", "among_decoys", "beside_never_seen", "testable"]
+__all__ = ["MARGIN", "TAIL", "Deletion", "Deviation", "among_decoys", "beside_never_seen", "can_test"]
 
 MARGIN = 0.03  # of the AUC from one half, and of the share of records in either tail
 TAIL = 0.05  # share of never-seen scores in each tail
@@ -197,12 +197,12 @@ def _tail(name: Part, sample: Sample, confidences: Sequence[float]) -> Deviation
     return Deviation(name, float(sample.roc.tpr_at(TAIL)), TAIL, *limits)
 
 
-def testable(records: int, decoys: int) -> bool:
+def can_test(records: int, decoys: int) -> bool:
     """Return whether so many records with so many decoys each are enough for :func:`among_decoys`.
 
     Examples
     --------
-    >>> testable(20, 9), testable(19, 9), testable(20, 8)
+    >>> can_test(20, 9), can_test(19, 9), can_test(20, 8)
     (True, False, False)
     """
     return records >= _FEWEST and decoys >= _FEWEST_DECOYS

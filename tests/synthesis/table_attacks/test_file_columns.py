@@ -109,3 +109,23 @@ def test_a_column_that_is_empty_in_the_synthetic_table_is_left_out() -> None:
     found = three(list(AGES), [None] * 30, "dose")
     assert found.synthetic.schema.names == ("age",)
     assert found.notes == ("Column dose was left out: it is empty in the synthetic table.",)
+
+
+def test_numbers_beside_texts_alone_are_left_out_and_beside_numbers_they_are_not() -> None:
+    words = ["yes" if age % 2 else "no" for age in AGES]
+    found = three(words, [int(word == "yes") for word in words], "ill")
+    assert found.synthetic.schema.names == ("age",) and "write it alike" in found.notes[0]
+    with pytest.raises(InputError, match="ill: expected numbers, as in the synthetic table"):
+        three([*words[:-1], "1"], [int(word == "yes") for word in words], "ill")
+
+
+@pytest.mark.parametrize("side", ["real", "synthetic"])
+def test_a_text_for_what_is_missing_equals_an_empty_cell(side: str) -> None:
+    texts = ["NA" if age % 3 == 0 else "cook" for age in AGES]
+    gaps = [None if text == "NA" else text for text in texts]
+    found = three(*((texts, gaps) if side == "real" else (gaps, texts)), "job")
+    assert "NA in " in found.notes[0] and found.members.schema.column("job").missing
+    assert np.isnan(found.members.column("job")).sum() == texts[:45].count("NA")
+    assert np.isnan(found.synthetic.column("job")).sum() == texts[:30].count("NA")
+    both = three(texts, texts, "job")  # the control: a category of its own
+    assert not both.notes and both.members.schema.column("job").categories == ("NA", "cook")

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from miaudit.errors import InputError, nearest
-from miaudit.io.cells import MARKS
+from miaudit.io.cells import MARKS, is_number
 from miaudit.synthesis.table_attacks.keys import is_key
 
 if TYPE_CHECKING:
@@ -50,7 +50,10 @@ def named(frames: dict[str, pl.DataFrame]) -> list[str]:
 
 
 def comparable(frames: dict[str, pl.DataFrame]) -> tuple[list[str], dict[str, str]]:
-    """Leave out columns that only the synthetic table has, if they are identifiers, and those that are empty there.
+    """Leave out columns in which no copy can be seen.
+
+    These are identifiers that only the synthetic table has, columns that are empty there, and numbers of the synthetic
+    table where members and control records have texts alone.
 
     Parameters
     ----------
@@ -73,9 +76,20 @@ def comparable(frames: dict[str, pl.DataFrame]) -> tuple[list[str], dict[str, st
             reasons[name] = "only the synthetic table has it, and all its values differ"
         elif column.null_count() == len(column):
             reasons[name] = "it is empty in the synthetic table"
+        elif column.dtype.is_numeric() and all(_is_text(frame, name) for frame in real):
+            reasons[name] = "it has numbers in the synthetic table and texts in the other files; write it alike"
     frames |= {argument: frame.drop(*reasons, strict=False) for argument, frame in frames.items()}
     _check_columns(frames)
     return [f"Column {name} was left out: {why}." for name, why in reasons.items()], reasons
+
+
+def _is_text(frame: pl.DataFrame, name: str) -> bool:
+    """Whether a column has texts of which none is a number."""
+    import polars as pl
+
+    if name not in frame.columns or frame[name].dtype != pl.String:
+        return False
+    return not any(is_number(text) for text in frame[name].drop_nulls().unique() if text.lower() not in MARKS)
 
 
 def _check_columns(frames: Mapping[str, pl.DataFrame]) -> None:
@@ -121,7 +135,30 @@ def alike(frames: dict[str, pl.DataFrame], name: str) -> list[str]:
             if column.dtype == pl.Boolean:
                 frames[argument] = frames[argument].with_columns(column.cast(pl.Int64))
         return []
-    return _dated(frames, name, columns)
+    return _dated(frames, name, columns) or _emptied(frames, name)
+
+
+def _emptied(frames: dict[str, pl.DataFrame], name: str) -> list[str]:
+    """Empty the cells with a text such as NA, where the other side leaves cells empty and has no such text."""
+    import polars as pl
+
+    if any(frame[name].dtype != pl.String for frame in frames.values()):
+        return []
+    own, real = frames["synthetic"][name], pl.concat([frames[key][name] for key in ("members", "nonmembers")])
+    first, second = _marked(own), _marked(real)
+    sides = ((first, own, second, real, ("synthetic",)), (second, real, first, own, ("members", "nonmembers")))
+    for marks, column, others, other, arguments in sides:
+        if marks and not others and other.null_count() and not column.null_count():
+            for argument in arguments:
+                empty = pl.when(pl.col(name).is_in(marks)).then(None).otherwise(pl.col(name)).alias(name)
+                frames[argument] = frames[argument].with_columns(empty)
+            where = " and ".join(arguments)
+            return [f"Column {name}: {', '.join(marks)} in {where} counts as missing, as empty cells elsewhere do."]
+    return []
+
+
+def _marked(column: pl.Series) -> list[str]:
+    return sorted(text for text in column.drop_nulls().unique() if text.strip().lower() in MARKS)
 
 
 def _dated(frames: dict[str, pl.DataFrame], name: str, columns: Sequence[pl.Series]) -> list[str]:

@@ -272,10 +272,10 @@ def _inferred(name: str, columns: Sequence[pl.Series]) -> Column:
     if released.dtype.is_numeric() and (strange := [one for one in columns if not one.dtype.is_numeric()]):
         text, step = cells.not_numbers(strange[0].cast(pl.String).fill_null("").to_numpy(), shown=False)
         received = f"{text} among the members or control records"
-        raise InputError(name, "numbers, as in the synthetic table", received, f"{step}; {_NO_NUMBER}")
+        raise InputError(name, "numbers, as in the synthetic table", received, _steps(step))
     if released.dtype == pl.String and cells.mostly_numbers(released.unique()):
         text, step = cells.not_numbers(released.fill_null("").to_numpy())
-        raise InputError(name, "numbers, or categories", text, f"{step}; {_NO_NUMBER}")
+        raise InputError(name, "numbers, or categories", text, _steps(step))
     if released.dtype == pl.Boolean:
         return Column(name, "binary", missing=missing)
     if released.dtype.is_numeric():
@@ -292,6 +292,11 @@ def _inferred(name: str, columns: Sequence[pl.Series]) -> Column:
     if elsewhere or len(levels) < 2:
         levels.append(ELSEWHERE)
     return Column(name, "categorical", tuple(levels), missing=missing)
+
+
+def _steps(step: str) -> str:
+    """Return what helps where texts are among numbers; that a column is converted as a whole helps least."""
+    return _NO_NUMBER if step.startswith("convert") else f"{step}; {_NO_NUMBER}"
 
 
 def _write_alike(frames: dict[str, pl.DataFrame], name: str, declared: Sequence[str] = ()) -> list[str]:
