@@ -24,7 +24,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib import metadata, util
+from importlib import import_module, metadata, util
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ class Question:
     ours, plain : ways that take no argument
     plain_is : the straightforward way in words
     peers : ways by the name of their package
+    imports : modules that a peer loads before it is timed
     note : what differs between the answers of peers and ours
     """
 
@@ -56,6 +57,7 @@ class Question:
     plain: Call
     plain_is: str
     peers: Mapping[str, Call] = field(default_factory=dict)
+    imports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     note: str = ""
 
 
@@ -130,8 +132,7 @@ def calibration() -> Question:
         return accounting.calibrate_noise(family, epsilon=epsilon, delta=delta)
 
     def opacus() -> float:
-        from opacus.accountants.utils import get_noise_multiplier
-
+        get_noise_multiplier = import_module("opacus.accountants.utils").get_noise_multiplier
         options = {"sample_rate": batch / records, "steps": steps, "accountant": "prv", "epsilon_tolerance": 0.003}
         return float(get_noise_multiplier(target_epsilon=epsilon, target_delta=delta, **options))
 
@@ -142,7 +143,7 @@ def calibration() -> Question:
             sampled = google.PoissonSampledDpEvent(batch / records, google.GaussianDpEvent(noise))
             return google.SelfComposedDpEvent(sampled, steps)
 
-        bracket = google.LowerEndpointAndGuess(0.1, 1.0)
+        bracket = google.ExplicitBracketInterval(0.5, 2.0)  # with less noise its grid is huge
         found = google.calibrate_dp_mechanism(google.pld.PLDAccountant, event, epsilon, delta, bracket, tol=1e-3)
         return float(found)
 
@@ -151,6 +152,7 @@ def calibration() -> Question:
         lambda: ways.bisected(family, epsilon, delta),
         "a bisection with the same accountant",
         {"opacus": opacus, "dp-accounting": dp_accounting},
+        {"opacus": ("opacus.accountants.utils",), "dp-accounting": ("dp_accounting", "dp_accounting.pld")},
         "Opacus: PRV accountant, epsilon to 0.003; dp-accounting: PLD, noise to 0.001",
     )
 
@@ -187,22 +189,26 @@ def megabytes(call: Call) -> float:
 
 
 def measured(question: Question, rounds: int = ROUNDS) -> dict[str, Any]:
-    """Time all ways of a question in turn, and return their rows with ratios of the same round."""
-    ways = {"miaudit": question.ours, "straightforward": question.plain}
-    ways |= {name: call for name, call in question.peers.items() if util.find_spec(PEERS[name])}
+    """Time our way and the straightforward one in turn, peers after them, and return rows with ratios of a round."""
+    own = {"miaudit": question.ours, "straightforward": question.plain}
+    peers = {name: call for name, call in question.peers.items() if util.find_spec(PEERS[name])}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of peers
-        for call in ways.values():
+        for call in own.values():
             call()  # imports and first-time work
-        times = [{name: cpu(call) for name, call in ways.items()} for _ in range(rounds)]
-        memory = {name: megabytes(call) for name, call in ways.items()}
+        times = [{name: cpu(call) for name, call in own.items()} for _ in range(rounds)]
+        memory: dict[str, float | None] = {name: megabytes(call) for name, call in own.items()}
+        for name, call in peers.items():  # once: some take a minute, and none is what a commit changes
+            for module in question.imports.get(name, ()):
+                import_module(module)
+            times[-1][name], memory[name] = cpu(call), None
     rows = {
         name: {
-            "cpu": statistics.median(one[name] for one in times),
-            "ratio": statistics.median(one["miaudit"] / one[name] for one in times),
+            "cpu": statistics.median(one[name] for one in times if name in one),
+            "ratio": statistics.median(one["miaudit"] / one[name] for one in times if name in one),
             "megabytes": memory[name],
         }
-        for name in ways
+        for name in (*own, *peers)
     }
     return {"straightforward_is": question.plain_is, "note": question.note, "ways": rows}
 
@@ -245,6 +251,12 @@ def confirmed(before: dict[str, Any], now: dict[str, Any], again: Callable[[str]
 # -- the table --------------------------------------------------------------------------------------------------------
 
 
+def milliseconds(seconds: float) -> str:
+    """Write a time with three digits, and no exponent."""
+    number = seconds * 1e3
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
 def table(content: dict[str, Any]) -> str:
     """Write a document as a table of docs/peers.md."""
     used = ", ".join(f"{name} {version}" for name, version in content["packages"].items())
@@ -259,7 +271,8 @@ def table(content: dict[str, Any]) -> str:
             words = f"straightforward: {one['straightforward_is']}" if way == "straightforward" else way
             ratio = "" if way == "miaudit" else f"{row['ratio']:.2g}"
             first = name if way == "miaudit" else ""
-            lines.append(f"| {first} | {words} | {row['cpu'] * 1e3:,.3g} ms | {ratio} | {row['megabytes']:.3g} |")
+            held = "" if row["megabytes"] is None else f"{row['megabytes']:.3g}"
+            lines.append(f"| {first} | {words} | {milliseconds(row['cpu'])} ms | {ratio} | {held} |")
     notes = [one["note"] for one in content["questions"].values() if one["note"]]
     return "\n".join([*lines, "", *(f"{note}." for note in notes)])
 
