@@ -26,7 +26,10 @@ OF_THE_FILE = {
     "evaluation.seed": "--seed, which other commands have too",
     "coins.secret": "of a configuration that trains; outputs that are there have --coins, the reveal",
     "coins.answer": "beside the secret",
-    **{f"about.{name}": "stated in a file" for name in ("model", "version", "data", "by", "date")},
+    **{
+        f"about.{name}": "--about NAME=VALUE, all of them"
+        for name in ("model", "version", "owner", "purpose", "data", "by", "date")
+    },
     **{
         f"evaluation.{side}_{kind}_path": "--members, --nonmembers and --signal"
         for side in ("member", "nonmember")
@@ -37,6 +40,7 @@ OF_THE_FILE = {
 OF_THE_COMMAND = {
     "context": "of typer",
     "files": "evaluation.table_path, or data.path with token-logprobs",
+    "about": "the section about",
     "out": "evaluation.output_dir",
     "seed": "evaluation.seed",
     "bundle": "says where to write, as it does for miaudit run",

@@ -54,7 +54,10 @@ def test_pairs_are_a_section():
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        (["model"], "expected NAME=VALUE with a name of model, version, data, by, date, received 'model'"),
+        (
+            ["model"],
+            "expected NAME=VALUE with a name of model, version, owner, purpose, data, by, date, received 'model'",
+        ),
         (["model="], "received 'model='"),
         (["mdel=x"], "did you mean model?"),
         (["by=me", "by=you"], "expected each name once, received by twice"),

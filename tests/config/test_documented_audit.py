@@ -370,7 +370,15 @@ def test_headlines(place: Path, headline: str) -> None:
 def test_what_is_recorded(place: Path) -> None:
     model = {"architecture": "resnet18", "checkpoint": "epoch100.pt", "num_classes": 10, "name": "triage"}
     assert audited(place, model=model)["repeat"]["model"] == model
-    about = {"model": "triage", "version": "2.1", "data": "visits of 2023", "by": "team", "date": "2026-03-01"}
+    about = {
+        "model": "triage",
+        "version": "2.1",
+        "owner": "us",
+        "purpose": "triage",
+        "data": "visits of 2023",
+        "by": "team",
+        "date": "2026-03-01",
+    }
     for name in (*about, None):
         part = about if name is None else {name: about[name]}
         (place / "c.yaml").write_text(yaml.safe_dump({"evaluation": TABLE, "about": part}))
