@@ -88,8 +88,12 @@ def audit(
     wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite, coins="coins" in request.options)
     rng = np.random.default_rng(seed)
     collected = settings.with_sample(_collected(request, settings, others, rng), Path())
-    shown: dict[str, Any] = {"words": request.repeated(files), "about": settings.stated}
-    findings = computed(collected, plan, rng, seed, settings.model, bundle=wish, **shown)
+    findings = computed(
+        *(collected, plan, rng, seed, settings.model),
+        bundle=wish,
+        words=request.repeated(files),
+        about=settings.stated,
+    )
     _note_losses(request, collected, findings)
     deliver(
         findings, partial(_text, request, findings), target, overwrite=overwrite, json=json, figures=settings.figures
