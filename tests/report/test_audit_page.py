@@ -352,7 +352,15 @@ def test_the_first_screen_tells_finding_meaning_steps_and_plan():
 
 @pytest.mark.long
 def test_what_is_stated_is_on_the_first_screen_and_escaped():
-    about = {"model": EVIL, "version": "2", "data": None, "by": "us", "date": "2026-03-01"}
+    about = {
+        "model": EVIL,
+        "version": "2",
+        "owner": None,
+        "purpose": None,
+        "data": None,
+        "by": "us",
+        "date": "2026-03-01",
+    }
     text = page_of({**findings(), "about": about})
     assert "version 2 · Audited by us · 2026-03-01" in Page(first_screen(text)).words
     assert "<script>alert" not in text

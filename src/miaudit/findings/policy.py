@@ -215,7 +215,7 @@ def _in_range(name: str, value: Any) -> float:
     if shares and not 0 <= value < 1:  # nothing lies above 1
         is_share = name in _SHARES or definition.of(name).form == "percent"
         hint = "write 0.05 for 5%" if is_share else "0.6 is customary"
-        hint = share.meant(value) or hint
+        hint = (share.meant(value) if is_share or value >= 10 else "") or hint  # an AUC of 1.6 is no percent
         raise InputError("limits", f"a number in [0, 1) for {name}", f"{value:g}", hint)
     return float(value)
 

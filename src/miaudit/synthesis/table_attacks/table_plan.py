@@ -46,7 +46,7 @@ class TablePlan:
     --------
     >>> TablePlan(threshold=5)
     Traceback (most recent call last):
-    miaudit.errors.InputError: threshold: expected a number in [0, 1), received 5; 0.05 is five points
+    miaudit.errors.InputError: threshold: expected a number in [0, 1), received 5; write 0.05 for 5%
     """
 
     records: Annotated[
