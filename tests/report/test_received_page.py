@@ -42,6 +42,13 @@ def test_the_page_of_the_findings_is_the_same_with_and_without_files(tmp_path: P
     assert received_page.compare(written(tmp_path, page().replace("\n", "\r\n")), findings()).status == "same"
 
 
+def test_a_page_that_was_drawn_without_charts_belongs_too(tmp_path: Path) -> None:
+    kinds.write(findings(), tmp_path / "out", figures=False)
+    assert received_page.compare(tmp_path / "out", findings()).status == "same"
+    other = replace(findings(), notes=("Another note.",))
+    assert received_page.compare(tmp_path / "out" / "report.html", other).status == "other"
+
+
 def digits(text: str) -> str:
     return re.sub(r"0\.(\d)(\d)", lambda match: f"0.{match[2]}{match[1]}", text)
 

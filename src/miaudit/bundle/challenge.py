@@ -471,7 +471,7 @@ def _known(order: Order | None, ahead: bool) -> str:
         return " The submission was in before the labels that decided were opened: the owner signed its digest."
     if order == UNKNOWN:
         return " The owner did not sign that it was in before the labels were opened: it may be made from them."
-    return " Labels visible: whoever submits could have used them." if ahead else ""
+    return " Labels visible: the challenger could have used them." if ahead else ""
 
 
 def _digest(bundle: Bundle, subject: str, values: FloatArray) -> str:

@@ -154,13 +154,13 @@ def divide(covariates: Covariates, labelled: Labelled) -> tuple[Kind, ...]:
     columns = [covariates.names.index(one.covariate) for one in conditions]
     holds = np.stack([c.holds(covariates.values[:, k]) for c, k in zip(conditions, columns, strict=True)], axis=1)
     inside = holds.astype(np.float64)
-    once, total = sums @ inside, sums.sum(axis=1)
-    gain = _gain(once, total, fewest)
+    total = sums.sum(axis=1)
+    gain = _gain(sums @ inside, total, fewest)
     if not np.isfinite(gain).any():
         return (Kind((), _effect(total)),)
     if len(conditions) > _MOST_CONDITIONS:
         best = np.sort(np.argsort(-gain, kind="stable")[:_MOST_CONDITIONS])
-        conditions, inside, once, gain = [conditions[i] for i in best], inside[:, best], once[:, best], gain[best]
+        conditions, inside, gain = [conditions[i] for i in best], inside[:, best], gain[best]
     return _best(conditions, inside, sums, fewest, gain)
 
 

@@ -106,7 +106,7 @@ def read(path: str | Path, score: Sequence[str] = ()) -> ScoredProbes:
     """
     lines, answers = read_lines(path), ServerAnswers()
     first = lines[0]
-    names = tuple(score) or (_default(first.more, first.at),)
+    names = tuple(score) or (_default(first),)
     scores = {
         LOG_PROBABILITY if name in (_TOKENS, *_ANSWERS) else name: np.array(
             [_score(line, name, answers) for line in lines]
@@ -146,14 +146,14 @@ def score_names(first: Line) -> tuple[str, ...]:
     return numbers if known is None else (known,)
 
 
-def _default(first: dict[str, Any], at: Place) -> str:
+def _default(first: Line) -> str:
     """The name of the score that is read where nobody names one."""
-    name = next((name for name in _KNOWN if first.get(name) is not None), None)
-    if name is None:
-        numbers = [one for one, value in first.items() if is_number(value)]
-        received = f"none of these names, but {', '.join(numbers[:6])}" if numbers else "none"
-        at.refuse("score", _SCORES, received, f"name it: --score {numbers[0]}" if numbers else "score the texts first")
-    return name
+    names = score_names(first)
+    if not set(names) & set(_KNOWN):
+        received = f"none of these names, but {', '.join(names[:6])}" if names else "none"
+        hint = f"name it: --score {names[0]}" if names else "score the texts first"
+        first.at.refuse("score", _SCORES, received, hint)
+    return names[0]
 
 
 def _score(line: Line, name: str, answers: ServerAnswers) -> float:

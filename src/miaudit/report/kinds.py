@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from importlib import import_module
 from inspect import signature
@@ -53,6 +53,16 @@ def page(findings: FindingsRecord, *, files: bool = False, built: Built | None =
     offered = {"files": files, "built": built}
     taken = {name: value for name, value in offered.items() if value and name in signature(draw).parameters}
     return str(draw(findings.as_written(), **taken))
+
+
+def drawn(findings: FindingsRecord) -> Iterator[str]:
+    """Yield each page that miaudit draws of findings: beside the files of its figures, alone, and without charts."""
+    from miaudit.report import page_frame
+
+    shown = page_frame.built(charts(findings))
+    yield page(findings, files=True, built=shown)
+    yield page(findings, built=shown)
+    yield page(findings, built=page_frame.Built({}, _LEFT_OUT))
 
 
 def charts(findings: FindingsRecord) -> dict[str, alt.LayerChart]:

@@ -67,7 +67,7 @@ def compare(
                 source = "the findings.json beside it, of which the bundle holds all that it does not withhold"
         elif not sealed:
             return Received(name, "other", f"{name} does not belong to the bundle: its findings.json is another one.")
-    pages = [kinds.page(held, files=files) for files in (True, False)]
+    pages = list(kinds.drawn(held))
     if page in pages:
         return Received(name, "same", f"{name} belongs to the bundle. {_SAME.format(source)}")
     words, again = list(_words(page)), [list(_words(one)) for one in pages]
