@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import filecmp
 import functools
+import hashlib
 import shlex
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -59,11 +60,12 @@ def synthesise(
     marks what was read off the private table, which no guarantee covers, and
     says what to look at. That is no release, so the exit code is 4.
 
-    Then miaudit synthesise TABLE/synthesise.yaml writes synthetic.csv (or
-    .parquet) with synthetic.json beside it, findings.json, report.html and
-    figures/. A draft makes it in two stages: single columns are counted for
-    15% of the budget, then made-up records show whether the rest is worth its
-    price. If not, the run stops, and 85% of the budget is left.
+    Then miaudit synthesise TABLE/synthesise.yaml writes what you can publish:
+    synthetic.csv (or .parquet), synthetic.json and the page synthetic.html.
+    findings.json, report.html and figures/ are for you. A draft makes the
+    table in two stages: single columns are counted for 15% of the budget, then
+    made-up records show whether the rest is worth its price. If not, the run
+    stops, and 85% of the budget is left.
 
     Exit code 0: a guarantee is proved, and the table is useful, at least in
     part; 4: it is not, with what to change, the run stopped after the first
@@ -238,8 +240,14 @@ class _Run:
 
     def _show(self, findings: SynthesisFindings, besides: str) -> NoReturn:
         """Write findings and page beside the release, and say them."""
-        named = f"{besides}Release: {self.file} and {self.file.with_suffix('.json').name}\n"
+        from miaudit.report.kinds import PUBLIC
+
+        files = [self.file.with_suffix(".json").name, *([PUBLIC] if findings.guarantee else [])]
+        named = f"{besides}Release: {self.file}, with {' and '.join(files)}\n"
         out = self.file.parent
+        with self.file.open("rb") as handle:
+            digest = hashlib.file_digest(handle, "sha256").hexdigest()
+        findings = replace(findings, release=replace(findings.release, sha256=digest))
         try:
             deliver(
                 findings,

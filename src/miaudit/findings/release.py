@@ -135,10 +135,11 @@ class Graph:
 
 @dataclass(frozen=True)
 class Released:
-    """The file of the synthetic table, and how many records it has."""
+    """The file of the synthetic table, how many records it has, and its SHA-256 (empty where no file was written)."""
 
     file: str
     records: Count
+    sha256: str = ""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from miaudit.errors import OutputError, one_line
 from miaudit.findings.kind import Drawing, FindingsRecord
 from miaudit.findings.kinds import AUDIT, KINDS
+from miaudit.findings.release import SynthesisFindings
 from miaudit.io import atomic
 from miaudit.report import drawing
 
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from miaudit.report.page_frame import Built
 
 FINDINGS, PAGE, FIGURES = "findings.json", "report.html", "figures"
-RELEASE = ("synthetic.csv", "synthetic.parquet", "synthetic.json")
+PUBLIC = "synthetic.html"  # the page that may be handed on with a synthetic table
+RELEASE = ("synthetic.csv", "synthetic.parquet", PUBLIC, "synthetic.json")
 Release = Callable[[Path], None]
 _RESULTS = (FINDINGS, PAGE, FIGURES)
 _LEFT_OUT = "the audit was run without figures, and miaudit report FOLDER --overwrite draws them"
@@ -87,7 +89,7 @@ def _modules(kind: str) -> tuple[Any, Any]:
 
 
 def write(findings: FindingsRecord, out: str | Path, *, overwrite: bool = False, figures: bool = True) -> str:
-    """Write findings.json, report.html and figures/ (SVG and PNG) into a folder.
+    """Write findings.json, report.html and figures/ (SVG and PNG) into a folder, of a release its public page too.
 
     All of it is made in a hidden folder first, and takes the place of an earlier audit whole: an error or a kill on the
     way leaves that as it was (:mod:`miaudit.io.atomic`). Files that are not part of an audit are never touched.
@@ -283,7 +285,7 @@ def _publish(
             raise drawing.DrawingError(undrawn)
 
     try:
-        atomic.replace_folder(out, (*_drawings(), PAGE, FINDINGS), make, check)
+        atomic.replace_folder(out, (*_drawings(), *_pages(findings.KIND), FINDINGS), make, check)
     except OSError as error:
         raise _unwritable(out, error) from error
     return undrawn
@@ -295,6 +297,10 @@ def _drawings() -> tuple[str, ...]:
     return tuple(f"{FIGURES}/{name}.{suffix}" for name in names for suffix in ("svg", "png"))
 
 
+def _pages(kind: str) -> tuple[str, ...]:
+    return (PAGE, PUBLIC) if kind == SynthesisFindings.KIND else (PAGE,)
+
+
 def _make(findings: FindingsRecord, folder: Path, wanted: bool) -> str:
     """Fill a folder; return why it is without figures that were wanted, or nothing."""
     from miaudit.report import page_frame
@@ -304,6 +310,10 @@ def _make(findings: FindingsRecord, folder: Path, wanted: bool) -> str:
     if undrawn:
         shown = page_frame.Built({}, undrawn)
     (folder / PAGE).write_text(page(findings, files=not shown.missing, built=shown), encoding="utf-8")
+    if isinstance(findings, SynthesisFindings) and findings.guarantee is not None and not findings.stopped:
+        from miaudit.report import public_page
+
+        (folder / PUBLIC).write_text(public_page.page(findings, built=shown), encoding="utf-8")
     (folder / FINDINGS).write_text(findings.to_json(), encoding="utf-8")
     return undrawn
 

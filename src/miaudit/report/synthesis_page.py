@@ -27,7 +27,7 @@ def charts(findings: SynthesisFindings) -> dict[str, alt.LayerChart]:
     if findings.graph:
         by_name |= graph_charts.charts(findings.graph)
     if findings.guarantee:
-        by_name["limit"] = _limit(findings.guarantee)
+        by_name["limit"] = limit_chart(findings.guarantee)
     if findings.useful and findings.useful.kept:
         by_name["kept"] = _shares_kept(findings.useful)
     if findings.fidelity:
@@ -44,9 +44,9 @@ def page(findings: SynthesisFindings, *, built: Built | None = None) -> str:
         overall=_overall(findings),
         steps=_steps(findings),
         cards=_cards(findings),
-        guarantee=_guarantee(findings.guarantee, findings.neighbours),
+        guarantee=guarantee_facts(findings.guarantee, findings.neighbours),
         spent=_spent(findings.spent),
-        useful=_useful(findings.useful),
+        useful=kept_rows(findings.useful),
         fidelity=fidelity_charts.cards(findings.fidelity),
     )
 
@@ -81,13 +81,13 @@ def _steps(findings: SynthesisFindings) -> list[Step]:
             ),
             *(Step(f"{text[:1].upper()}{text[1:]}.") for text in useful.advice[:3]),
         ]
-    steps = [Step(f"Hand on {file} with the .json file beside it, and keep this page and the ledger.")]
+    steps = [Step(f"Hand on {file} with the .json and .html files of the same name. Keep this page and the ledger.")]
     if useful is not None and useful.status == "partly":
         steps.append(Step("Say with it what it does not keep."))
     return [*steps, Step("Try the promise: attack the table with records that it was made of, and with others.", audit)]
 
 
-def _limit(guarantee: Guarantee) -> alt.LayerChart:
+def limit_chart(guarantee: Guarantee) -> alt.LayerChart:
     """The largest true-positive rate at each false-positive rate that the claim leaves to an attack on a record."""
     import altair as alt
 
@@ -142,7 +142,8 @@ def _cards(findings: SynthesisFindings) -> list[tuple[str, str, str]]:
     return cards
 
 
-def _guarantee(guarantee: Guarantee | None, neighbours: str | None) -> list[tuple[str, str]]:
+def guarantee_facts(guarantee: Guarantee | None, neighbours: str | None) -> list[tuple[str, str]]:
+    """Return what is proved as names and values; none without a guarantee."""
     if not guarantee:
         return []
     epsilon, delta = rounded_up(guarantee.epsilon, 6), rounded_up(guarantee.delta, 4)
@@ -179,7 +180,8 @@ def _shares_kept(usefulness: Usefulness) -> alt.LayerChart:
     return finished(layers, "What the release keeps", sentences, f"Shares kept: {at}.", 60 + 34 * len(rows))
 
 
-def _useful(usefulness: Usefulness | None) -> dict[str, Any] | None:
+def kept_rows(usefulness: Usefulness | None) -> dict[str, Any] | None:
+    """Return what a release keeps as the rows of a table; None where it was not judged."""
     if usefulness is None:
         return None
     rows = [

@@ -186,14 +186,14 @@ def release_notes(settled: SettledRelease, aside: int) -> tuple[str, ...]:
     if publication.fidelity == "private":
         notes.append(
             "Fidelity was computed from the private records without noise: this page and its findings are for the "
-            "publisher alone. The synthetic table and the file beside it may be released, this page may not."
+            "publisher alone. You may publish the synthetic table with the .json and .html files of its name."
         )
     if aside:
         notes.append(
             f"Judged by {aside:,} private records that were set aside, of which the table was not made, and beside the "
-            "others, both without noise: this page and its findings are for the publisher alone. The synthetic table "
-            "and the file beside it may be released, this page may not. Whoever makes a release again until the "
-            "verdict pleases enters each in the ledger."
+            "others, both without noise: this page and its findings are for the publisher alone. You may publish the "
+            "synthetic table with the .json and .html files of its name. If you make a release again until the verdict "
+            "pleases, each is entered in the ledger."
         )
     return tuple(notes)
 
