@@ -23,7 +23,7 @@ __all__ = ["AuditDraft", "of_pair", "of_probes", "of_table", "of_tokens"]
 
 _WIDTH = 118
 _FILES = {"loss": "losses", "score": "scores", "logits": "logits", "probabilities": "probabilities"}
-_ATTACK = "attack:\n  type: [loss]  # or gaussian_lira, and others: docs/attacks.md\n"
+_ATTACK = "attack:\n  type: [loss]  # or gaussian_lira, and others: docs/shadow_models.md\n"
 _WITH_LOSS = "# attack: {{type: [loss]}}  # delete the # before it where {} is said below\n"
 _DIRECTIONS = {
     "loss": "lower for members",
