@@ -4,7 +4,7 @@ Each way of a question runs in turn with the others, in one process, so that a b
 A ratio is the median over the rounds of our CPU seconds to theirs: below 1 we are faster. One JSON for each commit goes
 into ``benchmarks/history``. ``--check`` compares it with the newest other one there: where the ratio to the
 straightforward way grew by more than 1.3, the question is measured once more, and if it grew as much again the exit
-code is 1. ``--docs docs/peers.md`` writes the table of that page from the newest JSON.
+code is 1. ``--docs benchmarks/public_tools.md`` writes the table of that page from the newest JSON.
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ def milliseconds(seconds: float) -> str:
 
 
 def table(content: dict[str, Any]) -> str:
-    """Write a document as a table of docs/peers.md."""
+    """Write a document as a table of benchmarks/public_tools.md."""
     used = ", ".join(f"{name} {version}" for name, version in content["packages"].items())
     lines = [
         f"Measured at commit {content['commit']} on {content['date'][:10]}, with {used or 'no other package'}.",

@@ -68,7 +68,7 @@ def test_the_newest_file_of_another_commit_is_compared(ratios, tmp_path):
 
 def test_the_page_shows_the_newest_file(ratios):
     latest = ratios.newest(ratios.HISTORY)
-    page = (ROOT / "docs" / "peers.md").read_text(encoding="utf-8")
+    page = (ROOT / "benchmarks" / "public_tools.md").read_text(encoding="utf-8")
     shown = page.partition(ratios.MARKS[0])[2].partition(ratios.MARKS[1])[0].strip()
     assert shown == ratios.table(latest)
     assert set(latest["questions"]) == set(ratios.QUESTIONS)

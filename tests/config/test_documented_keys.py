@@ -497,7 +497,7 @@ def test_a_script_gets_row_numbers_and_gives_outputs(place: Path, given: str) ->
     np.testing.assert_allclose(found.scores["loss"], strength - np.log(np.exp(strength) + 2), rtol=1e-4)
 
 
-@says("a .npy file of changed [copies](collecting.md) (n, k, ...) for label-only attacks")
+@says("a .npy file of changed [copies](your_model.md#what-a-campaign-does) (n, k, ...) for label-only attacks")
 @says("of given outputs, what was said of them")
 def test_copies(place: Path) -> None:
     copies = X[:, None] + 0.1 * RNG.normal(size=(N, 2, 4)).astype(np.float32)

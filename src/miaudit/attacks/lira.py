@@ -26,7 +26,7 @@ Variance = Literal["record", "global"]
 
 # Below this many shadow models on a side, a variance of the record's own costs more than it gains. Where log standard
 # deviations differ between records by 0.5 the two break even near eight; on real data the global one is still clearly
-# better there, at the low false-positive rates that count (docs/attacks.md).
+# better there, at the low false-positive rates that count (docs/shadow_models.md).
 LEAST_FOR_RECORD = 16
 LEAST_FOR_NORMALITY = 8
 _BLOCK = 2**16  # numbers in a block: half a megabyte of float64, so that all passes stay in the cache
@@ -65,7 +65,7 @@ def online(
     -------
     array (n,) of float64, any real; higher is more member-like
         With several augmentations the mean of their log ratios. A joint Gaussian with the augmentations' correlation,
-        which the paper fits, came out worse in nearly every simulation with 64 models or fewer (docs/attacks.md): it
+        which the paper fits, came out worse in nearly every simulation with 64 models or fewer (docs/shadow_models.md): it
         weighs differences between augmentations, whose means are known least.
 
     Raises

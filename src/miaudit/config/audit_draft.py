@@ -23,7 +23,7 @@ __all__ = ["AuditDraft", "of_pair", "of_probes", "of_table", "of_tokens"]
 
 _WIDTH = 118
 _FILES = {"loss": "losses", "score": "scores", "logits": "logits", "probabilities": "probabilities"}
-_ATTACK = "attack:\n  type: [loss]  # or gaussian_lira, and others: docs/attacks.md\n"
+_ATTACK = "attack:\n  type: [loss]  # or gaussian_lira, and others: docs/shadow_models.md\n"
 _WITH_LOSS = "# attack: {{type: [loss]}}  # delete the # before it where {} is said below\n"
 _DIRECTIONS = {
     "loss": "lower for members",
@@ -190,7 +190,7 @@ def of_probes(file: Path, folder: Path) -> AuditDraft:
     lines = scored_probes.read_lines(file)
     names, key = scored_probes.score_names(lines[0]), key_of(file)
     if not names:
-        hint = "let a model score them (miaudit collect), or add a number to each line: docs/matched.md"
+        hint = "let a model score them (miaudit collect), or add a number to each line: docs/canaries.md"
         raise InputError("file", "probes with scores", f"{file.name}, without one", hint)
     missing = tuple(name for name, absent in (("key_path", not key.is_file()), ("score", len(names) > 1)) if absent)
     could = " or ".join(map(scalar, names[:6]))
@@ -201,7 +201,7 @@ def of_probes(file: Path, folder: Path) -> AuditDraft:
     standing = f"It does not run yet: fill in {', '.join(missing)}." if missing else "It runs as it stands."
     body = [
         f"# A draft of an audit of {one_line(file.name)}, by miaudit init. {standing}",
-        "# Every key: docs/configuration.md; what is assumed: docs/matched.md",
+        "# Every key: docs/configuration.md; what is assumed: docs/canaries.md",
         "evaluation:",
         "  design: matched  # chance drew the true strings, and miaudit drew their decoys before any score",
         f"  table_path: {relative(file, folder)}",

@@ -1,7 +1,7 @@
 """The policy of a verdict: several limits by name, one record for every command that judges.
 
 Default limits, and the alarm for the surest members that belongs to them, were chosen by simulation
-(``docs/statistics.md``): more data never turn a concern into "within the limits".
+(``docs/validity.md``): more data never turn a concern into "within the limits".
 """
 
 from __future__ import annotations

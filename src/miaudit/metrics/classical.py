@@ -1,6 +1,6 @@
 """Classical metrics of an attack, with intervals: causal where membership was randomised, "raw" where it was not.
 
-No interval is from resampling. The methods were chosen by simulation: ``docs/statistics.md`` has the coverage that each
+No interval is from resampling. The methods were chosen by simulation: ``docs/validity.md`` has the coverage that each
 reaches, and the validity suite measures it again.
 """
 

@@ -485,7 +485,7 @@ _QUESTIONS: tuple[tuple[str, str, str, _Answering | None, str, str], ...] = (
         NIST,
         "Does the software do what the proof assumes?",
         None,
-        "miaudit can test single steps of a training (docs/step_audit.md), outside this dossier.",
+        "miaudit can test single steps of a training (docs/private_code.md), outside this dossier.",
         "",
     ),
     (
