@@ -124,7 +124,7 @@ def test_files_of_each_run_are_audited_together(tmp_path: Path, monkeypatch: pyt
     assert found["several_runs"]["runs"] == 3
     assert "Variation between trainings" not in out
     page = (tmp_path / "r" / "report.html").read_text()
-    assert "one-run: 3 runs on 500 records, inclusion randomised anew in each" in page
+    assert "one-run: 3 runs on 500 records, members assigned at random anew in each" in page
     assert 'data-chart="runs"' in page
     assert (tmp_path / "r" / "figures" / "runs.svg").is_file()
     code, out, _ = run("audit", *names, "--design", "one-run", "--at-least", "2", "--json")

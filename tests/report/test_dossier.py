@@ -139,6 +139,9 @@ def test_the_command_writes_page_and_values_and_replaces_nothing(
     before = Path("dossier.html").read_bytes()
     code, _, err = run("export", ".", "--to", "dossier")
     assert (code, "--overwrite" in err) == (1, True)
+    Path("dossier.json").unlink()
+    assert run("export", ".", "--to", "dossier")[0] == 1
+    assert not Path("dossier.json").exists()  # nothing is written where the page is in the way
     assert run("export", "audit", "--to", "dossier", "--out", "one.html")[0] == 0
     assert run("export", "audit/findings.json", "--to", "dossier", "--out", "one.pdf")[0] == 1
     assert run("export", ".", "--to", "dossier", "--overwrite")[0] == 0

@@ -14,7 +14,7 @@ import pytest
 import miaudit as ma
 from miaudit.errors import InputError
 from miaudit.findings.audit import Findings
-from miaudit.report import kinds, received_page
+from miaudit.report import drawing, kinds, page_frame, received_page
 
 
 @cache
@@ -47,6 +47,17 @@ def test_a_page_that_was_drawn_without_charts_belongs_too(tmp_path: Path) -> Non
     assert received_page.compare(tmp_path / "out", findings()).status == "same"
     other = replace(findings(), notes=("Another note.",))
     assert received_page.compare(tmp_path / "out" / "report.html", other).status == "other"
+
+
+def test_a_page_whose_figures_could_not_be_drawn_elsewhere_belongs_too(tmp_path: Path) -> None:
+    no_room = page_frame.Built({}, drawing._NO_ROOM.format("1.95"))
+    place = written(tmp_path, kinds.page(findings(), built=no_room))
+    assert received_page.compare(place, findings()).status == "same"
+    other = replace(findings(), notes=("Another note.",))
+    assert received_page.compare(place, other).status == "other"
+    # the reason is read, so it may hold nothing else
+    forged = place.read_text(encoding="utf-8").replace("1.95 GiB", "1.95 GiB, and nothing leaks,")
+    assert received_page.compare(written(tmp_path, forged), findings()).status == "other"
 
 
 def digits(text: str) -> str:

@@ -25,13 +25,13 @@ _File = Annotated[
     Path | None,
     typer.Argument(
         help="Token log-probabilities (.jsonl, .parquet): a text on each line, with id, member and logprobs. "
-        "Members were trained on; the others are controls. Or --generations in its place.",
+        "Non-members are controls. Or use --generations.",
         show_default=False,
     ),
 ]
-_Prefix = Annotated[int, typer.Option(min=0, help="Tokens of a text that an attacker has.")]
-_Suffix = Annotated[int, typer.Option(min=1, help="Tokens that must follow word for word.")]
-_Queries = Annotated[int, typer.Option(min=1, help="Continuations that an attacker draws.")]
+_Prefix = Annotated[int, typer.Option(min=0, metavar="<n>", help="Tokens of a text that an attacker has.")]
+_Suffix = Annotated[int, typer.Option(min=1, metavar="<n>", help="Tokens that must follow word for word.")]
+_Queries = Annotated[int, typer.Option(min=1, metavar="<n>", help="Continuations that an attacker draws.")]
 _Chance = Annotated[float, share_option(help="Probability with which a passage has to come out in so many queries.")]
 _Near = Annotated[
     float, share_option(help="Share of the tokens that an answer of a model may have edited to be nearly the text.")
@@ -39,8 +39,9 @@ _Near = Annotated[
 _Design = Annotated[
     Literal["multi-run", "one-run", "zero-run"] | None,
     typer.Option(
-        help="How it was decided which texts were trained on: by coins (one-run, multi-run) or not (zero-run). By "
-        "coins the verdict rests on nothing else; without a design there is none.",
+        help="How it was decided which texts were trained on: at random (one-run, multi-run) or not (zero-run). Left "
+        "out: no verdict.",
+        metavar="<design>",
         show_default=False,
     ),
 ]
@@ -48,9 +49,9 @@ _Confidence = Annotated[float, share_option(help="Of members, controls and their
 _Limit = Annotated[
     list[str] | None,
     typer.Option(
-        help="The limit extraction=VALUE: by which share of the texts members may exceed controls. By default any "
-        "excess that is shown is a concern, and less than 0.05 is within the limits.",
-        metavar="NAME=VALUE",
+        help="extraction=VALUE: by which share of the texts members may exceed controls. By default any excess that "
+        "is shown is a concern, and less than 0.05 is within the limits.",
+        metavar="<name=value>",
         show_default=False,
     ),
 ]
@@ -64,8 +65,8 @@ _OF_MODEL: dict[str, tuple[Any, Any]] = {  # the annotation and the default of e
             Path | None,
             _of_model(
                 "--model",
-                help="Folder of the model, as save_pretrained writes it: it is asked to go on from the tokens before "
-                "each passage, and from no others. The file needs text and tokens.",
+                help="Folder of the model, as save_pretrained writes it: it continues the tokens before each passage. "
+                "The file needs text and tokens.",
                 show_default=False,
             ),
         ],
@@ -115,8 +116,8 @@ _OF_ANSWERS: dict[str, tuple[Any, Any]] = {
             Path | None,
             _of_answers(
                 "--generations",
-                help="Answers of the model (.jsonl): answer, or text, on each line, and optionally prompt, whose words "
-                "do not count, and targets, the ids of the texts to compare with. Tokens are then words and marks.",
+                help="Answers of the model (.jsonl): answer, or text, on each line. Optional: prompt, whose words do not "
+                "count, and targets, the ids of the texts to compare with.",
             ),
         ],
         None,
@@ -131,7 +132,7 @@ _OF_ANSWERS: dict[str, tuple[Any, Any]] = {
     "controls": (
         Annotated[
             Path | None,
-            _of_answers("--controls", help="Texts like these that the model cannot have seen (.jsonl)."),
+            _of_answers("--controls", help="Similar texts that the model cannot have seen (.jsonl)."),
         ],
         None,
     ),
@@ -160,9 +161,9 @@ def extraction(
 ) -> None:
     """Say how many texts a language model repeats word for word, beside texts that it never saw.
 
-    Log-probabilities of each token are enough; with --model the model is asked as well, and texts that come out nearly
-    word for word are counted. With --generations, answers that were made elsewhere are compared with private texts and
-    controls. It is a concern (exit code 3) where members are shown to exceed controls by more than the limit.
+    Log-probabilities of each token are enough. With --model, miaudit asks the model as well, and counts texts that come
+    out nearly word for word. With --generations, it compares answers made elsewhere with private texts and controls, in
+    words and punctuation marks. Members that exceed controls by more than the limit are a concern (exit code 3).
     """
     from miaudit.auditing.extraction import ExtractionPlan
     from miaudit.findings.policy import checked

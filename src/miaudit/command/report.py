@@ -112,17 +112,24 @@ def _write_dossier(results: Path, out: Path | None, *, overwrite: bool) -> None:
     target = out if out is not None else folder / "dossier.html"
     if target.suffix.lower() not in (".html", ".htm"):
         raise InputError("--out", "a file named .html", target.name, "write --out dossier.html")
+    values = target.with_suffix(".json")
+    for file in (target, values):
+        _check_new(file, overwrite=overwrite)
     content = dossier.collected(results, repeat())
-    _deliver(content.to_json(), target.with_suffix(".json"), overwrite=overwrite)
-    _deliver(content.page(), target, overwrite=overwrite)
+    for file, text in ((values, content.to_json()), (target, content.page())):
+        _deliver(text, file, overwrite=overwrite)
+
+
+def _check_new(out: Path, *, overwrite: bool) -> None:
+    if out.exists() and not overwrite:
+        raise InputError("--out", "a new file", f"{out}, which exists", "name another, or add --overwrite")
 
 
 def _deliver(card: str, out: Path | None, *, overwrite: bool) -> None:
     if out is None:
         say(card, nl=False)
         return
-    if out.exists() and not overwrite:
-        raise InputError("--out", "a new file", f"{out}, which exists", "name another, or add --overwrite")
+    _check_new(out, overwrite=overwrite)
     try:
         atomic.write_text(out, card)
     except OSError as error:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from miaudit.arrays import Count
 from miaudit.findings.audit import Findings, SealedCoins
+from miaudit.findings.design import in_words
 from miaudit.findings.kind import FindingsRecord, Whole
 from miaudit.findings.metric import Measured
 from miaudit.findings.verdict import CONCERN
@@ -26,13 +27,6 @@ class Difference:
     recomputed: str
 
 
-_DESIGNS = {
-    "one-run": "one-run: one model, members assigned at random",
-    "multi-run": "multi-run: one model for each record, members assigned at random",
-    "matched": "matched: random strings, beside decoys of the same law",
-    "zero-run": "zero-run: members not assigned at random",
-    None: "not declared",
-}
 _OF_DESIGN = {
     "one-run": "that members were assigned at random",
     "multi-run": "that members were assigned at random",
@@ -83,7 +77,7 @@ class AuditStated:
             sentences[0],
             tuple(sentences[1:]),
             text.removeprefix("Model ") or str(name or ""),
-            _DESIGNS[findings.design],
+            in_words(findings.design),
             author or "",
             coins,
         )
@@ -91,7 +85,7 @@ class AuditStated:
     @property
     def declared(self) -> str:
         """Who declared the design, as a sentence."""
-        if self.design == _DESIGNS[None]:
+        if self.design == in_words(None):
             return "Without a design there is no verdict."
         author = f"the author of the audit ({self.declared_by})" if self.declared_by else "the author of the audit"
         proof = "Sealed coins in the bundle support it." if self.coins else "Nothing in the bundle proves it."

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from miaudit.findings.design import in_words
 from miaudit.findings.metric import foremost, named
 from miaudit.findings.plain_words import claim_is_refuted
 from miaudit.findings.policy import SURE_LIST, in_units_of_score
@@ -33,13 +34,6 @@ if TYPE_CHECKING:
     from miaudit.findings.metric import Metric
     from miaudit.report.page_frame import Built
 
-_DESIGNS = {
-    "one-run": "one-run: one model, inclusion randomised",
-    "matched": "matched: strings that chance drew, beside decoys of the same law",
-    "multi-run": "multi-run: one model per record, inclusion randomised",
-    "zero-run": "zero-run: known members and non-members, not randomised",
-    None: "not declared",
-}
 _ESTIMATORS = {
     "hajek": "Hajek weights",
     "horvitz-thompson": "Horvitz-Thompson weights",
@@ -113,9 +107,7 @@ def page(findings: Findings, *, files: bool = False, built: Built | None = None)
 
 def _design(findings: Findings) -> str:
     runs = findings.several_runs
-    if runs is None:
-        return _DESIGNS[findings.design]
-    return f"one-run: {runs.runs} runs on {runs.records:,} records, inclusion randomised anew in each"
+    return in_words(findings.design) if runs is None else in_words("one-run", runs=runs.runs, records=runs.records)
 
 
 def _claim_leads(findings: Findings) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 from miaudit.errors import InputError, MiauditError, one_line
 from miaudit.findings.about import About
 from miaudit.findings.audit import Findings
+from miaudit.findings.design import in_words
 from miaudit.findings.disclosure import DisclosureFindings
 from miaudit.findings.extraction import ExtractionFindings
 from miaudit.findings.kind import FindingsRecord
@@ -43,12 +44,6 @@ _STATED = {
     "data": "Data",
     "by": "Audited by",
     "date": "Date",
-}
-_DESIGNS = {
-    "one-run": "one-run: members assigned at random",
-    "multi-run": "multi-run: members assigned at random",
-    "matched": "matched: random strings with decoys",
-    "zero-run": "zero-run: members not assigned at random",
 }
 _DECLARED = "membership was assigned as declared; not checked here"
 _TONES = {"flagged": "flagged", "clear": "clear"}
@@ -244,10 +239,6 @@ def _answers(answer: _Answering | None, held: Mapping[str, FindingsRecord]) -> I
 _Answering = Callable[[str, FindingsRecord], Iterator[Answer]]
 
 
-def _design(name: str | None) -> str:
-    return _DESIGNS.get(name or "", "not declared")
-
-
 def _assumed(findings: Findings) -> str:
     """What an audit rests on, in words."""
     if findings.sealed_coins is not None:
@@ -268,7 +259,7 @@ def _membership(file: str, findings: FindingsRecord) -> Iterator[Answer]:
         verdict = findings.verdict
         limits = [one.limit for one in verdict.limits] or [verdict.metric]
         shown = [one for one in foremost(findings.metrics) if one.name in {*limits, "auc"} and not findings.is_raw(one)]
-        own = (_design(findings.design), _assumed(findings), file, verdict.status, verdict.word)
+        own = (in_words(findings.design), _assumed(findings), file, verdict.status, verdict.word)
         if not shown:
             yield Answer("members identified", "no answer", "no interval", "", *own)
         for metric in shown:
@@ -309,7 +300,7 @@ def _attack(one: Attack, findings: TableFindings, file: str) -> Answer:
         value,
         interval,
         f"{percent(findings.verdict.confidence)} confidence",
-        _design(findings.membership.design),
+        in_words(findings.membership.design),
         assumption,
         file,
         status if decides else "",
@@ -323,7 +314,7 @@ def _extraction(*ways: str) -> _Answering:
     def answers(file: str, findings: FindingsRecord) -> Iterator[Answer]:
         if not isinstance(findings, ExtractionFindings):
             return
-        design = _design(findings.design or None)
+        design = in_words(findings.design or None)
         verdict, sure = findings.verdict, f"{percent(findings.verdict.confidence)} confidence"
         assumption = "control texts are like the training texts, and the model never saw them"
         own = (sure, design, assumption, file)
@@ -352,7 +343,7 @@ def _claimed(file: str, findings: FindingsRecord) -> Iterator[Answer]:
         at = f" at delta = {claim.delta:g}" if claim.parameter == "epsilon" else ""
         value = f"{claim.parameter} = {claim.value:g}{at}"
         basis = claim.upper_from or "stated, and not proved here"
-        yield Answer("claim that was audited", value, "none: a claim", "", _design(findings.design), basis, file)
+        yield Answer("claim that was audited", value, "none: a claim", "", in_words(findings.design), basis, file)
     elif isinstance(findings, TableFindings):
         yield from _claimed(file, findings.membership)
 
@@ -372,7 +363,7 @@ def _refuted(file: str, findings: FindingsRecord) -> Iterator[Answer]:
         value = (
             f"at least {lower_text(bound.value)}" if bound.value > 0 else "nothing shown, which is no sign of privacy"
         )
-        own = (_design(findings.design), "; ".join(bound.assumptions) or _assumed(findings), file, status, word)
+        own = (in_words(findings.design), "; ".join(bound.assumptions) or _assumed(findings), file, status, word)
         yield Answer(f"lower bound on {bound.parameter}{at}", value, "one-sided", sure, *own)
 
 
@@ -391,7 +382,7 @@ def _protected(file: str, findings: FindingsRecord) -> Iterator[Answer]:
     elif isinstance(findings, Findings) and (findings.claim is not None or findings.bounds):
         unit, sizes = findings.counts.of, " and ".join(findings.counts.in_words)
         basis = "a person may own several records" if unit == "records" else "units as they are named"
-        yield Answer("unit of the audit", f"{unit}: {sizes}", "none", "", _design(findings.design), basis, file)
+        yield Answer("unit of the audit", f"{unit}: {sizes}", "none", "", in_words(findings.design), basis, file)
     elif isinstance(findings, TableFindings):
         yield from _protected(file, findings.membership)
 

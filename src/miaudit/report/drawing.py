@@ -41,6 +41,10 @@ DARK_ORANGE = "#a34700"  # for words: the orange of shapes is too light to read
 _FONT = "'Liberation Sans', Arial, Helvetica, sans-serif"
 _INVISIBLE = re.compile(r'<path [^<>]* opacity="0"[^<>]*/>')  # answers the pointer in a page, costs time in a picture
 _SCALE = 2.0  # pixels of a picture for each unit of its size
+_NO_ROOM = (
+    "figures cannot be drawn within {} GiB of addresses (ulimit -v); "
+    "draw them where there is no such limit: miaudit report findings.json --overwrite"
+)
 _PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from miaudit.report import drawing; drawing.serve()"
 
 
@@ -227,6 +231,20 @@ class DrawingError(MiauditError):
     """The renderer died; what it was to draw cannot be drawn here."""
 
 
+def reason_in(text: str) -> str:
+    """Find why a page could not be drawn with its figures where it was made; empty where it does not say so.
+
+    Examples
+    --------
+    >>> reason_in("<p>" + _NO_ROOM.format("1.5") + ".</p>").startswith("figures cannot be drawn within 1.5 GiB")
+    True
+    >>> reason_in("figures cannot be drawn within no GiB")
+    ''
+    """
+    found = re.search(re.escape(_NO_ROOM).replace(r"\{\}", "[0-9.e+-]{1,12}"), text)
+    return found[0] if found else ""
+
+
 def svg(spec: Mapping[str, Any]) -> str:
     """Render a Vega-Lite specification (``chart.to_dict()``) as SVG text, offline; equal ones give equal text.
 
@@ -374,10 +392,7 @@ class _Renderer:
         limit = _limit()
         if limit is None:
             return _draw(*request)
-        raise DrawingError(
-            f"figures cannot be drawn within {limit / 2**30:.3g} GiB of addresses (ulimit -v); "
-            "draw them where there is no such limit: miaudit report findings.json --overwrite"
-        )
+        raise DrawingError(_NO_ROOM.format(f"{limit / 2**30:.3g}"))
 
     def _end(self) -> None:
         self._process.kill()  # a thread that waits for an answer has none, and lets go of the pipe

@@ -57,14 +57,18 @@ def page(findings: FindingsRecord, *, files: bool = False, built: Built | None =
     return str(draw(findings.as_written(), **taken))
 
 
-def drawn(findings: FindingsRecord) -> Iterator[str]:
-    """Yield each page that miaudit draws of findings: beside the files of its figures, alone, and without charts."""
+def drawn(findings: FindingsRecord, undrawn: str = "") -> Iterator[str]:
+    """Yield each page that miaudit draws of findings: beside the files of its figures, alone, and without charts.
+
+    ``undrawn`` says why they could not be drawn where a page was made; empty where they could.
+    """
     from miaudit.report import page_frame
 
     shown = page_frame.built(charts(findings))
     yield page(findings, files=True, built=shown)
     yield page(findings, built=shown)
-    yield page(findings, built=page_frame.Built({}, _LEFT_OUT))
+    for reason in filter(None, (_LEFT_OUT, undrawn)):
+        yield page(findings, built=page_frame.Built({}, reason))
 
 
 def charts(findings: FindingsRecord) -> dict[str, alt.LayerChart]:

@@ -15,7 +15,7 @@ from miaudit.errors import InputError, one_line
 from miaudit.findings.audit import Findings
 from miaudit.findings.kinds import read as read_findings
 from miaudit.findings.verification import Received
-from miaudit.report import kinds
+from miaudit.report import drawing, kinds
 
 __all__ = ["compare"]
 
@@ -67,7 +67,7 @@ def compare(
                 source = "the findings.json beside it, of which the bundle holds all that it does not withhold"
         elif not sealed:
             return Received(name, "other", f"{name} does not belong to the bundle: its findings.json is another one.")
-    pages = list(kinds.drawn(held))
+    pages = list(kinds.drawn(held, drawing.reason_in(page)))
     if page in pages:
         return Received(name, "same", f"{name} belongs to the bundle. {_SAME.format(source)}")
     words, again = list(_words(page)), [list(_words(one)) for one in pages]
