@@ -87,6 +87,7 @@ THROUGH = (
         "synthesis/generators/test_training.py",
         "synthesis/generators/generator synthesis/generators/vae_generator synthesis/generators/private_tables",
     ),
+    ("layers, by the gradients of whole networks", "synthesis/generators/test_vae.py", "synthesis/generators/layer"),
     ("a recipe is what the door settles", "synthesis/generators/test_fitting.py", "synthesis/generators/recipe"),
     (
         "options of tables, by what is planned",

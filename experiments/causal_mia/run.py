@@ -1,7 +1,8 @@
 """Table 2 and Figures 3(a), 3(b), 4 of causal-mia: multi-run, one-run and zero-run, raw and corrected.
 
 ``python experiments/causal_mia/run.py`` runs the small form in under a minute of CPU; ``--full`` 100 repetitions.
-Results go to ``results/experiments/causal_mia`` and are compared with ``expected.json``.
+Results go to ``results/experiments/causal_mia`` and are compared with ``expected.json``. Finished repetitions are kept
+there, so the same command goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import figures
 import numpy as np
 import yaml
 from synthetic import GRID, METRICS, Population, dpsgd_repetition, ridge_repetition, ridge_zero_run
+
+from miaudit.jobs import resumable
 
 HERE = Path(__file__).parent
 RESULTS = Path("results/experiments/causal_mia")
@@ -41,21 +44,71 @@ ROWS = (
 )
 
 
-def repeat(target: str, settings: Mapping[str, Any], rng: np.random.Generator) -> dict[str, dict[str, Any]]:
-    """Mean and standard deviation of each metric over the repetitions, and the mean curve, for each evaluation."""
+FIELDS = (*METRICS, "tpr_step", "effective")
+
+
+def repeat(target: str, settings: Mapping[str, Any], rng: np.random.Generator, folder: Path) -> dict[str, Any]:
+    """Mean and standard deviation of each metric over the repetitions, and the mean curve, for each evaluation.
+
+    Finished repetitions are kept in the folder. Their number does not decide what each gives, so a longer run takes
+    over those of a shorter one.
+    """
     population = Population.create(settings["d"], settings["cosine"], rng)
+    count, learned = settings["repetitions"], settings["learn_first"]
+    own = {key: value for key, value in settings.items() if key not in ("repetitions", "learn_first")}
     found: dict[str, list[dict[str, Any]]] = {}
-    for i, child in enumerate(rng.spawn(settings["repetitions"])):
-        own = {**settings, "learn": settings["learn"] if i < settings["learn_first"] else 0}
-        for name, row in TARGETS[target](population, own, child).items():
-            found.setdefault(name, []).append(row)
-        print(f"\r{target}: {i + 1} of {settings['repetitions']}", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
+    jobs = rng.spawn(count)
+    for learn, part in ((own["learn"], jobs[:learned]), (0, jobs[learned:])):
+        if not part:
+            continue
+        part_settings = {**own, "learn": learn}
+        decides = {"settings": json.dumps([target, part_settings]), "seed": str(part[0].bit_generator.seed_seq)}
+        place = folder / f"{target}-{resumable.digest(list(decides.values()))[:12]}"
+        with resumable.Store.alone(place, decides, "repetition") as store:
+            kept = resumable.finish(
+                repetitions,
+                (target, population, part_settings),
+                part,
+                place=store,
+                what="repetitions",
+                failure=lambda number, problem: f"{target}, repetition {number}: {problem}",
+                progress=lambda done: print(
+                    f"\r{target}: {done.finished} of {done.total}    ", end="", file=sys.stderr, flush=True
+                ),
+            )
+            print(file=sys.stderr)
+            for number in range(len(part)):
+                for name, row in unpacked(np.load(kept[number])).items():
+                    found.setdefault(name, []).append(row)
     return {name: summary(found[name]) for name in ROWS if name in found}
 
 
+def repetitions(shared: Any, batch: list[np.random.Generator]) -> list[np.ndarray]:
+    """Return the evaluations of each repetition of a batch as an array (evaluations, fields and curve)."""
+    target, population, settings = shared
+    return [packed(TARGETS[target](population, settings, child)) for child in batch]
+
+
+def packed(rows: Mapping[str, Mapping[str, Any]]) -> np.ndarray:
+    """Put the evaluations in the order of ``ROWS`` into one array; NaN where there is none."""
+    values = np.full((len(ROWS), len(FIELDS) + len(GRID)), np.nan)
+    for name, row in rows.items():
+        values[ROWS.index(name)] = [*(row[field] for field in FIELDS), *row["curve"]]
+    return values
+
+
+def unpacked(values: np.ndarray) -> dict[str, dict[str, Any]]:
+    """Return the evaluations that an array of :func:`packed` holds."""
+    fields = len(FIELDS)
+    return {
+        name: dict(zip(FIELDS, row[:fields].tolist(), strict=True)) | {"curve": row[fields:]}
+        for name, row in zip(ROWS, values, strict=True)
+        if not np.isnan(row[0])
+    }
+
+
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    values = {name: np.array([row[name] for row in rows]) for name in (*METRICS, "tpr_step", "effective")}
+    values = {name: np.array([row[name] for row in rows]) for name in FIELDS}
     several = len(rows) > 1
     curves = np.array([row["curve"] for row in rows])
     return {
@@ -244,7 +297,9 @@ def main() -> int:
     streams = dict(zip(names, np.random.default_rng(settings["seed"]).spawn(len(names)), strict=True))
     found: dict[str, Any] = {
         "learn": {name: settings[name]["learn"] for name in options.target},
-        "targets": {name: repeat(name, settings[name], streams[name]) for name in options.target},
+        "targets": {
+            name: repeat(name, settings[name], streams[name], options.out / "repetitions") for name in options.target
+        },
     }
     guarded = [name for name in options.target if name != "ridge"]
     if guarded:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -55,8 +55,12 @@ def measured(
     wrong: list[str],
     seed: int,
     kept: Kept,
+    only: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """All arms of one data set: the same records, targets and seeds in each; arms that are kept are not made again."""
+    """All arms of one data set: the same records, targets and seeds in each; arms that are kept are not made again.
+
+    ``only`` names the arms to make now. An arm does not depend on which others there are.
+    """
     world, graph = world_of(name, settings)
     rng = np.random.default_rng([seed, sum(name.encode())])
     table = world.sample(settings["records"], rng=rng)
@@ -73,8 +77,11 @@ def measured(
     real = world.sample(REAL, rng=np.random.default_rng([seed, 2]))
     options = {key: value for key, value in {**common, **settings.get("attack", {})}.items() if key != "rehearsed"}
     victim, results = Victim(table, real, options, seed), {}
+    decisive = {key: value for key, value in settings.items() if key != "without"}
     for arm, (own, recipe) in arms.items():
-        made_of = {"data": name, "arm": arm, "settings": settings, "options": options, "wrong": wrong, "seed": seed}
+        if only and arm not in only:
+            continue
+        made_of = {"data": name, "arm": arm, "settings": decisive, "options": options, "wrong": wrong, "seed": seed}
 
         def make(half: Path, own: CausalGraph | None = own, recipe: Callable[[], Recipe] = recipe) -> Any:
             settled = recipe()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +27,13 @@ RESULTS = Path("results/experiments/causal_synthesis/attack")
 OUTLIER = "outlier"
 
 
-def run(name: str, settings: Mapping[str, Any], kept: Kept) -> Any:
-    """One data set, or the planted outlier; arms that are kept are not made again."""
+def run(name: str, settings: Mapping[str, Any], kept: Kept, only: Sequence[str] | None = None) -> Any:
+    """One data set (``only`` these arms of it), or the planted outlier; arms that are kept are not made again."""
     if name == OUTLIER:
         return attack.outlier(settings[OUTLIER], settings["seed"], kept)
     own = settings["worlds"][name]
     wrong = own.get("wrong_graphs", settings["wrong_graphs"])
-    return attack.measured(name, own, settings["attack"], wrong, settings["seed"], kept)
+    return attack.measured(name, own, settings["attack"], wrong, settings["seed"], kept, only)
 
 
 # -- what is expected -------------------------------------------------------------------------------------------------
@@ -189,6 +189,9 @@ def main() -> int:
     parser.add_argument("--full", action="store_true", help="the paper's numbers of records")
     parser.add_argument("--form", help="any other form of config.yaml")
     parser.add_argument("--only", nargs="+", help=f"data sets, or {OUTLIER}; default all of the form")
+    parser.add_argument(
+        "--arms", nargs="+", help='these arms alone, such as "tables, DP"; a later run makes the others'
+    )
     parser.add_argument("--numbers-only", action="store_true", help="no figures")
     parser.add_argument("--out", type=Path, help=f"default {RESULTS}, of other forms than small with the form's name")
     options = parser.parse_args()
@@ -206,7 +209,7 @@ def main() -> int:
     out.mkdir(parents=True, exist_ok=True)
     found: dict[str, Any] = {}
     for name in options.only or known:
-        found[name] = run(name, settings, Kept(out / f"{name}-arms"))
+        found[name] = run(name, settings, Kept(out / f"{name}-arms"), options.arms)
         atomic.write_text(out / f"{name}.json", json.dumps(found[name], indent=1) + "\n")
         atomic.write_text(out / f"{name}.md", table(name, found[name]))
         print(table(name, found[name]), flush=True)

@@ -386,7 +386,7 @@ def made() -> int:
     """Make the parts that are asked for, and compare them with what is expected."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="the folder that holds location30/")
-    parser.add_argument("--form", choices=("tiny", "small", "full"), default="small")
+    parser.add_argument("--form", choices=("tiny", "small", "full", "paper"), default="small")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--workers", type=int, help="networks trained at a time; as in trained.yaml by default")
     parser.add_argument("--numbers-only", action="store_true", help="no figures: needs no altair")

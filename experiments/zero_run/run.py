@@ -3,6 +3,7 @@
 ``python experiments/zero_run/run.py`` runs the small form in about a minute of CPU; ``--full`` 200 repetitions.
 Results go to ``results/experiments/zero_run`` and are compared with ``expected.json``: validity and power in every
 form, the README's figures number by number in the form that they were measured with (``--form table``).
+Finished repetitions are kept in ``--out``, so the same command goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from miaudit.causal import propensity as propensities
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import one_run, zero_run
 from miaudit.dp.selection import PAPERS_SIX, Bonferroni
+from miaudit.jobs import resumable
 
 HERE = Path(__file__).parent
 RESULTS = Path("results/experiments/zero_run")
@@ -53,20 +56,75 @@ ROWS = {
     },
 }
 Rows = dict[str, list[float]]
+PUBLISHED = ("uncorrected", "composition", "conditional, unaware", "conditional, aware", "thinning")
+LEARNED = ("uncorrected", "conditional, unaware", "conditional, aware", "thinning")
 
 
-def oracle(
-    world: NoisySum, settings: Mapping[str, Any], rhos: list[float], rng: np.random.Generator
-) -> dict[str, Rows]:
+@dataclass(frozen=True)
+class Part:
+    """One part of the figure: its name, world, settings and shifts, and the folder of finished repetitions."""
+
+    name: str
+    world: NoisySum
+    settings: Mapping[str, Any]
+    rhos: tuple[float, ...]
+    folder: Path
+
+    def repeated(
+        self,
+        once: Callable[[Any, list[np.random.Generator]], list[np.ndarray]],
+        shared: Any,
+        ways: Sequence[str],
+        rng: np.random.Generator,
+    ) -> dict[str, Rows]:
+        """Bounds by shift and procedure, of all repetitions; those that are in the folder are not made again.
+
+        The number of repetitions does not decide what each of them gives, so a longer run takes over a shorter one's.
+        """
+        settings = {key: value for key, value in self.settings.items() if key != "repetitions"}
+        source = rng.bit_generator.seed_seq
+        decides = {
+            "settings": json.dumps([self.name, str(self.world), settings, self.rhos]),
+            "seed": f"{source.entropy} {source.spawn_key}",
+        }
+        place = self.folder / f"{self.name}-{resumable.digest(list(decides.values()))[:12]}"
+        jobs = rng.spawn(self.settings["repetitions"])
+        with resumable.Store.alone(place, decides, "repetition") as store:
+            kept = resumable.finish(
+                once,
+                shared,
+                jobs,
+                place=store,
+                what="repetitions",
+                failure=lambda number, problem: f"{self.name}, repetition {number}: {problem}",
+                progress=lambda done: print(
+                    f"\r{self.name}: {done.finished} of {done.total}    ", end="", file=sys.stderr, flush=True
+                ),
+            )
+            print(file=sys.stderr)
+            values = np.stack([np.load(kept[number]) for number in range(len(jobs))])
+        return {
+            f"{rho:g}": {way: values[:, i, j].tolist() for j, way in enumerate(ways)} for i, rho in enumerate(self.rhos)
+        }
+
+
+def oracle(part: Part, rng: np.random.Generator) -> dict[str, Rows]:
     """Known propensities: every procedure on the same data sets, one release for all rhos."""
-    found: dict[str, Rows] = {f"{rho:g}": {} for rho in rhos}
-    samples = {rho: covariates_only(world, rho, settings["shift_sample"], rng) for rho in rhos}
-    for i, child in enumerate(rng.spawn(settings["repetitions"])):
-        for rho, data in zip(rhos, draw(world, tuple(rhos), child), strict=True):
-            ways = known(data, settings, zero_run.Composition(sample=samples[rho], spend=0.1))
-            for name, way in ways.items():
-                found[f"{rho:g}"].setdefault(name, []).append(way(child))
-        _told("known propensities", i, settings["repetitions"])
+    samples = {rho: covariates_only(part.world, rho, part.settings["shift_sample"], rng) for rho in part.rhos}
+    ways = (*PUBLISHED, f"thinning, half-width {part.settings['half_width']:g}")
+    return part.repeated(oracle_once, (part, samples), ways, rng)
+
+
+def oracle_once(shared: Any, batch: list[np.random.Generator]) -> list[np.ndarray]:
+    """Return the bounds (rhos, procedures) of each repetition of a batch."""
+    part, samples = shared
+    found = []
+    for child in batch:
+        bounds = []
+        for rho, data in zip(part.rhos, draw(part.world, part.rhos, child), strict=True):
+            ways = known(data, part.settings, zero_run.Composition(sample=samples[rho], spend=0.1))
+            bounds.append([way(child) for way in ways.values()])
+        found.append(np.array(bounds))
     return found
 
 
@@ -97,42 +155,40 @@ def known(
     }
 
 
-def learned(
-    world: NoisySum, settings: Mapping[str, Any], rhos: list[float], rng: np.random.Generator
-) -> dict[str, Rows]:
+def learned(part: Part, rng: np.random.Generator) -> dict[str, Rows]:
     """Propensities learned on a separate sample; the bootstrap where log-odds are used as points (Algorithm 3, B7).
 
     From every dimension of a small sum, or from ``covariates`` of a large one, of which the first suffices.
     """
-    few = settings.get("covariates")
-    found: dict[str, Rows] = {f"{rho:g}": {} for rho in rhos}
-    for i, child in enumerate(rng.spawn(settings["repetitions"])):
-        for rho in rhos:
-            half = settings["rows"] // 2
-            audited, others = (
-                draw_with_few(world, rho, half, few, child) if few else draw_with_covariates(world, rho, half, child)
-            )
-            evidence, train = (
-                Evidence(score=part.score, member=part.member, covariates=part.x, design="zero-run")
-                for part in (audited, others)
-            )
-            pi = propensities.fit(evidence, train=train, rng=child)
-            drawn = propensities.bootstrap(evidence, train, settings["replicates"], rng=child)
-            shared: dict[str, Any] = {"guesses": Bonferroni(PAPERS_SIX), "confidence": 1 - 2 * ERROR, "rng": child}
-            bounds = {
-                "uncorrected": one_run.audit(evidence.replace(design="one-run"), confidence=1 - 2 * ERROR, rng=child),
-                "conditional, unaware": zero_run.mu_lower_bound(
-                    evidence, pi, correction="conditional", replicates=drawn, **shared
-                ),
-                "conditional, aware": zero_run.mu_lower_bound(
-                    evidence, pi, correction=zero_run.Conditional(aware=True), replicates=drawn, **shared
-                ),
-                "thinning": zero_run.mu_lower_bound(evidence, pi, confidence=1 - 2 * ERROR, rng=child),
-            }
-            for name, bound in bounds.items():
-                found[f"{rho:g}"].setdefault(name, []).append(bound.value)
-        _told(f"learned propensities{f', {few} covariates' if few else ''}", i, settings["repetitions"])
-    return found
+    return part.repeated(learned_once, part, LEARNED, rng)
+
+
+def learned_once(part: Part, batch: list[np.random.Generator]) -> list[np.ndarray]:
+    """Return the bounds (rhos, procedures) of each repetition of a batch."""
+    return [np.array([learned_bounds(part, rho, child) for rho in part.rhos]) for child in batch]
+
+
+def learned_bounds(part: Part, rho: float, rng: np.random.Generator) -> list[float]:
+    """Return the bounds of one data set, in the order of ``LEARNED``."""
+    settings, half, few = part.settings, part.settings["rows"] // 2, part.settings.get("covariates")
+    audited, others = (
+        draw_with_few(part.world, rho, half, few, rng) if few else draw_with_covariates(part.world, rho, half, rng)
+    )
+    evidence, train = (
+        Evidence(score=data.score, member=data.member, covariates=data.x, design="zero-run")
+        for data in (audited, others)
+    )
+    pi = propensities.fit(evidence, train=train, rng=rng)
+    drawn = propensities.bootstrap(evidence, train, settings["replicates"], rng=rng)
+    shared: dict[str, Any] = {"guesses": Bonferroni(PAPERS_SIX), "confidence": 1 - 2 * ERROR, "rng": rng}
+    aware = zero_run.Conditional(aware=True)
+    bounds = [
+        one_run.audit(evidence.replace(design="one-run"), confidence=1 - 2 * ERROR, rng=rng),
+        zero_run.mu_lower_bound(evidence, pi, correction="conditional", replicates=drawn, **shared),
+        zero_run.mu_lower_bound(evidence, pi, correction=aware, replicates=drawn, **shared),
+        zero_run.mu_lower_bound(evidence, pi, confidence=1 - 2 * ERROR, rng=rng),
+    ]
+    return [bound.value for bound in bounds]
 
 
 def not_learned(world: NoisySum, settings: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Any]:
@@ -239,10 +295,6 @@ def table(found: Mapping[str, Any]) -> str:
     return "\n".join(lines).strip()
 
 
-def _told(what: str, i: int, of: int) -> None:
-    print(f"\r{what}: {i + 1} of {of}", end="\n" if i + 1 == of else "", file=sys.stderr, flush=True)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true", help="200 repetitions instead of the small form")
@@ -257,12 +309,13 @@ def main() -> int:
         return NoisySum(settings[part]["d"], settings["m"], settings["gamma"], settings["mu"])
 
     found: dict[str, Any] = {"truth": settings["mu"], "comparable": form != "tiny"}
-    for part, way, rng in (
+    for name, way, rng in (
         ("oracle", oracle, streams[0]),
         ("learned", learned, streams[1]),
         ("few", learned, streams[3]),
     ):
-        found[part] = summary(way(world(part), settings[part], settings["rhos"], rng), settings["mu"])
+        part = Part(name, world(name), settings[name], tuple(settings["rhos"]), options.out / "repetitions")
+        found[name] = summary(way(part, rng), settings["mu"])
     found["not_learned"] = not_learned(world("not_learned"), settings["not_learned"], streams[2])
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "found.json").write_text(json.dumps(found, indent=1) + "\n")

@@ -47,6 +47,14 @@ FORMS = [
     pytest.param(FULL, GeneratorConfig(**SMALL), id="full"),
     pytest.param(FULL, GeneratorConfig(decoder="product", draws_missing=True, **SMALL), id="full-product"),
     pytest.param(FULL, GeneratorConfig(without_latent=("a", "d"), layers=1, **SMALL), id="full-without-latent"),
+    pytest.param(FULL, GeneratorConfig(encoder="set", embedding=4, draws_missing=True, **SMALL), id="full-set"),
+    pytest.param(
+        PARTIAL,
+        GeneratorConfig(
+            encoder="set", decoder="product", encoder_reads=("x2",), without_latent=("x1",), embedding=5, **SMALL
+        ),
+        id="eedi-set",
+    ),
 ]
 
 
@@ -146,8 +154,9 @@ def test_a_head_sees_its_parents_and_z_only(graph: CausalGraph, config: Generato
     assert seen == set(range(encoding.outputs))
 
 
-def test_the_encoder_reads_the_groups_it_may() -> None:
-    config = GeneratorConfig(encoder_reads=("x2",), **SMALL)
+@pytest.mark.parametrize("encoder", ["mask", "set"])
+def test_the_encoder_reads_the_groups_it_may(encoder: Any) -> None:
+    config = GeneratorConfig(encoder_reads=("x2",), encoder=encoder, **SMALL)
     network = Network.of(PARTIAL, config)
     weights, x, _ = batch(network, 1, 4)
     x.requires_grad_()

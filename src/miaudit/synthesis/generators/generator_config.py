@@ -38,6 +38,10 @@ class GeneratorConfig:
         groups have one hidden layer
     decoder : how a group sees its parents and z: "concatenate", p(x | parents, z), or "product", the normalised
         product of p(x | parents) and p(x | z) for discrete columns, as printed for Pain and EEDI (erratum D8)
+    encoder : how the encoder reads a record: "mask", all features side by side, what is missing as 0 beside a bit that
+        says so, or "set", the sum of codes of the observed features, as in the partial VAE of Ma et al. (2019) that the
+        paper names for EEDI
+    embedding : with "set", the dimension of each feature's embedding and of its code; the paper's is 10
     encoder_reads : the groups that the encoder reads; None is all. The paper's EEDI encoder q(z | x2) reads the second
     without_latent : groups that do not see z, as the paper's p(x1) of EEDI
     empirical : groups without parents whose records are drawn from the table, as the paper's p(x1); they are private
@@ -71,6 +75,8 @@ class GeneratorConfig:
     layers: Whole = 2
     head: Whole = 8
     decoder: Annotated[Literal["concatenate", "product"], Option(allowed="'concatenate' or 'product'")] = "concatenate"
+    encoder: Annotated[Literal["mask", "set"], Option(allowed="'mask' or 'set'")] = "mask"
+    embedding: Whole = 10
     encoder_reads: Annotated[tuple[str, ...] | None, Option()] = None
     without_latent: Annotated[tuple[str, ...], Option()] = ()
     empirical: Annotated[tuple[str, ...], Option()] = ()

@@ -108,6 +108,23 @@ class Encoding:
                 positions.append(present[i])
         return positions
 
+    def values_of(self, columns: Iterable[int]) -> list[tuple[int, int, bool]]:
+        """Return position, position of "present" (-1: always) and whether it is a bit, of each feature with a value.
+
+        Examples
+        --------
+        >>> from miaudit.synthesis.schema import Column
+        >>> columns = (Column("a", missing=True), Column("b", "continuous", low=0, high=1))
+        >>> Encoding(Schema(columns)).values_of([0, 1])
+        [(0, 2, True), (1, -1, False)]
+        """
+        starts, present, _ = self._feature_starts
+        return [
+            (starts[i] + j, present.get(i, -1), self.schema.columns[i].kind != "continuous")
+            for i in columns
+            for j in range(feature_count(self.schema.columns[i]))
+        ]
+
     def outputs_of(self, columns: Iterable[int]) -> list[int]:
         """Return the positions of the outputs of some columns."""
         positions: list[int] = []

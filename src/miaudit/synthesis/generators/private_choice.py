@@ -84,8 +84,9 @@ def _tree(codes: Codes, tables: Sequence[NoisyTable], plan: TablesPlan, noise: C
         off = np.abs(_counts(codes, (i, j), plan) - alone).sum()
         worth[i, j] = float(off) - plan.expected_noise("pairs", (i, j))
     part, edges = list(range(len(plan.sizes))), []
+    open_ = list(plan.candidates)
     for _ in range(plan.tree_size):
-        open_ = [pair for pair in plan.candidates if part[pair[0]] != part[pair[1]]]
+        open_ = [pair for pair in open_ if part[pair[0]] != part[pair[1]]]
         i, j = open_[noise.choose([worth[pair] for pair in open_], plan.scale("tree"))]
         edges.append((i, j))
         part = [part[i] if own == part[j] else own for own in part]
@@ -99,19 +100,21 @@ def _worst(
 
     If all that may be measured are, nothing is chosen.
     """
-    open_ = [pair for pair in plan.beyond if pair not in known]
+    measured_pairs = set(known)
+    open_ = [pair for pair in plan.beyond if pair not in measured_pairs]
     if plan.measures_all:
         return open_
     size = total / len(synthetic)
-    worth = {
-        pair: float(np.abs(_counts(codes, pair, plan) - size * _counts(synthetic, pair, plan)).sum())
+    worth = [
+        float(np.abs(_counts(codes, pair, plan) - size * _counts(synthetic, pair, plan)).sum())
         - plan.expected_noise("more", pair)
         for pair in open_
-    }
+    ]
     further: list[Pair] = []
     for _ in range(min(plan.further, len(open_))):
-        left = [pair for pair in worth if pair not in further]
-        further.append(left[noise.choose([worth[pair] for pair in left], plan.scale("further"))])
+        best = noise.choose(worth, plan.scale("further"))
+        further.append(open_.pop(best))  # the others keep their order, so the same noise falls on them
+        worth.pop(best)
     return further
 
 

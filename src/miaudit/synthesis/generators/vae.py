@@ -6,9 +6,9 @@ matrix products over a matrix (K, P) of weights. Large groups have decoders of t
 columns of a full graph, share matrices by generation of the graph, with weights fixed at 0 wherever a head would see
 what is not its parent.
 
-Each layer is used once for a record and mixes no records, so the norm of a record's gradient follows from what went
-into the layer and the derivative at what came out of it (Goodfellow, 2015); with weights fixed at 0 it is a sum of such
-products over heads.
+Each layer mixes no records, so the norm of a record's gradient follows from what went into the layer and the derivative
+at what came out of it (:mod:`~miaudit.synthesis.generators.layer`). The encoder reads all features side by side, or the
+set of those that were observed (:mod:`~miaudit.synthesis.generators.set_encoder`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from torch import Tensor
 
 from miaudit.arrays import Float32Array
 from miaudit.synthesis.generators.generator_config import GeneratorConfig
+from miaudit.synthesis.generators.layer import Layer, Part
 from miaudit.synthesis.generators.likelihood import Encoding
+from miaudit.synthesis.generators.set_encoder import FeatureEmbedding, ObservedFeatures, SetEncoder, SharedMap
 from miaudit.synthesis.graph import CausalGraph
 
 # Small groups that share matrices: more waste weights that are 0, fewer cost calls.
@@ -38,65 +40,6 @@ _MOST_LOG_VARIANCE = 8.0
 
 
 _CPU = torch.device("cpu")
-
-# The weights (K, inputs, outputs) and biases (K, 1, outputs) of one layer of K networks.
-Part = tuple[Tensor, Tensor]
-
-
-@dataclass(frozen=True, eq=False)
-class Layer:
-    """One linear layer of every network of a stack.
-
-    Attributes
-    ----------
-    inputs, outputs : its size
-    start : position of its weights (inputs x outputs), then its biases, among the P parameters
-    reads, writes : (inputs, heads) and (outputs, heads), 0 or 1: which inputs a head reads and which outputs are its
-        own; None where one head reads and writes all
-    mask : which weights exist, (inputs, outputs) of 0 and 1; None if all do
-    gain : what the biases are multiplied by
-    """
-
-    inputs: int
-    outputs: int
-    start: int
-    reads: Tensor | None = None
-    writes: Tensor | None = None
-    mask: Tensor | None = None
-    gain: float = 1.0
-
-    @property
-    def end(self) -> int:
-        """Where the next layer starts."""
-        return self.start + (self.inputs + 1) * self.outputs
-
-    def on(self, device: torch.device) -> Layer:
-        """Return the layer with what it holds on a device."""
-        reads, writes, mask = (None if own is None else own.to(device) for own in (self.reads, self.writes, self.mask))
-        return replace(self, reads=reads, writes=writes, mask=mask)
-
-    def weights(self, values: Tensor) -> Part:
-        """Return views of the weights (K, inputs, outputs) and biases (K, 1, outputs) in values (K, P)."""
-        split = self.start + self.inputs * self.outputs
-        weight = values[:, self.start : split].view(len(values), self.inputs, self.outputs)
-        return weight, values[:, None, split : self.end]
-
-    def squared_norms(self, a: Tensor, g: Tensor) -> Tensor:
-        """Return the squared norm of each record's gradient (K, B), from inputs a and slopes g (K, B, ...)."""
-        if self.mask is None or self.reads is None or self.writes is None:
-            return (_squared(a) + self.gain**2) * _squared(g)
-        return ((a.square() @ self.reads + self.gain**2) * (g.square() @ self.writes)).sum(-1)
-
-    def add_sum(self, into: Part, a: Tensor, g: Tensor, weights: Tensor) -> None:
-        """Add the weighted sum over records of gradients to ``into``, from inputs, slopes and weights (K, B)."""
-        weight, bias = into
-        bias.baddbmm_(weights[:, None, :] * self.gain, g)
-        if self.inputs < self.outputs:  # the smaller of the two is scaled
-            weight.baddbmm_((a * weights[..., None]).transpose(1, 2), g)
-        else:
-            weight.baddbmm_(a.transpose(1, 2), g * weights[..., None])
-        if self.mask is not None:
-            weight *= self.mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +74,7 @@ class Network:
     encoder : positions of the encoder's layers
     read : positions of the features that the encoder reads
     blocks : decoders, causes before effects
+    set_encoder : where the layers of a set encoder are; None where the encoder reads features side by side
     device : where passes over it are computed
     """
 
@@ -140,6 +84,7 @@ class Network:
     encoder: tuple[int, ...]
     read: tuple[int, ...]
     blocks: tuple[Block, ...]
+    set_encoder: SetEncoder | None = None
     device: torch.device = _CPU
 
     @classmethod
@@ -202,11 +147,12 @@ class Network:
         weights = np.zeros(self.size, dtype=np.float32)
         for layer in self.layers:
             mask = None if layer.mask is None else layer.mask.numpy()
-            fan = np.full(layer.outputs, float(layer.inputs)) if mask is None else mask.sum(0)
+            fan = np.full(layer.outputs, float(layer.fan)) if mask is None else mask.sum(0)
             limit = 1 / np.sqrt(np.maximum(fan, 1))
             weight = rng.uniform(-limit, limit, (layer.inputs, layer.outputs))
             split = layer.start + weight.size
             weights[layer.start : split] = (weight if mask is None else weight * mask).ravel()
+            limit = limit[: layer.biases]
             weights[split : layer.end] = rng.uniform(-limit, limit) / layer.gain
         return weights
 
@@ -226,8 +172,8 @@ class Stack:
         self.parts: list[Part] = []
         for layer in network.layers:
             whole = self.buffer[count * layer.start : count * layer.end]
-            weight, bias = torch.split(whole, [count * layer.inputs * layer.outputs, count * layer.outputs])
-            self.parts.append((weight.view(count, layer.inputs, layer.outputs), bias.view(count, 1, layer.outputs)))
+            weight, bias = torch.split(whole, [count * layer.inputs * layer.outputs, count * layer.biases])
+            self.parts.append((weight.view(count, layer.inputs, layer.outputs), bias.view(count, 1, layer.biases)))
 
     def put(self, values: Tensor) -> None:
         """Fill in values (K, P)."""
@@ -290,9 +236,18 @@ class Pass:
     def posterior(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean and log-variance of q(z | x), (K, B, latent) each."""
         network = self._network
-        parameters = self._through(network.encoder, _picked(x, network.read))
+        parameters = self._through(network.encoder, self._encoder_input(x))
         mean, raw = parameters.chunk(2, -1)
         return mean, _MOST_LOG_VARIANCE * torch.tanh(raw / _MOST_LOG_VARIANCE)
+
+    def _encoder_input(self, x: Tensor) -> Tensor:
+        """Return what the encoder's layers read: features (K, B, read), or the sum over observed ones (K, B, code)."""
+        encoder = self._network.set_encoder
+        if encoder is None:
+            return _picked(x, self._network.read)
+        values, observed = encoder.features.read(x)
+        codes = torch.relu(self._layer(encoder.shared_map, self._layer(encoder.embedding, values)))
+        return (codes * observed[..., None]).sum(2)
 
     def block(self, block: Block, x: Tensor, z: Tensor) -> Tensor:
         """Return the outputs of a block (K, B, len(block.outputs))."""
@@ -306,15 +261,16 @@ class Pass:
         for step, position in enumerate(layers):
             if step:
                 a = torch.relu(a)
-            weight, bias = self._parts[position]
-            bias = bias * self._network.layers[position].gain
-            out = torch.baddbmm(bias, a, weight) if a.shape[-1] else bias.expand(-1, a.shape[1], -1).clone()
-            if self._tapped:
-                if not out.requires_grad:  # nothing before it has a gradient to pass on
-                    out.requires_grad_()
-                self._taps.append((position, a.detach(), out))
-            a = out
+            a = self._layer(position, a)
         return a
+
+    def _layer(self, position: int, a: Tensor) -> Tensor:
+        out = self._network.layers[position].outputs_of(a, self._parts[position])
+        if self._tapped:
+            if not out.requires_grad:  # nothing before it has a gradient to pass on
+                out.requires_grad_()
+            self._taps.append((position, a.detach(), out))
+        return out
 
     def add_clipped(self, into: Sequence[Part], present: Tensor, *, clip: float | None) -> None:
         """Add the sums over records of gradients, clipped to norm ``clip`` if one is given; after :meth:`backward`.
@@ -357,12 +313,6 @@ def _rearranged(values: Tensor, there: Tensor, back: Tensor) -> Tensor:
     return rearranged
 
 
-def _squared(values: Tensor) -> Tensor:
-    """Return squared norms along the last axis."""
-    norms: Tensor = torch.linalg.vector_norm(values, dim=-1)
-    return norms.square()
-
-
 def _picked(x: Tensor, positions: Sequence[int]) -> Tensor:
     """Return some features; a view where they are consecutive."""
     if list(positions) == list(range(positions[0], positions[0] + len(positions))):
@@ -390,12 +340,23 @@ class _Builder:
     def build(self) -> Network:
         graph, config = self._graph, self._config
         groups = graph.groups if config.encoder_reads is None else config.encoder_reads
-        read = sorted(self._encoding.features_of(i for group in groups for i in graph.positions(group)))
-        widths = [len(read), *[config.hidden] * config.layers, 2 * config.latent]
+        columns = [i for group in groups for i in graph.positions(group)]
+        read = sorted(self._encoding.features_of(columns))
+        set_encoder = self._set_encoder(columns) if config.encoder == "set" else None
+        entering = len(read) if set_encoder is None else config.embedding
+        widths = [entering, *[config.hidden] * config.layers, 2 * config.latent]
         encoder = tuple(self._add(a, b) for a, b in itertools.pairwise(widths))
         blocks = tuple(block for generation in graph.generations for block in self._blocks(generation))
         layers = tuple(self._layers)
-        return Network(self._encoding, config.latent, layers, encoder, tuple(read), blocks)
+        return Network(self._encoding, config.latent, layers, encoder, tuple(read), blocks, set_encoder)
+
+    def _set_encoder(self, columns: Sequence[int]) -> SetEncoder:
+        """Lay an embedding of each feature and the map that all features share."""
+        size, features = self._config.embedding, ObservedFeatures.of(self._encoding, columns)
+        count = len(features.positions)
+        self._layers.append(FeatureEmbedding(count, size, 0))
+        self._layers.append(SharedMap(size, size, self._layers[-1].end, elements=count))
+        return SetEncoder(features, 0, 1)
 
     def _blocks(self, generation: Sequence[str]) -> list[Block]:
         """Return a block for each large group, and shared blocks for the small ones."""

@@ -16,7 +16,8 @@ from miaudit.errors import InputError
 from miaudit.models.devices import fixed_order
 from miaudit.synthesis.generators.generator import Generator, Method
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
-from miaudit.synthesis.generators.vae import Block, Network, Part, Pass
+from miaudit.synthesis.generators.layer import Part
+from miaudit.synthesis.generators.vae import Block, Network, Pass
 from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import Table
 
