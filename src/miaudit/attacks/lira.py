@@ -65,8 +65,8 @@ def online(
     -------
     array (n,) of float64, any real; higher is more member-like
         With several augmentations the mean of their log ratios. A joint Gaussian with the augmentations' correlation,
-        which the paper fits, came out worse in nearly every simulation with 64 models or fewer (docs/shadow_models.md): it
-        weighs differences between augmentations, whose means are known least.
+        which the paper fits, came out worse in nearly every simulation with 64 models or fewer
+        (docs/shadow_models.md): it weighs differences between augmentations, whose means are known least.
 
     Raises
     ------

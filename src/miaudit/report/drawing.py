@@ -241,8 +241,8 @@ def reason_in(text: str) -> str:
     >>> reason_in("figures cannot be drawn within no GiB")
     ''
     """
-    found = re.search(re.escape(_NO_ROOM).replace(r"\{\}", "[0-9.e+-]{1,12}"), text)
-    return found[0] if found else ""
+    match = re.search(re.escape(_NO_ROOM).replace(r"\{\}", "[0-9.e+-]{1,12}"), text)
+    return match[0] if match else ""
 
 
 def svg(spec: Mapping[str, Any]) -> str:
