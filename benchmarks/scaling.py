@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scaling_commands as commands
 
 import miaudit as ma
 
@@ -66,6 +67,17 @@ def audited(make: Callable[[int], ma.Evidence], n: int, **options: Any) -> Prepa
 
 
 _before: list[float] = []  # peak when all modules were loaded
+
+
+def loaded(make: Callable[[int], Prepared], small: int) -> Callable[[int], Prepared]:
+    """The work of a command, after a small one of its kind."""
+
+    def prepare(n: int) -> Prepared:
+        make(small)()
+        _before.append(peak())
+        return make(n)
+
+    return prepare
 
 
 def one_run(n: int) -> Prepared:
@@ -228,7 +240,27 @@ def _models() -> dict[str, Work]:
     }  # fmt: skip
 
 
-WORKS = {**_audits(), **_models()}
+def _commands() -> dict[str, Work]:
+    texts, tables, pairs = (500, 1_500, 4_500), (2_000, 6_000, 18_000), (2_000, 8_000, 32_000)
+    up_to_6, releases, steep = (10**4, 10**5, 10**6), (50, 200, 800), {"cpu": 1.5, "peak": 1.15}
+    kinds: dict[str, tuple[str, str, Callable[[int], Prepared], tuple[int, ...], tuple[int, ...]]] = {
+        "matched": ("audit of random strings, 20 decoys each", "strings", loaded(commands.matched, 200), pairs, pairs),
+        "usage": ("usage, 20 decoys each", "records", loaded(commands.usage, 200), pairs, pairs),
+        "extraction": (
+            "extraction with near duplicates, 512 tokens", "texts", loaded(commands.extraction, 100), texts, texts
+        ),
+        "tokens": ("attacks on token log-probabilities", "texts", loaded(commands.token_attacks, 50), texts, texts),
+        "table": ("audit of a synthetic table, 15 columns", "records", loaded(commands.table, 300), tables, tables),
+        "release": ("private table by noisy counts", "records", loaded(commands.release, 500), tables, tables),
+        "plan": ("plan of a one-run audit", "records", loaded(commands.plan, 300), up_to_6, _UP_TO_7),
+        "verify": ("write and verify a bundle of scores", "scores", loaded(commands.verification, 400), up_to_6, _UP_TO_7),
+        "history": ("history of audits", "audits", loaded(commands.history, 3), releases, releases),
+    }  # fmt: skip
+    steeper = {"table": {"at_most": steep}}
+    return {name: Work(*values, **steeper.get(name, {})) for name, values in kinds.items()}
+
+
+WORKS = {**_audits(), **_models(), **_commands()}
 
 
 # -- measuring -------------------------------------------------------------------------------------------------------

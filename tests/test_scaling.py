@@ -23,7 +23,8 @@ def scaling() -> Any:
         yield importlib.import_module("scaling")
     finally:
         sys.path.remove(str(HERE / "benchmarks"))
-        sys.modules.pop("scaling", None)
+        for name in ("scaling", "scaling_commands"):
+            sys.modules.pop(name, None)
 
 
 @pytest.mark.parametrize("power", [0.0, 1.0, 2.0])
@@ -64,6 +65,23 @@ def test_files_grow_as_they_should(scaling: Any, name: str, sizes: tuple[int, ..
 def test_every_audit_can_be_measured(scaling: Any, name: str) -> None:
     found = scaling.here(name, 64 if name == "lira-models" else 2_000)
     assert found["cpu"] > 0 and found["peak"] >= 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("matched", 200), ("usage", 200), ("tokens", 50), ("plan", 500), ("verify", 400), ("history", 3)],
+)
+def test_every_command_can_be_measured(scaling: Any, name: str, size: int) -> None:
+    found = scaling.here(name, size)
+    assert found["cpu"] > 0 and found["peak"] >= 0
+
+
+@pytest.mark.thorough
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "size"), [("extraction", 100), ("table", 300), ("release", 500)])
+def test_every_command_on_texts_and_tables_too(scaling: Any, name: str, size: int) -> None:
+    assert scaling.here(name, size)["cpu"] > 0
 
 
 @pytest.mark.slow
