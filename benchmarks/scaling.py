@@ -253,7 +253,7 @@ def _commands() -> dict[str, Work]:
         "table": ("audit of a synthetic table, 15 columns", "records", loaded(commands.table, 300), tables, tables),
         "release": ("private table by noisy counts", "records", loaded(commands.release, 500), tables, tables),
         "plan": ("plan of a one-run audit", "records", loaded(commands.plan, 300), up_to_6, _UP_TO_7),
-        "verify": ("write and verify a bundle of scores", "scores", loaded(commands.verification, 400), up_to_6, _UP_TO_7),
+        "verify": ("bundle written and verified", "scores", loaded(commands.verification, 400), up_to_6, _UP_TO_7),
         "history": ("history of audits", "audits", loaded(commands.history, 3), releases, releases),
     }  # fmt: skip
     steeper = {"table": {"at_most": steep}}
