@@ -9,7 +9,7 @@
 # make bench      timings as ratios against the straightforward way; fails where one grew by 1.3 in two runs
 # make look       a page of every kind in a browser: screenshots, and what is wrong with them
 # make peers      public tools beside ours (needs the network)
-# make experiments  the small form of the papers' tables and figures
+# make experiments  the small forms of the papers' tables and figures (an hour); what lacks its data is left out with a line
 PYTHON ?= python3
 VENV ?= .venv
 DEV ?= .venv-dev
@@ -91,16 +91,7 @@ peers: $(DEV)/.installed
 	$(DEV)/bin/python benchmarks/peers/run.py --install --json benchmarks/peers/measured.json --docs benchmarks/peers/scores.md
 
 experiments: $(DEV)/.installed
-	$(DEV)/bin/python experiments/threshold_post/run.py
-	$(DEV)/bin/python experiments/causal_mia/run.py
-	$(DEV)/bin/python experiments/causal_mia/real_shift.py --again
-	$(DEV)/bin/python experiments/causal_mia/attribute_inference.py --quick
-	$(DEV)/bin/python experiments/zero_run/run.py
-	$(DEV)/bin/python experiments/uncertainty_mia/run.py
-	$(DEV)/bin/python experiments/causal_synthesis/utility_tables.py
-	$(DEV)/bin/python experiments/causal_synthesis/theory.py
-	$(DEV)/bin/python experiments/step_audit/run.py
-	$(DEV)/bin/python experiments/table_replay/run.py
+	$(DEV)/bin/python experiments/small_forms.py
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

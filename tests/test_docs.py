@@ -27,6 +27,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import house  # noqa: E402
 
 DOCS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+PAPERS = sorted((ROOT / "docs" / "papers").glob("*.md"))
 BARE_SECTION = re.compile(r"(?<!, )(?<!paper's )\b[Ss]ections? \d")  # of a page or a paper that is not named
 
 
@@ -201,13 +202,15 @@ def test_python_in_the_docs_runs(path: Path, tmp_path: Path, monkeypatch: pytest
         exec(compile(block, str(path), "exec"), {})
 
 
-@pytest.mark.parametrize("path", [*DOCS, *ROOT.glob("[AC]*.md")], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*DOCS, *PAPERS, *ROOT.glob("[AC]*.md")], ids=lambda path: path.name)
 def test_links_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
         assert (path.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("path", [path for path in DOCS if path.parent == ROOT / "docs"], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [*PAPERS, *(path for path in DOCS if path.parent == ROOT / "docs")], ids=lambda path: path.name
+)
 def test_a_page_opens_with_what_its_reader_wants_to_do(path: Path) -> None:
     title, gap, *rest = path.read_text(encoding="utf-8").splitlines()
     assert re.match(r"# \S", title)
@@ -275,7 +278,7 @@ def test_no_section_is_cited_without_its_source() -> None:
 
 @pytest.mark.long
 def test_every_erratum_that_the_source_cites_is_explained() -> None:
-    explained = (ROOT / "docs" / "deviations.md").read_text(encoding="utf-8")
+    explained = "\n".join(path.read_text(encoding="utf-8") for path in PAPERS)
     missing = set()
     for file, text in source_texts():
         for names in re.findall(r"[Ee]rrat(?:um|a) ((?:[A-E]\d+(?:, | and )?)+)", text):

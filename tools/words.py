@@ -25,7 +25,8 @@ HABITS = {
 
 def pages() -> list[Path]:
     """Return README and the written pages of ``docs/``."""
-    return [ROOT / "README.md", *sorted(path for path in (ROOT / "docs").glob("*.md") if path.name not in MADE)]
+    written = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "papers").glob("*.md")]
+    return [ROOT / "README.md", *sorted(path for path in written if path.name not in MADE)]
 
 
 def prose(text: str) -> str:

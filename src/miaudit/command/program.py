@@ -178,9 +178,10 @@ COMMANDS: Mapping[str, Entry] = {
         (
             "miaudit synthesise patients.csv",
             "miaudit synthesise patients/synthesise.yaml --dry-run",
+            "miaudit synthesise patients/synthesise.yaml --attack",
         ),
-        "Exit codes: 0 a guarantee is proved; 1 could not run; 2 usage; 4 no privacy was asked for, or a draft "
-        "was written.",
+        "Exit codes: 0 a guarantee is proved, or an attack did not refute it; 1 could not run; 2 usage; 3 an attack "
+        "refuted it; 4 no privacy was asked for, a draft was written, or an attack could not decide.",
     ),
     "verify": Entry(
         "bundle",

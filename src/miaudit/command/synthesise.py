@@ -44,6 +44,14 @@ def synthesise(
     public: Annotated[Path | None, typer.Option("--public", help=_PUBLIC, show_default=False)] = None,
     overwrite: Overwrite = False,
     json: Json = False,
+    attack: Annotated[
+        bool,
+        typer.Option(
+            "--attack",
+            help="Instead of a release: make generators with and without single records, and say whether their tables "
+            "show the difference. Nothing is charged; the results are private.",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -70,6 +78,11 @@ def synthesise(
     Exit code 0: a guarantee is proved, and the table is useful, at least in
     part; 4: it is not, with what to change, the run stopped after the first
     stage, or privacy is "none", and nothing answers what the table gives away.
+
+    With --attack: 0: the claim is not refuted; 3: it is refuted; 4: so few
+    generators could not have refuted it, or privacy is "none". The section
+    attack of the file chooses records and numbers. If interrupted, run the
+    same command again: it resumes.
     """
     from miaudit.config import draft as drafts
     from miaudit.config import synthesise as synthesise_config
@@ -79,6 +92,8 @@ def synthesise(
     if drafts.is_table(config):
         if json:
             raise typer.BadParameter("--json goes with a configuration: a draft has no findings")
+        if attack:
+            raise typer.BadParameter("--attack goes with a configuration: a draft says no generator yet")
         say(draft(config, out, public, overwrite=overwrite, dry_run=dry_run))
         raise typer.Exit(4)
     if public is not None:
@@ -90,6 +105,11 @@ def synthesise(
         for line in drafts.lines_to_add(error.columns):
             complain(line)
         raise
+    if attack:
+        from miaudit.command import generator_attack
+
+        folder = out if out is not None else config.parent / f"{settings.output_dir}-attack"
+        generator_attack.attack(table, plan, settings.attack, folder, overwrite=overwrite, json=json, dry_run=dry_run)
     if dry_run:
         _rehearse(table, plan, settings.seed)
         return

@@ -25,6 +25,7 @@ from miaudit.config.section import (
 from miaudit.dp.verdict import Claim
 from miaudit.errors import ConfigError, InputError
 from miaudit.errors.options import Option
+from miaudit.synthesis import Outliers, RandomTargets
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
 from miaudit.synthesis.generators.publication import LedgerPlan, Publication
 from miaudit.synthesis.generators.recipe import Config
@@ -110,6 +111,45 @@ class LedgerSection(Section):
         return LedgerPlan(base / self.file, self.table, self.label, budget)
 
 
+class AttackSection(Section):
+    """How generators are attacked with and without a record: ``miaudit synthesise --attack``.
+
+    ``targets`` is a number of records, or their row numbers; ``outliers`` chooses records unlike all others.
+    """
+
+    targets: Whole | Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] = 5
+    outliers: bool = False
+    repeats: Whole = 20
+    sets: Whole = 20
+    set_size: Whole = 100
+    extractors: Annotated[list[Text], Field(min_length=1)] | None = None
+    classifiers: Annotated[list[Text], Field(min_length=1)] | None = None
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    @model_validator(mode="after")
+    def _one_choice(self) -> Self:
+        if self.outliers and not isinstance(self.targets, int):
+            raise ValueError("expected a number of targets beside outliers: true, received row numbers; leave one out")
+        return self
+
+    @property
+    def models(self) -> int:
+        """How many generators are made: with and without each target."""
+        return 2 * self.repeats * (self.targets if isinstance(self.targets, int) else len(self.targets))
+
+    def training(self) -> dict[str, Any]:
+        """Return targets and numbers as ``miaudit.synthesis.membership_attack`` takes them."""
+        targets: Any = self.targets
+        if isinstance(targets, int):
+            targets = Outliers(targets) if self.outliers else RandomTargets(targets)
+        return {"targets": targets, "repeats": self.repeats, "sets": self.sets, "set_size": self.set_size}
+
+    def reading(self) -> dict[str, Any]:
+        """Return the extractors and classifiers, where the file names some; the attack checks their names."""
+        named = {"extractors": self.extractors, "classifiers": self.classifiers}
+        return {name: value for name, value in named.items() if value is not None}
+
+
 class SynthesiseConfig(File):
     """A whole configuration file.
 
@@ -132,6 +172,7 @@ class SynthesiseConfig(File):
     ledger: LedgerSection | None = None
     fidelity: Literal["held-out", "public", "private", "none"] = "held-out"
     held_out: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    attack: AttackSection = AttackSection()
     seed: Annotated[int, Field(ge=0)] | None = None
     output_dir: Text = "results/synthesis"
 

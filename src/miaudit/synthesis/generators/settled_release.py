@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from miaudit.dp.mechanism import GaussianNoise, Mechanism
+from miaudit.dp.verdict import Claim, ClaimVerdict, LowerBound, judge
 from miaudit.errors import InputError
 from miaudit.synthesis.generators import fitting
 from miaudit.synthesis.generators import ledger as ledgers
 from miaudit.synthesis.generators.first_stage import FirstStage
 from miaudit.synthesis.generators.generator import Generator
-from miaudit.synthesis.generators.generator_config import GeneratorConfig
+from miaudit.synthesis.generators.generator_config import GeneratorConfig, proved
 from miaudit.synthesis.generators.recipe import Progress, Recipe
 from miaudit.synthesis.generators.release_request import Publication
 from miaudit.synthesis.generators.tables_plan import TablesPlan
@@ -165,6 +167,20 @@ class SettledRelease:
         return self.recipe.fit_many(
             [self.private], self.graph, rng=rng, plan=self.plan, public=public, progress=progress
         )[0]
+
+    def judged(self, lower: LowerBound | None, *, reasons: Sequence[str] = ()) -> ClaimVerdict | None:
+        """Judge the claim that this release would make against the lower bound of an attack; None without privacy.
+
+        Parameters
+        ----------
+        lower : of epsilon at the delta of the release, from generators made alike
+        reasons : why there is no lower bound, in sentences
+        """
+        privacy = self.recipe.privacy
+        if privacy is None or self.mechanism is None:
+            return None
+        upper = proved(self.mechanism, privacy.resolved_delta, privacy.neighbours)
+        return judge(Claim.epsilon_delta(upper.value, upper.delta), lower, upper=upper, reasons=reasons)
 
     def spend(self) -> ledgers.Ledger | None:
         """Enter the release in its ledger, before anything of it is shown; None without a ledger."""
