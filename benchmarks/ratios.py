@@ -5,6 +5,10 @@ A ratio is the median over the rounds of our CPU seconds to theirs: below 1 we a
 into ``benchmarks/history``. ``--check`` compares it with the newest other one there: where the ratio to the
 straightforward way grew by more than 1.3, the question is measured once more, and if it grew as much again the exit
 code is 1. ``--docs benchmarks/public_tools.md`` writes the table of that page from the newest JSON.
+
+Peers that cannot share an environment with us run in their own. ``--environments FOLDER`` holds one for each, named as
+its package: ``python -m venv FOLDER/doubleml`` and ``FOLDER/doubleml/bin/pip install doubleml``. Without the folder
+their last measurement is kept from the newest JSON, with the commit at which it was taken.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import json
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import tracemalloc
 import warnings
@@ -50,6 +55,8 @@ class Question:
     plain_is : the straightforward way in words
     peers : ways by the name of their package
     imports : modules that a peer loads before it is timed
+    elsewhere : by the name of a package, what times it with the interpreter of an environment of its own, and returns
+        "cpu", "megabytes" and "version"
     note : what differs between the answers of peers and ours
     """
 
@@ -58,6 +65,7 @@ class Question:
     plain_is: str
     peers: Mapping[str, Call] = field(default_factory=dict)
     imports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    elsewhere: Mapping[str, Callable[[Path], dict[str, Any]]] = field(default_factory=dict)
     note: str = ""
 
 
@@ -153,8 +161,98 @@ def calibration() -> Question:
         "a bisection with the same accountant",
         {"opacus": opacus, "dp-accounting": dp_accounting},
         {"opacus": ("opacus.accountants.utils",), "dp-accounting": ("dp_accounting", "dp_accounting.pld")},
-        "Opacus: PRV accountant, epsilon to 0.003; dp-accounting: PLD, noise to 0.001",
+        note="Opacus: PRV accountant, epsilon to 0.003; dp-accounting: PLD, noise to 0.001",
     )
+
+
+def effect() -> Question:
+    import effects as ways
+    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+    from miaudit.causal import effects, propensity
+
+    evidence, _ = ways.world(4_000)
+    x, y, member = evidence.covariates, evidence.score, evidence.member
+
+    def ours() -> float:
+        rng = np.random.default_rng(0)
+        fitted = propensity.fit(evidence, classifier=LogisticRegression(), rng=rng)
+        return effects.ate(evidence, fitted, method="aipw", outcome=Ridge(), rng=rng).value
+
+    def plain() -> float:
+        folds = StratifiedKFold(5, shuffle=True, random_state=0)
+        odds = np.exp(cross_val_predict(LogisticRegression(), x, member, cv=folds, method="decision_function"))
+        residual = np.array(y)
+        for train, test in folds.split(x, member):
+            rows = train[~member[train]]
+            residual[test] -= Ridge().fit(x[rows], y[rows]).predict(x[test])
+        return float(residual[member].mean() - np.average(residual[~member], weights=odds[~member]))
+
+    def doubleml(python: Path) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory() as folder:
+            world = Path(folder) / "world.npz"
+            np.savez(world, score=y, member=member, covariates=x)
+            return answered(python, HERE / "peers" / "doubleml_times.py", world)
+
+    return Question(
+        ours,
+        plain,
+        "scikit-learn's cross-validation and the formula",
+        elsewhere={"doubleml": doubleml},
+        note="The effect on the members by AIPW, logistic and ridge regression, five folds. Ours fits 25 more models "
+        "to calibrate the propensity of each fold on records that it did not see. DoubleML: IRM, ATTE",
+    )
+
+
+def linked() -> Question:
+    import table_audit as ways
+
+    from miaudit.synthesis.schema import Table
+    from miaudit.synthesis.table_attacks.closest_record import Metric
+    from miaudit.synthesis.table_attacks.linkability import linkability
+
+    synthetic, members, control = ways.tables(None, 1_500)
+    metric, names = Metric.of(control), synthetic.schema.names
+    parts = names[: len(names) // 2], names[len(names) // 2 :]
+    pool = Table(members.schema, np.concatenate([members.values, control.values]))
+
+    def ours() -> Any:
+        return linkability(synthetic, members, control, parts=parts, metric=metric, rng=np.random.default_rng(0))
+
+    def plain() -> list[Any]:
+        from worlds.twins import gower_sums
+
+        columns = [[names.index(name) for name in part] for part in parts]
+        return [
+            np.argpartition(gower_sums(query, synthetic.values, metric.nominal, metric.width, own), 10)
+            for query in pool.values
+            for own in columns
+        ]
+
+    def anonymeter(python: Path) -> dict[str, Any]:
+        found = ways.anonymeter_on(python, {"synthetic": synthetic, "members": members, "control": control})
+        peaks = found["peaks"]
+        return {
+            "cpu": found["seconds"]["linkability"],
+            "megabytes": peaks["linkability"] - peaks["before"],
+            "version": found["version"],
+        }
+
+    return Question(
+        ours,
+        plain,
+        "a loop over records",
+        elsewhere={"anonymeter": anonymeter},
+        note="Two parties with half of the columns each, ten neighbours; Anonymeter: extrapolated from 120 attacks",
+    )
+
+
+def answered(python: Path, script: Path, *words: Path) -> dict[str, Any]:
+    """Run a script with another interpreter, and return the line of JSON that it prints last."""
+    command = [str(python), str(script), *map(str, words)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
 QUESTIONS: dict[str, Callable[[], Question]] = {
@@ -163,6 +261,8 @@ QUESTIONS: dict[str, Callable[[], Question]] = {
     "offline RMIA, 10,000 records, 16 models, tuned": rmia,
     "mu from 3,000 of 5,000 guesses, 10,000 canaries": one_run_bound,
     "noise of DP-SGD for epsilon 3, 1,000 steps": calibration,
+    "effect among 4,000 records, 20 covariates": effect,
+    "linkability of 2,450 records, 1,500 synthetic ones": linked,
 }
 
 
@@ -188,7 +288,7 @@ def megabytes(call: Call) -> float:
         tracemalloc.stop()
 
 
-def measured(question: Question, rounds: int = ROUNDS) -> dict[str, Any]:
+def measured(question: Question, rounds: int = ROUNDS, environments: Path | None = None) -> dict[str, Any]:
     """Time our way and the straightforward one in turn, peers after them, and return rows with ratios of a round."""
     own = {"miaudit": question.ours, "straightforward": question.plain}
     peers = {name: call for name, call in question.peers.items() if util.find_spec(PEERS[name])}
@@ -210,6 +310,12 @@ def measured(question: Question, rounds: int = ROUNDS) -> dict[str, Any]:
         }
         for name in (*own, *peers)
     }
+    for name, call in () if environments is None else question.elsewhere.items():
+        python = environments / name / "bin" / "python"
+        if python.exists():
+            found, ours = call(python), cpu(question.ours)
+            ratio = {"cpu": found["cpu"], "ratio": ours / found["cpu"], "megabytes": found["megabytes"]}
+            rows[name] = {**ratio, "version": found["version"]}
     return {"straightforward_is": question.plain_is, "note": question.note, "ways": rows}
 
 
@@ -230,6 +336,15 @@ def newest(folder: Path, but: str = "") -> dict[str, Any] | None:
     documents = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")]
     others = [one for one in documents if one["commit"] != but]
     return max(others, key=lambda one: one["date"], default=None)
+
+
+def kept(before: dict[str, Any] | None, results: dict[str, Any]) -> None:
+    """Keep from an earlier document what peers in environments of their own took, where they did not run now."""
+    for name, one in results.items() if before else ():
+        earlier = before["questions"].get(name, {"ways": {}})["ways"]
+        for way, row in earlier.items():
+            if "version" in row:
+                one["ways"].setdefault(way, {"at": before["commit"], **row})
 
 
 def slower(before: dict[str, Any], now: dict[str, Any]) -> dict[str, float]:
@@ -269,6 +384,8 @@ def table(content: dict[str, Any]) -> str:
     for name, one in content["questions"].items():
         for way, row in one["ways"].items():
             words = f"straightforward: {one['straightforward_is']}" if way == "straightforward" else way
+            words += f" {row['version']}" if "version" in row else ""
+            words += f", at commit {row['at']}" if "at" in row else ""
             ratio = "" if way == "miaudit" else f"{row['ratio']:.2g}"
             first = name if way == "miaudit" else ""
             held = "" if row["megabytes"] is None else f"{row['megabytes']:.3g}"
@@ -289,6 +406,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="compare with the newest JSON of another commit")
     parser.add_argument("--docs", type=Path, help="only write the table of this page from the newest JSON")
+    parser.add_argument("--environments", type=Path, help="a folder with an environment for each peer")
     parser.add_argument("--history", type=Path, default=HISTORY, help="the folder of the JSON files")
     options = parser.parse_args()
     if options.docs:
@@ -300,7 +418,8 @@ def main() -> int:
     results: dict[str, Any] = {}
     options.history.mkdir(exist_ok=True)
     for name, make in QUESTIONS.items():
-        results[name] = measured(make())
+        results[name] = measured(make(), environments=options.environments)
+        kept(newest(options.history, but=commit), results)
         content = document(commit, results)
         (options.history / f"{commit}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         print(name, {way: round(row["ratio"], 3) for way, row in results[name]["ways"].items()}, flush=True)

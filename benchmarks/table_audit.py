@@ -113,8 +113,8 @@ def plainly(synthetic: Table, pool: Table, metric: Metric, sample: int, predicat
     }
 
 
-def anonymeter(python: Path, tables: dict[str, Table]) -> tuple[dict[str, float], dict[str, float]]:
-    """CPU seconds of Anonymeter for all attacked records and all secrets, by attack, and its peak memory in MB."""
+def anonymeter_on(python: Path, tables: dict[str, Table]) -> dict[str, Any]:
+    """The version of Anonymeter, its CPU seconds for all attacked records by attack, and its peak memory in MB."""
     columns = next(iter(tables.values())).schema.columns
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -126,8 +126,7 @@ def anonymeter(python: Path, tables: dict[str, Table]) -> tuple[dict[str, float]
             np.savetxt(folder / f"{part}.csv", table.values, form, ",", header=head, comments="", encoding="utf-8")
         command = [str(python), str(ROOT / "benchmarks" / "peers" / "anonymeter_times.py"), name, *tables]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
-    found = json.loads(done.stdout.splitlines()[-1])
-    return found["seconds"], found["peaks"]
+    return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
 def main() -> None:
@@ -153,7 +152,8 @@ def main() -> None:
     others, peaks = {"plainly": slow}, {}
     if options.anonymeter:
         work_of = {"synthetic": synthetic, "members": inside, "control": control}
-        others["Anonymeter"], peaks = anonymeter(options.anonymeter, work_of)
+        found = anonymeter_on(options.anonymeter, work_of)
+        others["Anonymeter"], peaks = found["seconds"], found["peaks"]
     print(f"| part | CPU s |{''.join(f' {name} | ratio |' for name in others)}\n|{'---|' * (2 + 2 * len(others))}")
     for name, work in parts.items():
         took = spent(work)

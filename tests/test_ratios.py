@@ -74,3 +74,28 @@ def test_the_page_shows_the_newest_file(ratios):
     assert set(latest["questions"]) == set(ratios.QUESTIONS)
     latest["questions"][next(iter(ratios.QUESTIONS))]["ways"]["miaudit"]["cpu"] *= 2
     assert shown != ratios.table(latest)
+
+
+def test_a_peer_with_an_environment_of_its_own_is_measured_there_and_kept_where_it_is_absent(ratios, tmp_path):
+    python = tmp_path / "peer" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    script = tmp_path / "times.py"
+    script.write_text(
+        'import json\nprint("first")\nprint(json.dumps({"cpu": 2.0, "megabytes": 3.0, "version": "1.2"}))'
+    )
+    work = lambda: sum(range(1_000))  # noqa: E731
+    elsewhere = {"peer": lambda own: ratios.answered(own, script), "absent": lambda own: 1 / 0}
+    question = ratios.Question(work, work, "the same", elsewhere=elsewhere)
+    now = ratios.measured(question, rounds=1, environments=tmp_path)
+    assert set(now["ways"]) == {"miaudit", "straightforward", "peer"}
+    assert 0 < now["ways"]["peer"]["ratio"] < 0.01 and now["ways"]["peer"]["version"] == "1.2"
+    later = {"a": ratios.measured(question, rounds=1), "new": ratios.measured(question, rounds=1)}
+    assert "peer" not in later["a"]["ways"]
+    before = {"commit": "abc", "questions": {"a": now}}
+    ratios.kept(before, later)
+    assert later["a"]["ways"]["peer"]["at"] == "abc" and "peer" not in later["new"]["ways"]
+    ratios.kept({"commit": "def", "questions": later}, later)
+    assert later["a"]["ways"]["peer"]["at"] == "abc"
+    page = ratios.table({"commit": "def", "date": "2026-01-01", "packages": {}, "questions": later})
+    assert "| peer 1.2, at commit abc |" in page
