@@ -70,13 +70,12 @@ def test_choices_are_those_of_a_list_that_is_made_anew_each_time() -> None:
     records, found = chain(400), plan(0.5, further=0.8)
     synthetic = chain(700, seed=5)
     known, total = [(0, 1)], 400.0
+
+    def counts(codes: Codes, pair: tuple[int, int]) -> np.ndarray:
+        return np.histogram2d(codes[:, pair[0]], codes[:, pair[1]], bins=2, range=((0, 1), (0, 1)))[0].ravel()
+
     worth = {
-        pair: float(
-            np.abs(
-                private_choice._counts(records, pair, found)
-                - total / 700 * private_choice._counts(synthetic, pair, found)
-            ).sum()
-        )
+        pair: float(np.abs(counts(records, pair) - total / 700 * counts(synthetic, pair)).sum())
         - found.expected_noise("more", pair)
         for pair in found.beyond
         if pair not in known
