@@ -60,8 +60,8 @@ class PairCounts:
         levels = sum(self.sizes)
         together = np.zeros((levels, levels))
         for at in range(0, len(self.codes), _ROWS):
-            own = self.codes[at : at + _ROWS] + np.array(self._starts)
-            indicators = np.zeros((len(own), levels), dtype=np.float32)
-            np.put_along_axis(indicators, own, np.float32(1), axis=1)
+            levels_of_rows = self.codes[at : at + _ROWS] + np.array(self._starts)
+            indicators = np.zeros((len(levels_of_rows), levels), dtype=np.float32)
+            np.put_along_axis(indicators, levels_of_rows, np.float32(1), axis=1)
             together += indicators.T @ indicators
         return together
