@@ -207,7 +207,7 @@ def correlations(values: FloatArray) -> FloatArray:
 
 def verdict(result: MembershipAttack, table: Table, graph: CausalGraph | None, recipe: Recipe) -> dict[str, Any]:
     """The accountant's epsilon beside the empirical lower bound."""
-    mechanism, privacy = recipe.mechanism(table.schema, graph, len(table)), recipe.privacy
+    mechanism, privacy = recipe.mechanism(recipe.plan(table.schema, graph, len(table))), recipe.privacy
     assert mechanism is not None
     assert privacy is not None
     upper = proved(mechanism, privacy.resolved_delta)
