@@ -136,7 +136,7 @@ def _compare(
     settings: Mapping[str, Any],
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    found = prediction.compare(p, inside, y, form=form, threshold=settings["threshold"], rng=rng)
+    found = prediction.compare(p, inside, y, law="dirichlet", form=form, threshold=settings["threshold"], rng=rng)
     return {one.disclosure: one.to_dict() for one in found}
 
 
