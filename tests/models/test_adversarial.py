@@ -16,6 +16,7 @@ from miaudit.errors import InputError  # noqa: E402
 from miaudit.models import loop, nets  # noqa: E402
 from miaudit.models.adversarial import adversarial_samples  # noqa: E402
 from miaudit.models.losses import RecordLoss  # noqa: E402
+from miaudit.models.torch_target import TorchTarget  # noqa: E402
 from miaudit.models.train import Adversarial, EarlyStopping, Private, TrainConfig, fit, fit_many, logits  # noqa: E402
 
 RNG = np.random.default_rng(0)
@@ -142,6 +143,12 @@ def test_a_model_trained_on_them_withstands_them_better() -> None:
         )  # fmt: skip
         rates[name] = float((net(moved[0]).argmax(1).numpy() == y[:200]).mean())
     assert rates["moved"] > rates["plain"] + 0.03
+
+
+def test_models_kept_before_the_option_existed_stay_those_of_the_same_training() -> None:
+    plain, moved = (TorchTarget(MLP, TrainConfig(adversarial=options)) for options in (None, Adversarial(0.1)))
+    assert "adversarial" not in plain.identity()
+    assert "adversarial=Adversarial(radius=0.1, steps=1)" in moved.identity()
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ from miaudit.config.target import TargetSection
 from miaudit.defences import registry
 from miaudit.defences.ensemble import Ensemble, Stack
 from miaudit.defences.laplace import LastLayerLaplace
+from miaudit.defences.swag import Swag
 from miaudit.defences.synthetic import SyntheticTraining
 from miaudit.defences.trial import AS_IT_IS, Trial
 from miaudit.errors import InputError, nearest
@@ -59,6 +60,7 @@ USUAL: tuple[tuple[str, Mapping[str, Any]], ...] = (
 ENSEMBLE = Keys(keys_of(Ensemble, "models", "parts"))
 STACK = Keys(keys_of(Stack, "models"))
 BAYESIAN = Keys(keys_of(LastLayerLaplace, "draws", "curvature", "prior_precision"))
+SWAG = Keys(keys_of(Swag, "draws", "epochs", "rank", "learning_rate"))
 
 
 class SyntheticSection(Section):
@@ -77,7 +79,7 @@ class SyntheticSection(Section):
         return SyntheticTraining(base, schema, schema.names[-1], graph, self.privacy, config)
 
 
-_WHOLE = ("ensemble", "stack", "bayesian", "synthetic")  # what takes the place of the target
+_WHOLE = ("ensemble", "stack", "bayesian", "swag", "synthetic")  # what takes the place of the target
 
 
 class ChangeSection(Section):
@@ -90,6 +92,7 @@ class ChangeSection(Section):
     ensemble: Annotated[dict[str, Any], ENSEMBLE] | None = None
     stack: Annotated[dict[str, Any], STACK] | None = None
     bayesian: Annotated[dict[str, Any], BAYESIAN] | None = None
+    swag: Annotated[dict[str, Any], SWAG] | None = None
     synthetic: SyntheticSection | None = None
 
     @model_validator(mode="after")
@@ -99,7 +102,7 @@ class ChangeSection(Section):
             listed = f"{', '.join(_WHOLE[:-1])} and {_WHOLE[-1]}"
             raise ValueError(f"expected one of {listed}, received {' and '.join(whole)}; make two")
         if not self.model_fields_set:
-            known = "options, training, estimator, factory, ensemble, stack, bayesian or synthetic"
+            known = "options, training, estimator, factory, ensemble, stack, bayesian, swag or synthetic"
             raise ValueError(f"expected {known}, received none; add it")
         return self
 
@@ -128,6 +131,8 @@ class ChangeSection(Section):
             return Ensemble(target, **self.ensemble)
         if self.bayesian is not None:
             return LastLayerLaplace(target, **self.bayesian)
+        if self.swag is not None:
+            return Swag(target, **self.swag)
         return target if self.stack is None else Stack(target, **self.stack)
 
 
@@ -241,8 +246,9 @@ class DisclosureConfig(File):
         for name, change in self.disclosure.trainings.items():
             if self.target.kind == "outputs":
                 raise ValueError(f"expected a target that can be trained for {name}, received outputs; remove it")
-            if change.bayesian is not None and not self.target.kind.startswith("torch"):
-                received = f"received {self.target.kind}; its last layer is what the posterior is of"
+            bayesian = change.bayesian is not None or change.swag is not None
+            if bayesian and not self.target.kind.startswith("torch"):
+                received = f"received {self.target.kind}; the posterior is one of its weights"
                 raise ValueError(f"expected a network (kind: torch) as target for {name}, {received}")
             try:
                 change.target(self.target)

@@ -12,6 +12,7 @@ from miaudit.defences.advise import Advice, advise
 from miaudit.defences.compare import DefenceComparison, MeasuredOption, Models
 from miaudit.defences.differences import PairedDifference
 from miaudit.disclosure import prediction
+from miaudit.disclosure.fitted_laws import LawName
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
 from miaudit.findings import verdict as verdicts
@@ -102,7 +103,7 @@ def findings(
 def predicted(
     models: Models,
     *,
-    law: prediction.LawName = "logit-normal",
+    law: LawName = "logit-normal",
     confidence: float = 0.95,
     threshold: float = 0.2,
     rng: np.random.Generator,

@@ -58,10 +58,7 @@ class LastLayerLaplace(OnBase):
     prior_precision: Annotated[float | None, Option(gt=0, next_step="leave it out for the largest evidence")] = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.base, TorchTarget) or self.base.kind != "logits":
-            received = self.base.name if isinstance(self.base, Target) else type(self.base).__name__
-            hint = "its last layer is what the posterior is of"
-            raise InputError("base", "a network that is trained here, of classes", received, hint)
+        check_network(self.base)
         check_options(self)
 
     @property
@@ -93,6 +90,14 @@ class LastLayerLaplace(OnBase):
         state, heads = fitted
         features = last_layer(self.base.build, state, x, device=self.base.config.device).features
         return checked_outputs(mean_log_probability(features, heads), len(features), self.name)
+
+
+def check_network(base: Any) -> None:
+    """Refuse what is no network that is trained here and gives classes."""
+    if not isinstance(base, TorchTarget) or base.kind != "logits":
+        received = base.name if isinstance(base, Target) else type(base).__name__
+        hint = "the posterior is one of its weights"
+        raise InputError("base", "a network that is trained here, of classes", received, hint)
 
 
 def mean_log_probability(features: FloatArray, drawn: FloatArray) -> FloatArray:
