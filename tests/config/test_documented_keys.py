@@ -334,6 +334,7 @@ TRAINING: dict[str, Any] = {
     "augmentation": ["none"],
     "label_smoothing": [0.1],
     "input_noise": [0.1],
+    "adversarial": [{"radius": 0.1, "steps": 2}],
     "early_stopping": [{"share": 0.2, "patience": 2}],
     "pruning": [{"sparsity": 0.5, "finetuning": 0.5}],
     "device": ["auto", "cpu"],
@@ -350,7 +351,8 @@ TRAINING: dict[str, Any] = {
     "of a network: `optimiser` (sgd, adam), `learning_rate`, `momentum`, `weight_decay`, `schedule` (cosine, constant)"
 )
 @says(
-    "`augmentation` (none, flip-crop), `label_smoothing`, `input_noise`, `early_stopping` with `share` and `patience`"
+    "`augmentation` (none, flip-crop), `label_smoothing`, `input_noise`, `adversarial` with `radius` and `steps`, "
+    "`early_stopping` with `share` and `patience`"
 )
 @says("`pruning` with `sparsity` and `finetuning`, `device` (auto, cpu, cuda, or cuda:1 for one of several)")
 @says("`mixed_precision`, `tf32` (false), `seed`, `loss` (cross_entropy")
