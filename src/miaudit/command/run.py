@@ -215,8 +215,7 @@ def _collected(settings: AnyConfig, config: Path, rng: Any, *, goes_on: bool = T
         return collected
     announce(settings.user_code, config)
     _note_unit(settings, config)
-    store = None if settings.shadow.store is None else config.parent / settings.shadow.store
-    with keeping(store, goes_on=goes_on), progress("models") as advance:
+    with keeping(settings.shadow.place(config.parent), goes_on=goes_on), progress("models") as advance:
         return settings.collect(config.parent, rng=rng, progress=advance)
 
 
