@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import math
 import re
 import time
@@ -146,6 +147,8 @@ def finish(
     ------
     JobsFailedError
         If jobs failed; it names them, after all others have finished, and has the first traceback as a note.
+    MiauditError
+        If the cluster is lost; it says how to go on.
     """
     numbers = range(len(jobs)) if numbers is None else frozenset(numbers)
     done = {} if place is None else {n: one for n, one in place.finished(len(jobs)).items() if n in numbers}
@@ -153,8 +156,14 @@ def finish(
     failed, first = dict[int, Any](), ""
     tally = _Tally(done, failed, len(numbers), len(done), time.monotonic(), progress)
     tally.report()
-    for outcome in execution.outcomes(
-        task, shared, [[jobs[n] for n in batch] for batch in missing], executor=executor, workers=workers
+    for outcome in _reported(
+        execution.outcomes(
+            task, shared, [[jobs[n] for n in batch] for batch in missing], executor=executor, workers=workers
+        ),
+        missing,
+        tally,
+        place,
+        what,
     ):
         first = first or outcome.where
         batch = missing[outcome.number]
@@ -189,6 +198,34 @@ class _Tally:
             new = len(self.done) - self.reused + len(self.failed)
             left = (time.monotonic() - self.start) / new * (self.total - self.reused - new) if new else math.nan
             self.progress(Progress(len(self.done), self.reused, len(self.failed), self.total, left))
+
+
+def _reported(
+    outcomes: Iterator[execution.Outcome],
+    missing: Sequence[Sequence[int]],
+    tally: _Tally,
+    place: Kept | None,
+    what: str,
+) -> Iterator[execution.Outcome]:
+    """Pass outcomes on; say once, at the end, what ran again, and of a lost cluster how to go on."""
+    repeated = list[int]()
+    try:
+        for outcome in outcomes:
+            if outcome.losses:
+                repeated += missing[outcome.number]
+            yield outcome
+    except execution.ClusterLostError as error:
+        finished = f"{len(tally.done)} of {tally.total} {what} are finished"
+        if place is None:
+            hint = "none of them is kept: give store= (shadow.store in a configuration file)"
+        else:
+            hint = f"they are kept in {place.folder}: start a cluster, and run the same command to go on"
+        raise MiauditError(one_line(f"{error}; {finished}, and {hint}")) from error
+    finally:
+        if repeated:
+            named = ", ".join(map(str, sorted(repeated)[:_NAMED])) + ", ..." * (len(repeated) > _NAMED)
+            message = "%d of %d %s ran again, since a process or a node was lost: number %s; each counts once"
+            logging.getLogger("miaudit").warning(message, len(repeated), tally.total, what, named)
 
 
 def _error(failed: Mapping[int, Any], total: int, place: Kept | None, what: str, first: str) -> JobsFailedError:
