@@ -60,6 +60,8 @@ THROUGH = (
         "jobs/program models/script_files",
     ),
     ("what a target is", "collect/test_campaign.py", "models/protocol"),
+    ("what becomes of jobs", "jobs/test_executor.py", "jobs/outcome"),
+    ("what a training is fixed by", "models/test_shadow.py", "models/fits"),
     ("a section of an audit's file", "config/test_audit.py", "config/privacy config/audit_keys"),
     (
         "what targets are made of",

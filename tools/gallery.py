@@ -20,8 +20,8 @@ import look  # noqa: E402
 DOCS = TOOLS.parent / "docs"
 PICTURES = DOCS / "images" / "gallery"
 WIDTH, HEIGHT, SCALE = 1280, 860, 0.5
-DEMO = "of the demo"
-SAMPLE = "of the small inputs of the tests"
+DEMO = "Numbers of the demo."
+SAMPLE = ""
 CLAIM = """\
 about: {model: digits, version: "1.0", owner: Example Ltd, purpose: reads digits, by: audit team, date: 2026-03-01}
 attack: {type: loss}
@@ -185,12 +185,13 @@ def text() -> str:
     parts = [
         "# Gallery",
         "See one picture of each kind of report page, with the command that makes it.",
-        "`python tools/gallery.py` makes the pictures and this page. Each shows the first screen of a page.",
+        "`python tools/gallery.py` makes the pictures and this page. Each shows the first screen of a page. Numbers "
+        "are those of the small inputs of the tests, or of the demo where the page says so.",
     ]
     for one in PAGES:
         parts += [
             f"## {one.title}",
-            f"{one.sentence} The numbers are those {one.data}.",
+            f"{one.sentence} {one.data}".rstrip(),
             f"```\n{one.command}\n```",
             f"![{one.title}](images/gallery/{one.name}.png)",
         ]

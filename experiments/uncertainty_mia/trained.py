@@ -25,7 +25,8 @@ from scipy import special
 from trained_networks import network
 
 from miaudit.attacks import dirichlet_fit
-from miaudit.disclosure import dirichlet, groups, logit_normal, prediction, uncertainty
+from miaudit.disclosure import dirichlet, groups, prediction, uncertainty
+from miaudit.disclosure.fitted_laws import LawName
 from miaudit.errors import MiauditError
 from miaudit.io import atomic, tables
 from miaudit.jobs import resumable
@@ -36,7 +37,12 @@ from miaudit.models.train import TrainConfig
 HERE = Path(__file__).parent
 RESULTS = Path("results/experiments/uncertainty_mia/trained")
 PARTS = ("records", "laws", "classes", "size", "shift")
-FORMS: tuple[uncertainty.Form, ...] = ("fitted", "three-numbers")
+# Name of a comparison, its law and its form.
+FORMS: Mapping[str, tuple[LawName, uncertainty.Form]] = {
+    "fitted": ("dirichlet", "fitted"),
+    "three-numbers": ("dirichlet", "three-numbers"),
+    "logit-normal": ("logit-normal", "fitted"),
+}
 FIGURES = ("calibration_error", "aleatoric", "epistemic", "epistemic_in", "epistemic_out")
 Floats = NDArray[np.float64]
 Labelled = tuple[NDArray[np.float32], NDArray[np.intp]]
@@ -111,7 +117,7 @@ def compared(name: str, settings: Mapping[str, Any], options: argparse.Namespace
     right = p.argmax(axis=2) == y[:few, None]
     figures = uncertainty.estimate(p, inside, y[:few])
     tables.write_columns(options.out / f"{options.form}-{name}.csv", figures.table())
-    found = {form: _compare(p, inside, y[:few], form, settings, rng) for form in FORMS}
+    found = {name: _compare(p, inside, y[:few], name, settings, rng) for name in FORMS}
     measured = np.array(found["fitted"]["true-label"]["measured"])
     drivers = {key: prediction.spearman(getattr(figures, key)[None], measured[None])[0] for key in FIGURES}
     return {
@@ -121,7 +127,6 @@ def compared(name: str, settings: Mapping[str, Any], options: argparse.Namespace
         "figures": {key: _quartiles(getattr(figures, key)) for key in FIGURES},
         "ranks_with_true_label": {key: float(value) for key, value in drivers.items()},
         "notes": list(figures.notes),
-        "logit_normal": _logit_normal(p, inside, y[:few], rng),
         "goodness": _goodness(figures, p, inside, y[:few], rng),
         **found,
         "seconds": {"training": round(trained, 1), "all": round(time.perf_counter() - start, 1)},
@@ -132,11 +137,12 @@ def _compare(
     p: Floats,
     inside: NDArray[np.bool_],
     y: NDArray[np.intp],
-    form: uncertainty.Form,
+    name: str,
     settings: Mapping[str, Any],
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    found = prediction.compare(p, inside, y, form=form, threshold=settings["threshold"], rng=rng)
+    law, form = FORMS[name]
+    found = prediction.compare(p, inside, y, law=law, form=form, threshold=settings["threshold"], rng=rng)
     return {one.disclosure: one.to_dict() for one in found}
 
 
@@ -167,34 +173,6 @@ def _goodness(
             assert tested.p_value is not None
             rejected = float((tested.p_value <= 0.05).mean())
             found[law][side] = {"rejected": rejected, "distance": _quartiles(tested.distance)}
-    return found
-
-
-def _logit_normal(
-    p: Floats, inside: NDArray[np.bool_], y: NDArray[np.intp], rng: np.random.Generator
-) -> dict[str, Any]:
-    """Compare prediction and measurement by the other law: log-ratios of classes are jointly Gaussian."""
-    first = uncertainty.label_first(p, y)
-    half = prediction.split(inside, rng=rng)
-    found = {}
-    for name, values in (("confidence-vector", first), ("true-label", _label_alone(first))):
-        predicted, measured, errors = [], [], []
-        for used in (half, ~half):
-            laws = [logit_normal.fit(values, used & side).law for side in (inside, ~inside)]
-            predicted.append(logit_normal.averaged_confidence_vector(*laws))
-            each = dirichlet_fit.smooth(values, dirichlet_fit.SMOOTHING).swapaxes(0, 1)
-            densities = [np.array([logit_normal.log_density(one, law) for one in each]).T for law in laws]
-            advantage, variance = prediction.held_out_advantage(densities[0] - densities[1], inside, ~used)
-            measured.append(advantage)
-            errors.append(np.sqrt(variance))
-        means = np.mean(predicted, axis=0), np.mean(measured, axis=0)
-        found[name] = {
-            "predicted": float(means[0].mean()),
-            "measured": float(means[1].mean()),
-            "rank_correlation": float(prediction.spearman(means[0][None], means[1][None])[0]),
-            "attainable": prediction.attainable(predicted, means[1], np.mean(errors, axis=0)),
-            "mean_absolute_error": float(np.abs(means[0] - means[1]).mean()),
-        }
     return found
 
 
@@ -328,17 +306,11 @@ def table(found: Mapping[str, Any]) -> str:
             f"members and {row['accuracy']['nonmembers']:.3f} on others",
             "",
             "| law | disclosure | predicted | transferred | measured | rank correlation | noise allows | mean error | "
-            "mean distance | placebo |",
-            "|---|---|---|---|---|---|---|---|---|---|",
+            "mean distance | placebo | bound | refuted |",
+            "|---|---|---|---|---|---|---|---|---|---|---|---|",
         ]
         for form in FORMS:
             lines += [f"| {form} | {disclosure} | {_cells(one)} |" for disclosure, one in row[form].items()]
-        lines += [
-            f"| logit-normal | {disclosure} | {one['predicted']:.3f} | | {one['measured']:.3f} | "
-            f"{one['rank_correlation']:.3f} | {one['attainable']:.2f} | {one['predicted'] - one['measured']:.3f} | "
-            f"{one['mean_absolute_error']:.3f} | |"
-            for disclosure, one in row["logit_normal"].items()
-        ]
         lines += ["", "| law of | members: rejected at 5%, median distance | others |", "|---|---|---|"]
         for law, sides in row["goodness"].items():
             cells = (f"{side['rejected']:.1%}, {side['distance'][1]:.2f}" for side in sides.values())
@@ -366,7 +338,8 @@ def _cells(one: Mapping[str, Any]) -> str:
     shown = (one[f"mean_{key}"] for key in ("predicted", "transferred", "measured"))
     means = ("" if limits is None else _cell(limits) for limits in shown)
     errors = (_cell(one[key]) for key in ("mean_error", "mean_absolute_error"))
-    return " | ".join([*means, ranks, allows, *errors, f"{one['placebo']:.3f}"])
+    refuted = "" if one["refuted"] is None else f"{one['refuted']:.0%}"
+    return " | ".join([*means, ranks, allows, *errors, f"{one['placebo']:.3f}", f"{one['mean_bound']:.3f}", refuted])
 
 
 def _cell(limits: Mapping[str, float]) -> str:

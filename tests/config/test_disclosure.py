@@ -10,8 +10,11 @@ import pytest
 from miaudit.config import disclosure as disclosure_config
 from miaudit.defences.ensemble import Ensemble, Stack
 from miaudit.defences.label_sets import ConformalSet
+from miaudit.defences.laplace import LastLayerLaplace
 from miaudit.defences.outputs import Rounding
+from miaudit.defences.swag import Swag
 from miaudit.errors import ConfigError, InputError
+from miaudit.models.train_config import Adversarial
 
 BASE = """
 target: {kind: sklearn, estimator: "sklearn.tree:DecisionTreeClassifier", options: {min_samples_leaf: 3}}
@@ -88,6 +91,30 @@ def test_torch_trainings_change_what_they_name() -> None:
     assert change.target(fixed).kind == "torch"
 
 
+def test_a_bayesian_last_layer_and_adversarial_samples_of_a_network(place: Path) -> None:
+    pytest.importorskip("torch")
+    text = """
+target: {kind: torch, factory: "miaudit.models.nets:mlp", options: {inputs: 2, classes: 2}, training: {epochs: 1}}
+data: {path: d.npz, x: x, y: y}
+shadow: {models: 8}
+disclosure:
+  trainings:
+    Bayesian: {bayesian: {draws: 3, curvature: full, prior_precision: 2.0}, training: {batch: 7}}
+    path: {swag: {draws: 2, epochs: 4, rank: 3, learning_rate: 0.01}}
+    moved: {training: {adversarial: {radius: 0.5, steps: 3}}}
+"""
+    trainings = read(place, text).trial(place).trainings
+    bayesian = trainings["Bayesian"]
+    assert isinstance(bayesian, LastLayerLaplace)
+    assert (bayesian.draws, bayesian.curvature, bayesian.prior_precision) == (3, "full", 2.0)
+    assert (bayesian.base.config.batch, bayesian.base.config.epochs) == (7, 1)
+    path = trainings["path"]
+    assert isinstance(path, Swag)
+    assert (path.draws, path.epochs, path.rank, path.learning_rate) == (2, 4, 3, 0.01)
+    assert trainings["moved"].config.adversarial == Adversarial(0.5, 3)
+    assert trainings["moved"].config.epochs == 1
+
+
 def test_given_outputs(place: Path) -> None:
     text = """
 target: {kind: outputs, outputs_path: d.npz, columns: [p], given: probabilities}
@@ -115,9 +142,14 @@ disclosure: {given: {memguard: {outputs_path: d.npz, columns: [p]}}}
         ("disclosure: {trainings: {label: {options: {max_depth: 1}}}}", "received label twice; rename it"),
         (
             "disclosure: {trainings: {a: {}}}",
-            "expected options, training, estimator, factory, ensemble, stack or synthetic",
+            "expected options, training, estimator, factory, ensemble, stack, bayesian, swag or synthetic",
         ),
         ("disclosure: {trainings: {a: {ensemble: {}, stack: {}}}}", "received ensemble and stack; make two"),
+        ("disclosure: {trainings: {a: {bayesian: {}, stack: {}}}}", "received stack and bayesian; make two"),
+        ("disclosure: {trainings: {a: {bayesian: {}}}}", r"expected a network \(kind: torch\) as target for a"),
+        ("disclosure: {trainings: {a: {swag: {}}}}", r"expected a network \(kind: torch\) as target for a"),
+        ("disclosure: {trainings: {a: {swag: {epochs: 1}}}}", "trainings.a.swag.epochs"),
+        ("disclosure: {trainings: {a: {bayesian: {draws: 0}}}}", "trainings.a.bayesian.draws"),
         ("disclosure: {trainings: {a: {training: {epochs: 3}}}}", "trainings.a: .*remove it"),
         ("disclosure: {release: labels}", "did you mean label"),
         ("disclosure: {queries: 0}", "disclosure.queries"),

@@ -334,6 +334,7 @@ TRAINING: dict[str, Any] = {
     "augmentation": ["none"],
     "label_smoothing": [0.1],
     "input_noise": [0.1],
+    "adversarial": [{"radius": 0.1, "steps": 2}],
     "early_stopping": [{"share": 0.2, "patience": 2}],
     "pruning": [{"sparsity": 0.5, "finetuning": 0.5}],
     "device": ["auto", "cpu"],
@@ -350,7 +351,8 @@ TRAINING: dict[str, Any] = {
     "of a network: `optimiser` (sgd, adam), `learning_rate`, `momentum`, `weight_decay`, `schedule` (cosine, constant)"
 )
 @says(
-    "`augmentation` (none, flip-crop), `label_smoothing`, `input_noise`, `early_stopping` with `share` and `patience`"
+    "`augmentation` (none, flip-crop), `label_smoothing`, `input_noise`, `adversarial` with `radius` and `steps`, "
+    "`early_stopping` with `share` and `patience`"
 )
 @says("`pruning` with `sparsity` and `finetuning`, `device` (auto, cpu, cuda, or cuda:1 for one of several)")
 @says("`mixed_precision`, `tf32` (false), `seed`, `loss` (cross_entropy")
@@ -363,7 +365,7 @@ def test_every_key_of_a_training(place: Path, key: str, value: Any) -> None:
     assert np.isfinite(loss(place, {**target, "training": {"epochs": 1, "batch": 10, key: value}})).all()
 
 
-@says("binary_cross_entropy of several labels; squared_error of numbers")
+@says("binary_cross_entropy of several labels, squared_error of numbers")
 @says("`y: [a, b, c]` for [several labels]")
 @says("of 0 and 1, or several numbers")
 def test_losses_of_several_labels_and_of_numbers(place: Path) -> None:
@@ -382,7 +384,7 @@ def test_losses_of_several_labels_and_of_numbers(place: Path) -> None:
 
 @pytest.mark.long
 @says("| `path` | .npz, .parquet, .csv or .jsonl |")
-@says('one array, or several columns; `"*"` for all that are named as nothing else')
+@says('one array, or several columns, `"*"` for all that are named as nothing else')
 @pytest.mark.parametrize("path", ["d.npz", "d.parquet", "d.csv", "d.jsonl"])
 def test_records_in_every_format(place: Path, path: str) -> None:
     expected = loss(place, TREE)
@@ -436,9 +438,9 @@ def test_frames_and_categories(place: Path) -> None:
     assert list(seen([*names, "town"], categories=["town"])["town"].cat.categories) == ["Oslo", "Rome"]
 
 
-@says("who was trained on; without it a fair coin is drawn for each record")
+@says("who was trained on. Without it a fair coin is drawn for each record")
 @says("| `one-run` (default without `member`) | half of the records drawn, one model trained |")
-@says("| `zero-run`, or none, with `member` | the model as it is, or trained on the members given; name covariates |")
+@says("| `zero-run`, or none, with `member` | the model as it is, or trained on the members given. Name covariates |")
 def test_membership_is_given_or_drawn(place: Path) -> None:
     given = collected(place, TREE, {**DATA, "member": "m"}).evidence
     assert given.design is None
@@ -450,7 +452,7 @@ def test_membership_is_given_or_drawn(place: Path) -> None:
     assert zero.evidence.design == "zero-run"
 
 
-@says("carried into the evidence; memberships are drawn for whole units")
+@says("carried into the evidence. Memberships are drawn for whole units")
 def test_units_groups_and_covariates(place: Path) -> None:
     whose = np.arange(N) // 3
     np.savez(place / "u.npz", x=X, y=Y, u=whose, g=Y, c=X[:, 0])
@@ -468,7 +470,7 @@ def test_canaries_of_the_data(place: Path) -> None:
     assert collected(place, TREE, {**DATA, "path": "k.npz", "canary": "k"}).evidence.n == 20
 
 
-@says("how often a record stands in a training that it is in; row numbers that a script gets name it so often")
+@says("how often a record stands in a training that it is in. Row numbers that a script gets name it so often")
 @says("a name for each record, unique: a script that writes `ids.npy` must give the same, in this order")
 @says("of a script: `python train.py --rows {rows} --seed {seed} --out {out}`, run in the folder of this file")
 @says("(losses, logits or probabilities)")

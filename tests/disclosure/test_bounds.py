@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import numpy as np
 import pytest
+from scipy import special
 
 import miaudit.disclosure.bounds as bounds_module
 from disclosure import truths
-from miaudit.disclosure import advantage, bound, bound_of, curve_of
-from miaudit.disclosure.bounds import binary_divergence, lemma_1, set_divergences, tight_bound
+from miaudit.disclosure import advantage, bound, bound_of, bound_of_logit_normal, curve_of
+from miaudit.disclosure.bounds import Form, binary_divergence, lemma_1, set_divergences, tight_bound
 from miaudit.disclosure.dirichlet import World
+from miaudit.disclosure.logit_normal import Law, averaged_confidence_vector, label_margin, log_density, sample
 from miaudit.errors import InputError
 
 RATES = np.array([0.001, 0.05, 0.3, 0.5, 0.8, 0.95, 0.999])
@@ -195,3 +198,133 @@ def test_the_advantage_at_one_rate_is_below_the_region() -> None:
     for disclosure, options in SHOWN:
         found = advantage(disclosure, **values, **options, alpha=0.999).value
         assert found <= bound(disclosure, **values, **options, form="region", alpha=0.999).value
+
+
+# -- logit-normal laws ------------------------------------------------------------------------------------------------
+
+PAIRS = [  # mean and standard deviation of the label's log-odds, with the record and without
+    ((3.0, 1.0), (2.0, 1.0)),
+    ((5.0, 0.5), (1.0, 2.0)),
+    ((0.0, 1.0), (0.0, 1.2)),
+    ((2.0, 0.4), (-1.0, 3.0)),
+    ((0.05, 1.0), (0.0, 1.0)),
+]
+
+
+def one_label(pair: tuple[float, float]) -> Law:
+    return Law([-pair[0]], [[pair[1] ** 2]])  # of log((1 - p) / p)
+
+
+def log_densities(pair: tuple[float, float], x: np.ndarray) -> np.ndarray:
+    """Log density of the log-odds of the label's confidence."""
+    return -0.5 * ((x - pair[0]) / pair[1]) ** 2 - math.log(pair[1] * math.sqrt(2 * math.pi))
+
+
+@pytest.mark.parametrize(("mine", "other"), PAIRS, ids=str)
+def test_proposition_2_of_logit_normal_laws_is_above_the_truth_by_quadrature(mine, other) -> None:
+    x = np.linspace(-60, 60, 1_200_001)
+    logs = [log_densities(pair, x) for pair in (mine, other)]
+    apart, step = np.exp(logs[0]) - np.exp(logs[1]), x[1] - x[0]
+    j = float((apart * (logs[0] - logs[1])).sum() * step)
+    largest = float(np.maximum(apart, 0).sum() * step)  # sup(TPR - FPR) is the total variation
+    laws = one_label(mine), one_label(other)
+    found = {form: bound_of_logit_normal(*laws, disclosure="true-label", form=form) for form in get_args(Form)[:3]}
+    assert found["tight"].out_in + found["tight"].in_out == pytest.approx(j, rel=1e-5)
+    assert largest <= found["tight"].value <= found["pinsker"].value <= found["printed"].value
+    tight = found["tight"].value
+    assert 4 * tight * math.atanh(tight) == pytest.approx(j, rel=1e-4)  # erratum E1
+    # The control that must fail: J of one direction alone, or a quarter of the printed form, is no bound.
+    if mine[1] == other[1]:
+        assert float(tight_bound(min(found["tight"].out_in, found["tight"].in_out))) < largest
+        assert found["printed"].value * 0.38 < largest
+
+
+def test_the_average_over_alpha_is_bounded_by_lemma_1_s_region() -> None:
+    law_in, law_out = (Law(np.array([[-m] for m, _ in side]), np.array([[[s**2]] for _, s in side]))
+                       for side in zip(*PAIRS, strict=True))  # fmt: skip
+    truth = averaged_confidence_vector(law_in, law_out)
+    found = bound_of_logit_normal(law_in, law_out, disclosure="true-label", form="region")
+    assert (found.value >= truth).all()
+    assert (found.value <= bound_of_logit_normal(law_in, law_out, disclosure="true-label").value).all()
+    at = bound_of_logit_normal(law_in, law_out, disclosure="true-label", form="region", alpha=0.99)
+    assert (at.value <= 0.99).all()
+    assert at.alpha == 0.99
+    assert (0.5 * found.value < truth).any()  # the control that must fail
+
+
+def several(seed: int) -> Law:
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(3, 3))
+    return Law(rng.normal(size=3), root @ root.T + 0.3 * np.eye(3))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_vectors_labels_and_sets_of_logit_normal_laws_are_bounded_by_simulation(seed: int) -> None:
+    laws, rng = (several(2 * seed), several(2 * seed + 1)), np.random.default_rng(seed)
+    p = [sample(law, 60_000, rng=rng) for law in laws]
+    ratio = [log_density(one, laws[0]) - log_density(one, laws[1]) for one in p]
+    vector = bound_of_logit_normal(*laws, disclosure="confidence-vector")
+    j = ratio[0].mean() - ratio[1].mean()
+    assert vector.out_in + vector.in_out == pytest.approx(j, rel=0.1)
+    largest = (ratio[0] > 0).mean() - (ratio[1] > 0).mean()
+    assert largest - 0.01 <= vector.value
+    label = bound_of_logit_normal(*laws, disclosure="true-label")
+    assert label.holds
+    assert label.value == vector.value  # by data processing
+    edges = np.quantile(np.concatenate([one[:, 0] for one in p]), np.linspace(0, 1, 101))
+    counts = [np.histogram(one[:, 0], edges)[0] / len(one) for one in p]
+    assert np.maximum(counts[0] - counts[1], 0).sum() - 0.03 <= label.value
+    for threshold, temperature in ((0.3, 0.0), (0.5, 0.2)):
+        sets = [
+            one >= threshold
+            if not temperature
+            else rng.random(one.shape) < special.expit((one - threshold) / temperature)
+            for one in p
+        ]
+        shares = [np.bincount(one @ (1 << np.arange(4)), minlength=16) / len(one) for one in sets]
+        options = {"threshold": threshold, "temperature": temperature}
+        found = bound_of_logit_normal(*laws, disclosure="decision-set", **options)
+        assert np.maximum(shares[0] - shares[1], 0).sum() - 0.02 <= found.value
+        assert found.delta is not None
+        assert found.value <= vector.value
+
+
+def test_a_gaussian_margin_is_an_approximation_that_can_fail() -> None:
+    """Five labels against the true one, tied or independent, with the same mean and variance of the margin."""
+    rng = np.random.default_rng(0)
+    apart = Law(np.zeros(5), 9.0 * np.eye(5))
+    margin = label_margin(apart, draws=400_000, rng=rng)
+    centre, spread = float(margin.mean[0]), float(margin.covariance[0, 0])
+    tied = Law(np.full(5, centre - math.log(5)), np.full((5, 5), spread) + 1e-6 * np.eye(5))
+    found = bound_of_logit_normal(apart, tied, disclosure="true-label", form="approximate", rng=rng)
+    assert not found.holds
+    odds = [special.logsumexp(np.log(one[:, 1:] / one[:, :1]), axis=1)
+            for one in (sample(law, 200_000, rng=rng) for law in (apart, tied))]  # fmt: skip
+    edges = np.quantile(np.concatenate(odds), np.linspace(0, 1, 41))
+    shares = [np.histogram(one, edges)[0] / len(one) for one in odds]
+    largest = np.maximum(shares[0] - shares[1], 0).sum()
+    assert largest > 0.03
+    assert found.value < largest / 2  # so it is no bound, and says so
+    assert bound_of_logit_normal(apart, tied, disclosure="true-label").value > largest
+    two = bound_of_logit_normal(one_label(PAIRS[0][0]), one_label(PAIRS[0][1]), disclosure="true-label")
+    same = bound_of_logit_normal(
+        one_label(PAIRS[0][0]), one_label(PAIRS[0][1]), disclosure="true-label", form="approximate", rng=rng
+    )
+    assert same.value == pytest.approx(two.value)  # of two classes it is exact
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"disclosure": "decision-set"}, "threshold: expected a number in"),
+        ({"disclosure": "label"}, "disclosure: expected"),
+        ({"disclosure": "true-label", "form": "approximate"}, "rng: expected a numpy Generator"),
+        ({"disclosure": "confidence-vector", "form": "approximate"}, "form: expected another for vectors and sets"),
+        ({"disclosure": "true-label", "alpha": 2.0}, "alpha"),
+        ({"disclosure": "true-label", "law_out": Law([0.0, 0.0], np.eye(2))}, "law_in, law_out: expected one shape"),
+    ],
+)
+def test_what_a_bound_of_logit_normal_laws_cannot_use_is_refused(options, message: str) -> None:
+    given = {"law_in": Law([0.0], [[1.0]]), "law_out": Law([1.0], [[1.0]]), **options}
+    with pytest.raises(InputError, match=message):
+        bound_of_logit_normal(given.pop("law_in"), given.pop("law_out"), **given)

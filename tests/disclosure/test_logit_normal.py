@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 from miaudit.disclosure import dirichlet, logit_normal
 from miaudit.disclosure.logit_normal import Law
@@ -83,6 +83,43 @@ def test_goodness_sees_a_dirichlet_that_is_no_gaussian() -> None:
     fine, bad = (logit_normal.goodness(p, logit_normal.fit(p, shrinkage=0.0).law).pooled for p in (right, wrong))
     assert fine < 0.02
     assert bad > 0.04
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_bootstrap_refutes_its_own_law_as_often_as_it_says_and_another_one_nearly_always(classes: int) -> None:
+    rng = np.random.default_rng(6)
+    law = Law(np.zeros((200, classes - 1)), np.tile(np.eye(classes - 1), (200, 1, 1)))
+    own = logit_normal.sample(law, 60, rng=rng)
+    away = rng.choice([-4.0, 4.0], (200, 60, classes - 1)) + 0.3 * rng.normal(size=(200, 60, classes - 1))
+    other = special.softmax(np.concatenate([np.zeros((200, 60, 1)), away], axis=2), axis=2)
+    shares = []
+    for p in (own, other):
+        found = logit_normal.goodness(p, logit_normal.fit(p, shrinkage=0.0).law, shrinkage=0.0, replicates=39, rng=rng)
+        assert found.p_value is not None
+        shares.append((found.p_value <= 0.05).mean())
+    assert 0.01 <= shares[0] <= 0.1
+    assert shares[1] > 0.8  # the control that must fail
+    with pytest.raises(InputError, match="rng: expected a numpy Generator"):
+        logit_normal.goodness(own, law, replicates=39)
+
+
+def test_two_classes_see_skewness_that_distances_do_not() -> None:
+    rng = np.random.default_rng(7)
+    z = rng.gamma(1.0, size=(100, 80))
+    p = np.stack([1 / (1 + np.exp(z)), 1 / (1 + np.exp(-z))], axis=2)
+    found = logit_normal.goodness(p, logit_normal.fit(p).law, replicates=39, rng=rng)
+    assert found.p_value is not None
+    assert (found.p_value <= 0.05).mean() > 0.9
+
+
+def test_the_margin_of_the_label_has_its_mean_and_variance() -> None:
+    p = logit_normal.sample(IN, 400_000, rng=np.random.default_rng(8))
+    odds = np.log1p(-p[:, 0]) - np.log(p[:, 0])
+    found = logit_normal.label_margin(IN, draws=400_000, rng=np.random.default_rng(9))
+    assert found.mean[0] == pytest.approx(odds.mean(), abs=0.01)
+    assert found.covariance[0, 0] == pytest.approx(odds.var(), rel=0.02)
+    two = Law([1.0], [[2.0]])
+    assert logit_normal.label_margin(two, rng=np.random.default_rng(0)) is two
 
 
 def test_bad_laws_are_refused() -> None:

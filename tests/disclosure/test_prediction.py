@@ -99,7 +99,7 @@ def test_in_the_theorys_own_world_prediction_and_measurement_meet_the_truth() ->
     inside, outside = laws(50, 2.0, rng)
     included = halves(50, 512, rng)
     p = drawn(inside, outside, included, rng)
-    for found in prediction.compare(p, included, np.zeros(50, dtype=int), threshold=0.4, rng=rng):
+    for found in prediction.compare(p, included, np.zeros(50, dtype=int), law="dirichlet", threshold=0.4, rng=rng):
         given: dict[str, Any] = {"threshold": 0.4, "rng": rng} if found.threshold else {}
         truth = advantage_of(inside, outside, disclosure=found.disclosure, **given).value
         assert np.abs(found.predicted - truth).mean() < 0.025
@@ -121,9 +121,8 @@ def test_without_leakage_nothing_is_measured_and_the_placebo_says_what_few_model
     _, outside = laws(150, 0.0, rng)
     included = halves(150, 64, rng)
     p = drawn(outside, outside, included, rng)
-    found = prediction.compare(
-        p, included, np.zeros(150, dtype=int), disclosures=["confidence-vector", "true-label"], rng=rng
-    )
+    two: list[Any] = ["confidence-vector", "true-label"]
+    found = prediction.compare(p, included, np.zeros(150, dtype=int), law="dirichlet", disclosures=two, rng=rng)
     for one in found:
         assert abs(one.mean_measured.value) < 0.025
         assert one.rank_correlation is not None
@@ -155,14 +154,47 @@ def test_a_law_that_does_not_fit_shows_between_transferred_and_measured() -> Non
     shares /= shares.sum(axis=2, keepdims=True)
     p = np.concatenate([confidence[..., None], (1 - confidence[..., None]) * shares], axis=2)
     p /= p.sum(axis=2, keepdims=True)
-    vector, label = prediction.compare(
-        p, included, np.zeros(n, dtype=int), disclosures=["confidence-vector", "true-label"], rng=rng
-    )
+    two: list[Any] = ["confidence-vector", "true-label"]
+    vector, label = prediction.compare(p, included, np.zeros(n, dtype=int), law="dirichlet", disclosures=two, rng=rng)
     assert vector.mean_transferred is not None
     assert label.mean_transferred is not None
     assert vector.mean_transferred.value - vector.mean_measured.value > 0.1
     assert abs(label.mean_transferred.value - label.mean_measured.value) < 0.03
     assert vector.mean_error.low > 0
+
+
+@pytest.mark.long
+def test_the_logit_normal_law_meets_the_truth_in_its_own_world_and_the_dirichlet_law_is_refuted_there() -> None:
+    rng = np.random.default_rng(12)
+    n, models = 40, 256
+    included = halves(n, models, rng)
+    gain = np.linspace(0, 2, n)
+    z = rng.normal(size=(n, models, 2)) * [1.0, 2.5] + [-1.0, -4.0]
+    z[..., 0] -= gain[:, None] * included
+    p = special.softmax(np.concatenate([np.zeros((n, models, 1)), z], axis=2), axis=2)
+    zeros = np.zeros(n, dtype=int)
+    vector, label, sets = prediction.compare(p, included, zeros, rng=rng)
+    truth = stats.norm.cdf(gain / np.sqrt(2)) - 0.5  # the second log-ratio says nothing of membership
+    assert vector.law == "logit-normal"
+    assert np.abs(vector.predicted - truth).mean() < 0.03
+    assert np.abs(vector.measured - truth).mean() < 0.05
+    assert vector.refuted is not None
+    assert vector.refuted_by_chance
+    assert vector.refuted < 0.15
+    for one in (vector, label, sets):
+        assert one.mean_transferred is not None
+        assert abs(one.mean_transferred.value - one.mean_measured.value) < 0.03
+        assert one.mean_predicted.value <= one.mean_bound <= 0.5
+        json.dumps(one.to_dict(), allow_nan=False)
+    assert abs(label.mean_error.value) < 0.03
+    assert abs(sets.mean_error.value) < 0.03
+    # The control that must fail: the paper's law is refuted here, and its note says so.
+    (other,) = prediction.compare(p, included, zeros, law="dirichlet", disclosures=["confidence-vector"], rng=rng)
+    assert other.refuted is not None
+    assert other.refuted > 0.3
+    assert not other.refuted_by_chance
+    assert any("the models refute the Dirichlet law of confidence vectors in" in note for note in other.notes)
+    assert not any("refute" in note for note in vector.notes)
 
 
 @pytest.mark.long
@@ -204,7 +236,7 @@ def test_three_numbers_rest_on_a_truth_that_may_be_given_and_labels_may_be_anywh
     included = halves(30, 64, rng)
     p = drawn(*laws(30, 2.0, rng), included, rng)
     columns = np.array([1, 2, 0, 3])
-    given: dict[str, Any] = {"disclosures": ["true-label"], "form": "three-numbers"}
+    given: dict[str, Any] = {"disclosures": ["true-label"], "law": "dirichlet", "form": "three-numbers"}
     assumed, moved, known = (
         prediction.compare(values, included, labels, truth=truth, rng=np.random.default_rng(0), **given)[0]
         for values, labels, truth in (
@@ -237,6 +269,8 @@ GOOD: dict[str, Any] = {"probabilities": P, "included": np.tile(np.arange(32) % 
         ({"disclosures": ["label"]}, "disclosures: expected names from confidence-vector"),
         ({"disclosures": ["true-lable"]}, "did you mean true-label"),
         ({"form": "fited"}, "did you mean fitted"),
+        ({"law": "logitnormal"}, "did you mean logit-normal"),
+        ({"form": "three-numbers"}, "form: expected 'fitted' with the logit-normal law, received 'three-numbers'"),
         ({"threshold": 1.2}, "threshold: expected a number in [0, 1]"),
         ({"temperature": -1.0}, "temperature: expected a number from 0 up"),
         ({"confidence": 95}, "write 0.95"),

@@ -88,6 +88,28 @@ def test_an_extra_record_is_seen_by_its_own_model_only() -> None:
     assert np.abs(some - none).max(axis=1).astype(bool).tolist() == [True, False, False]
 
 
+@pytest.mark.long
+def test_evaluations_are_kept_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    for name in ("synthetic", "figures", "dpsgd"):  # other experiments have modules of the same names
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    run = load("run")
+    rng = np.random.default_rng(0)
+    rows = {
+        name: dict(zip(run.FIELDS, rng.random(len(run.FIELDS)).tolist(), strict=True)) | {"curve": rng.random(101)}
+        for name in ("one_run", "zero_run_raw")
+    }
+    again = run.unpacked(run.packed(rows))
+    assert list(again) == list(rows)  # evaluations that a repetition does not have are left out
+    for name, row in rows.items():
+        assert {key: value for key, value in again[name].items() if key != "curve"} == {
+            key: value for key, value in row.items() if key != "curve"
+        }
+        assert np.array_equal(again[name]["curve"], row["curve"])
+    for name in ("synthetic", "figures", "dpsgd"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
 @pytest.mark.slow
 @pytest.mark.long
 def test_the_tiny_form(tmp_path: Path) -> None:

@@ -104,6 +104,30 @@ def test_the_tiny_form_runs_and_agrees_with_what_is_expected(tmp_path: Path) -> 
         assert (tmp_path / f"figure-2a-{part}.svg").read_text().startswith("<svg")
 
 
+@pytest.mark.long
+def test_a_stopped_run_goes_on_and_a_longer_one_takes_it_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    for name in ("synthetic", "figures"):  # other experiments have modules of the same names
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    run, world = load("run"), synthetic.NoisySum(20, 400, 2.0, 0.66)
+    settings = {"repetitions": 2, "d": 20, "rows": 1000, "replicates": 20}
+
+    def bounds(count: int, folder: Path) -> dict[str, dict[str, list[float]]]:
+        part = run.Part("learned", world, {**settings, "repetitions": count}, (1.0, 0.5), folder)
+        return run.learned(part, np.random.default_rng(3))
+
+    two, three = bounds(2, tmp_path / "a"), bounds(3, tmp_path / "b")
+    calls = []
+    once = run.learned_bounds
+    monkeypatch.setattr(run, "learned_bounds", lambda *given: calls.append(given) or once(*given))
+    assert bounds(3, tmp_path / "a") == three
+    assert len(calls) == 2  # the third repetition, two shifts
+    for rho, rows in two.items():
+        assert {way: values[:2] for way, values in three[rho].items()} == rows
+    for name in ("synthetic", "figures"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
 # -- iWildCam -------------------------------------------------------------------------------------------------------
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import threading
 import time
 from pathlib import Path
@@ -206,91 +205,3 @@ def test_names_of_executors() -> None:
     assert executor.chosen("local", 2, threads=3) == executor.Local(2, Resources(3))
     of_cluster = executor.chosen("ray", 2, address="head:1", folder=Path("here"), cpus=2)
     assert of_cluster == executor.Ray("head:1", 2, Resources(cpus=2), Path("here"))
-
-
-@pytest.mark.parametrize("scheme", ["", "ray://"])
-def test_a_ray_address_that_does_not_answer_is_refused_at_once(scheme: str) -> None:
-    pytest.importorskip("ray")
-    with socket.socket() as taken:  # bound, not listening: nobody else opens it meanwhile
-        taken.bind(("127.0.0.1", 0))
-        start = time.monotonic()
-        with pytest.raises(InputError, match=r"a Ray cluster that answers, received .*refused.*ray start --head"):
-            values(draw_here(), np.arange(7.0), executor=executor.Ray(f"{scheme}127.0.0.1:{taken.getsockname()[1]}"))
-    assert time.monotonic() - start < 5
-
-
-@pytest.mark.slow
-def test_ray_ends_a_job_that_hangs_and_has_what_was_asked() -> None:
-    ray = pytest.importorskip("ray")
-
-    def task(shared, job):
-        import ray
-
-        if job == 1:
-            time.sleep(120)
-        return ray.get_runtime_context().get_assigned_resources(), os.getpid()
-
-    each = Resources(threads=2, timeout=5, memory=0.1)
-    found = values(task, None, JOBS[:3], executor=executor.Ray("", 2, each))
-    assert found[1].problem == "took longer than timeout, 5 s, and was ended"
-    assert "in task" in found[1].where
-    for one in (found[0], found[2]):
-        assert one.problem == ""
-        assert one.value[0]["CPU"] == 2
-        assert one.value[0]["memory"] == 1e8
-    assert not ray.is_initialized()
-    with pytest.raises(
-        InputError, match=r"gpus: expected at most .*, the most that a node of the cluster has, received 64"
-    ):
-        values(task, None, JOBS[:3], executor=executor.Ray("", 2, Resources(gpus=64)))
-
-
-@pytest.mark.slow
-def test_ray_has_the_modules_of_the_users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a network's factory is: named by a text, in a file that no other process could import."""
-    pytest.importorskip("ray")
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "module_of_theirs.py").write_text("import part_of_theirs\nsaid = part_of_theirs.said\n")
-    (tmp_path / "mine" / "part_of_theirs.py").write_text("said = 'hello'\n")
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-
-    def task(shared, job):
-        import importlib
-
-        return importlib.import_module("module_of_theirs").said
-
-    shipped = values(task, None, [0, 1], executor=executor.Ray("", 2, folder=tmp_path / "mine"))
-    assert [one.value for one in shipped] == ["hello", "hello"]
-    control = values(task, None, [0], executor=executor.Ray("", 2))
-    assert "module_of_theirs" in control[0].problem
-
-
-@pytest.mark.slow
-def test_ray_gives_the_same_and_names_what_fails_and_dies() -> None:
-    pytest.importorskip("ray")
-
-    def task(shared, job):
-        if job == 2:
-            os._exit(1)
-        if job == 3:
-            raise ArithmeticError("diverged")
-        return float(shared[job] + np.random.default_rng(job).normal())
-
-    data = np.arange(7.0)
-    found = values(task, data, executor="ray", workers=2)
-    expected = [draw(data, job) if job not in (2, 3) else None for job in JOBS]
-    assert [one.value for one in found] == expected
-    assert "worker process died" in found[2].problem
-    assert found[3].problem == "ArithmeticError: diverged"
-
-
-def test_a_cluster_without_the_module_is_one_line() -> None:
-    told = (
-        "\x1b[36mray::_perform_on_ray()\x1b[39m (pid=4677) At least one of the input arguments for this task could "
-        "not be computed: System error: No module named 'mine.nets'\ntraceback: Traceback (most recent call last):\n"
-    )
-    assert executor._of_the_cluster(RuntimeError(told)) == (
-        "the cluster has no module mine.nets: put it beside the configuration file, or install it there"
-    )
-    assert executor._of_the_cluster(OSError("\x1b[36mray\x1b[39m: lost\nagain")) == "OSError: ray: lost again"

@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from miaudit.errors import MiauditError
+from miaudit.jobs import executor, resumable
 from miaudit.jobs.resumable import JobsFailedError, Progress, batches, counted, duration, finish
 
 
@@ -113,3 +117,46 @@ def test_who_waits_is_told_before_the_first_job_and_after_each() -> None:
         "2 hours",
         "unknown time",
     ]
+
+
+class Lossy:
+    """An executor whose jobs are lost now and then, or whose cluster is."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, ends: int | None = None) -> None:
+        def outcomes(task, shared, jobs, **options):
+            for number, job in enumerate(jobs):
+                if number == ends:
+                    raise executor.ClusterLostError("the head of the Ray cluster at h:1 is lost; log: l")
+                yield executor.Outcome(number, task(shared, job), losses=number % 2)
+
+        monkeypatch.setattr(resumable.execution, "outcomes", outcomes)
+
+
+def twice(shared, batch):
+    return [np.array([2.0 * job]) for job in batch]
+
+
+def done_with(place: Any) -> dict[int, Any]:
+    return resumable.finish(twice, None, range(6), place=place, what="fits", failure=lambda number, problem: problem)
+
+
+def test_fits_that_ran_again_are_reported_once(monkeypatch, caplog) -> None:
+    Lossy(monkeypatch)
+    assert len(done_with(None)) == 6
+    (record,) = caplog.records
+    expected = "3 of 6 fits ran again, since a process or a node was lost: number 1, 3, 5; each counts once"
+    assert record.getMessage() == expected
+
+
+def test_a_lost_cluster_is_one_line_and_the_next_run_goes_on(monkeypatch, tmp_path: Path) -> None:
+    Lossy(monkeypatch, ends=4)
+    with (
+        resumable.Store.alone(tmp_path, {"seed": "0"}, "fit") as place,
+        pytest.raises(MiauditError, match=r"head .* is lost; log: l; 4 of 6 fits are finished, and they are kept in"),
+    ):
+        done_with(place)
+    with pytest.raises(MiauditError, match="4 of 6 fits are finished, and none of them is kept: give store="):
+        done_with(None)
+    Lossy(monkeypatch, ends=2)  # the two that are left, and then none
+    with resumable.Store.alone(tmp_path, {"seed": "0"}, "fit") as place:
+        assert sorted(done_with(place)) == list(range(6))

@@ -16,7 +16,7 @@ from miaudit.auditing.reference import SHADOW_MODELS
 from miaudit.collect.outputs import GAUSSIAN_LIRA, of_outputs
 from miaudit.collect.records import Records
 from miaudit.errors import InputError, nearest
-from miaudit.io import frames
+from miaudit.io import frames, storage
 from miaudit.io.sealed_coins import Coins
 from miaudit.jobs import executor as execution
 from miaudit.models.given import GivenShadows
@@ -72,7 +72,7 @@ class Shadows:
 
     models: int = 0
     population: int | None = None
-    store: Path | None = None
+    store: storage.Place | None = None
     executor: str | execution.Local | execution.Ray = "local"
     workers: int = 1
     at_once: int = 1
@@ -93,6 +93,10 @@ class Shadows:
         """
         where = execution.chosen(executor, options.get("workers", 1), address=address, folder=folder, **each)
         return cls(executor=where, **options)
+
+    def store_of(self, training: str) -> storage.Place | None:
+        """Where the models of a further training are kept, by its name: beside the others."""
+        return None if self.store is None else storage.below(self.store, training)
 
     @property
     def count(self) -> int:

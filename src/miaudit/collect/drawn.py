@@ -32,19 +32,13 @@ from miaudit.collect.campaign import Campaign
 from miaudit.collect.draws import Draws
 from miaudit.collect.outputs import Collected
 from miaudit.errors import InputError, MiauditError, OutputError, one_line
-from miaudit.io import atomic, plain_files
+from miaudit.io import atomic, plain_files, storage
 from miaudit.jobs import executor as execution
-from miaudit.models.command import (
-    ROWS_FILE,
-    CommandTarget,
-    last_words,
-    small,
-    write_rows,
-)
+from miaudit.models.command import ROWS_FILE, CommandTarget, last_words, small, write_rows
 from miaudit.models.equal_outputs import EqualOutputs
+from miaudit.models.fits import Fits
 from miaudit.models.protocol import Kind, Traits
 from miaudit.models.script_files import file_digest
-from miaudit.models.shadow import Fits
 
 __all__ = ["Drawn", "draw", "gather", "read"]
 
@@ -176,7 +170,8 @@ def _write(batch: Drawn, place: Path, wanted: Collection[str], lines: Sequence[s
     for fit in batch.fits:
         (place / FITS / fit.folder / "out").mkdir(parents=True, exist_ok=True)
         atomic.sweep(place / FITS / fit.folder, _LEFT, lambda left: left.unlink(missing_ok=True))
-        write_rows(place / FITS / fit.folder / ROWS_FILE, fit.rows)
+        write_rows(place / FITS / fit.folder / ROWS_FILE, fit.rows, durable=False)
+    atomic.sync_all()  # before the manifest calls the draw whole
     for old in _fits_in(place):
         if old.name not in wanted:
             shutil.rmtree(old)
@@ -426,7 +421,9 @@ def gather(
         _require_partial(batch, problems, note, partial=partial)
     left_out = tuple(batch.fits[i].number for i in problems)
     with _scratch(manifest.place) as store:
-        shadows = replace(campaign.shadows, store=store, executor="local", workers=1, without=left_out)
+        shadows = replace(
+            campaign.shadows, store=storage.Disk(store, durable=False), executor="local", workers=1, without=left_out
+        )
         whole = replace(campaign, target=_Gathered(batch, manifest.place, frozenset(problems), shape), shadows=shadows)
         if left_out:
             whole.check_attacks(batch.draws.base.design)

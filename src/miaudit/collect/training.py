@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from miaudit.collect.campaign import Campaign
 from miaudit.collect.draws import Draws
 from miaudit.collect.stability import Replacements
 from miaudit.errors import InputError
+from miaudit.jobs import resumable
+from miaudit.jobs.resumable import Part
 from miaudit.models import shadow
 from miaudit.models.equal_outputs import require_different as require_different_outputs
 from miaudit.models.protocol import traits_of
@@ -80,7 +83,7 @@ def training_again(campaign: Campaign, draws: Draws, replaced: Replacements) -> 
         "y": draws.y,
         "included": included,
         "seed": draws.seed,
-        "store": None if options.store is None else options.store / "stability",
+        "store": options.store_of("stability"),
         "executor": options.executor,
         "workers": options.workers,
         "swaps": swaps,
@@ -96,7 +99,7 @@ def training_apart(campaign: Campaign, draws: Draws) -> dict[str, Any]:
         "y": draws.y,
         "included": draws.apart,
         "seed": draws.seed + 1,
-        "store": None if options.store is None else options.store / "without_canaries",
+        "store": options.store_of("without_canaries"),
         "executor": options.executor,
         "workers": options.workers,
         "at_once": options.at_once,
@@ -137,6 +140,52 @@ def train_part(arguments: dict[str, Any], progress: Progress | None, before: int
         None if progress is None else lambda state: progress(before + state.finished + state.failed, total)
     )
     return shadow.train(**arguments, progress=report_progress)
+
+
+def train_one_part(
+    campaign: Campaign, part: str, *, rng: np.random.Generator, progress: Progress | None = None
+) -> tuple[int, int]:
+    """Train one part of all models of a campaign, and leave them in its store; no evidence is made.
+
+    Tasks of a scheduler share a store that way. :func:`miaudit.collect.run_campaign.collect` then reads what is there.
+
+    Parameters
+    ----------
+    part : "NUMBER/OF", such as "1/10" for the first of ten
+    rng : generator as of :func:`miaudit.collect.run_campaign.collect`
+
+    Returns
+    -------
+    how many models this part has, and how many there are in all
+
+    Raises
+    ------
+    InputError
+        Without a store, and for a campaign that trains nothing.
+    JobsFailedError
+        If models failed; the others are kept.
+    """
+    share = Part.of_text(part)
+    if campaign.shadows.store is None:
+        raise InputError("shadow.store", "a folder or URL beside a part", "none", "tasks leave their models there")
+    draws = Draws.of(campaign, rng)
+    if not len(draws.included):
+        raise InputError("part", "a campaign that trains models", campaign.target.name, "leave --part out")
+    groups = [training(campaign, draws)]
+    if draws.replaced is not None:
+        groups.append(training_again(campaign, draws, draws.replaced))
+    if len(draws.apart):
+        groups.append(training_apart(campaign, draws))
+    total = sum(len(arguments["included"]) for arguments in groups)
+    own, before = sum(len(share.numbers(len(arguments["included"]))) for arguments in groups), 0
+    for arguments in groups:
+        report = None if progress is None else partial(_shifted, progress, before, own)
+        before += shadow.train_part(**arguments, part=share, progress=report)
+    return own, total
+
+
+def _shifted(progress: Progress, before: int, total: int, state: resumable.Progress) -> None:
+    progress(before + state.finished + state.failed, total)
 
 
 # -- changed copies of the records -------------------------------------------------------------------------------------

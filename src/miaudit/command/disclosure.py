@@ -69,7 +69,7 @@ def _found(settings: DisclosureConfig, trial: Trial, rng: Any) -> DisclosureFind
         )
     with progress("theory", meanwhile="prediction beside measurement"):
         predictions, sentence = defence_findings.predicted(
-            comparison.measured[0].option.models, confidence=evaluation.confidence, rng=theory
+            comparison.measured[0].option.models, law=section.law, confidence=evaluation.confidence, rng=theory
         )
     measured = {one.option.name: one for one in comparison.measured}
     with progress("", meanwhile="what drives it"):
@@ -95,6 +95,7 @@ def _found(settings: DisclosureConfig, trial: Trial, rng: Any) -> DisclosureFind
             "limits": limits.to_dict()["limits"],
             "release": section.release,
             "queries": section.queries,
+            "law": section.law,
             "tolerance": section.tolerance,
             "calibration": trial.source,
         },

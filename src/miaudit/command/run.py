@@ -127,6 +127,15 @@ def collect(
         ),
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace that file.", rich_help_panel=OUTPUT)] = False,
+    part: Annotated[
+        str | None,
+        typer.Option(
+            "--part",
+            help="Train one part of the models, such as 3/10, and write no evidence: for tasks of a scheduler that "
+            "share shadow.store. The command without --part then makes the evidence.",
+            show_default=False,
+        ),
+    ] = None,
     dry_run: DryRun = False,
 ) -> None:
     """Go from the model or outputs that a configuration file describes to evidence, for miaudit audit.
@@ -146,6 +155,9 @@ def collect(
     if dry_run:
         say(_forecast(settings, config, rng))
         return
+    if part is not None:
+        _train_part(settings, config, part, rng)
+        return
     if tokens or out.suffix == ".jsonl":
         _tokens(settings, config, out, overwrite=overwrite)
         return
@@ -154,6 +166,20 @@ def collect(
         raise InputError("--out", "a new file", f"{out}, which exists", "name another, or add --overwrite")
     collected = _collected(settings, config, rng)
     write_evidence(collected, out)
+
+
+def _train_part(settings: AnyConfig, config: Path, part: str, rng: Any) -> None:
+    """Train one part of the models into the store that tasks share."""
+    from miaudit.collect.training import train_one_part
+    from miaudit.config.audit import CampaignConfig
+
+    if not isinstance(settings, CampaignConfig):
+        raise InputError("--part", "a configuration with a target that is trained", "another", "leave --part out")
+    announce(settings.user_code, config)
+    campaign, store = settings.campaign(config.parent), settings.shadow.place(config.parent)
+    with keeping(store), progress("models") as advance:
+        own, total = train_one_part(campaign, part, rng=rng, progress=advance)
+    say(f"Part {part}: {own} of {total} models are in {store}\nNext: miaudit collect {config}, when all parts are done")
 
 
 def _tokens(settings: AnyConfig, config: Path, out: Path, *, overwrite: bool) -> None:
@@ -215,8 +241,7 @@ def _collected(settings: AnyConfig, config: Path, rng: Any, *, goes_on: bool = T
         return collected
     announce(settings.user_code, config)
     _note_unit(settings, config)
-    store = None if settings.shadow.store is None else config.parent / settings.shadow.store
-    with keeping(store, goes_on=goes_on), progress("models") as advance:
+    with keeping(settings.shadow.place(config.parent), goes_on=goes_on), progress("models") as advance:
         return settings.collect(config.parent, rng=rng, progress=advance)
 
 

@@ -31,6 +31,8 @@ from miaudit.config.synthesise import GENERATOR, PRIVACY, generator_config
 from miaudit.config.target import TargetSection
 from miaudit.defences import registry
 from miaudit.defences.ensemble import Ensemble, Stack
+from miaudit.defences.laplace import LastLayerLaplace
+from miaudit.defences.swag import Swag
 from miaudit.defences.synthetic import SyntheticTraining
 from miaudit.defences.trial import AS_IT_IS, Trial
 from miaudit.errors import InputError, nearest
@@ -57,6 +59,8 @@ USUAL: tuple[tuple[str, Mapping[str, Any]], ...] = (
 
 ENSEMBLE = Keys(keys_of(Ensemble, "models", "parts"))
 STACK = Keys(keys_of(Stack, "models"))
+BAYESIAN = Keys(keys_of(LastLayerLaplace, "draws", "curvature", "prior_precision"))
+SWAG = Keys(keys_of(Swag, "draws", "epochs", "rank", "learning_rate"))
 
 
 class SyntheticSection(Section):
@@ -75,6 +79,9 @@ class SyntheticSection(Section):
         return SyntheticTraining(base, schema, schema.names[-1], graph, self.privacy, config)
 
 
+_WHOLE = ("ensemble", "stack", "bayesian", "swag", "synthetic")  # what takes the place of the target
+
+
 class ChangeSection(Section):
     """Another training of the same records: what differs from the section target."""
 
@@ -84,15 +91,18 @@ class ChangeSection(Section):
     training: dict[str, Any] = Field(default_factory=dict)
     ensemble: Annotated[dict[str, Any], ENSEMBLE] | None = None
     stack: Annotated[dict[str, Any], STACK] | None = None
+    bayesian: Annotated[dict[str, Any], BAYESIAN] | None = None
+    swag: Annotated[dict[str, Any], SWAG] | None = None
     synthetic: SyntheticSection | None = None
 
     @model_validator(mode="after")
     def _something(self) -> Self:
-        whole = [name for name in ("ensemble", "stack", "synthetic") if getattr(self, name) is not None]
+        whole = [name for name in _WHOLE if getattr(self, name) is not None]
         if len(whole) > 1:
-            raise ValueError(f"expected one of ensemble, stack and synthetic, received {' and '.join(whole)}; make two")
+            listed = f"{', '.join(_WHOLE[:-1])} and {_WHOLE[-1]}"
+            raise ValueError(f"expected one of {listed}, received {' and '.join(whole)}; make two")
         if not self.model_fields_set:
-            known = "options, training, estimator, factory, ensemble, stack or synthetic"
+            known = "options, training, estimator, factory, ensemble, stack, bayesian, swag or synthetic"
             raise ValueError(f"expected {known}, received none; add it")
         return self
 
@@ -119,6 +129,10 @@ class ChangeSection(Section):
             return self.synthetic.build(target, folder)
         if self.ensemble is not None:
             return Ensemble(target, **self.ensemble)
+        if self.bayesian is not None:
+            return LastLayerLaplace(target, **self.bayesian)
+        if self.swag is not None:
+            return Swag(target, **self.swag)
         return target if self.stack is None else Stack(target, **self.stack)
 
 
@@ -145,6 +159,7 @@ class DisclosureSection(Section):
     trainings: dict[Text, ChangeSection] = Field(default_factory=dict)
     given: dict[Text, GivenSection] = Field(default_factory=dict)
     calibration: CalibrationSection = CalibrationSection()
+    law: Literal["logit-normal", "dirichlet"] = "logit-normal"
     queries: Annotated[int, Field(ge=1, le=10_000)] = 1
     tolerance: Annotated[float, Field(ge=0, lt=1)] = 0.02
 
@@ -231,6 +246,10 @@ class DisclosureConfig(File):
         for name, change in self.disclosure.trainings.items():
             if self.target.kind == "outputs":
                 raise ValueError(f"expected a target that can be trained for {name}, received outputs; remove it")
+            bayesian = change.bayesian is not None or change.swag is not None
+            if bayesian and not self.target.kind.startswith("torch"):
+                received = f"received {self.target.kind}; the posterior is one of its weights"
+                raise ValueError(f"expected a network (kind: torch) as target for {name}, {received}")
             try:
                 change.target(self.target)
             except ValidationError as error:

@@ -14,6 +14,7 @@ from miaudit.collect.campaign import Shadows
 from miaudit.config.section import FilePath, Keys, Section, Text, Whole
 from miaudit.errors import InputError
 from miaudit.errors.options import Option
+from miaudit.io import storage
 from miaudit.models.given import GivenShadows
 from miaudit.models.targets import Given
 
@@ -91,7 +92,11 @@ class ShadowSection(Section):
         external = None
         if self.outputs_path is not None:
             external = GivenShadows.load(base / self.outputs_path, given=self.given, signal=self.signal, labels=labels)
-        return self._shadows(base, given=external, store=None if self.store is None else base / self.store)
+        return self._shadows(base, given=external, store=self.place(base))
+
+    def place(self, base: Path) -> str | Path | None:
+        """Where finished models are kept, as seen from the folder of the file; None for nowhere."""
+        return None if self.store is None else storage.resolved(base, self.store)
 
     def _shadows(self, base: Path, **more: Any) -> Shadows:
         """The options without what is read; the folder of the configuration goes to a cluster."""

@@ -12,6 +12,7 @@ from miaudit.defences.advise import Advice, advise
 from miaudit.defences.compare import DefenceComparison, MeasuredOption, Models
 from miaudit.defences.differences import PairedDifference
 from miaudit.disclosure import prediction
+from miaudit.disclosure.fitted_laws import LawName
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
 from miaudit.findings import verdict as verdicts
@@ -100,13 +101,19 @@ def findings(
 
 
 def predicted(
-    models: Models, *, confidence: float = 0.95, threshold: float = 0.2, rng: np.random.Generator
+    models: Models,
+    *,
+    law: LawName = "logit-normal",
+    confidence: float = 0.95,
+    threshold: float = 0.2,
+    rng: np.random.Generator,
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Compare what calibration and uncertainty predict with what the attacks of theory measure, on some records.
 
     Parameters
     ----------
     models : whose shadow models are asked
+    law : of what shadow models say, "logit-normal" or "dirichlet"
     threshold : q of the decision sets
 
     Returns
@@ -124,7 +131,7 @@ def predicted(
         ]
     shadow = np.stack([models.probabilities(m)[rows] for m in range(1, len(models.logits))], axis=1)
     comparisons = prediction.compare(
-        shadow, included, models.labels[rows], threshold=threshold, confidence=confidence, rng=rng
+        shadow, included, models.labels[rows], law=law, threshold=threshold, confidence=confidence, rng=rng
     )
     return [one.to_dict() for one in comparisons], []
 

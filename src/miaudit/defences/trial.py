@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -298,10 +297,10 @@ def _shifted(progress: Progress, before: int, total: int, done: int, _: int) -> 
     progress(before + done, total)
 
 
-def _store(options: Shadows, name: str) -> Path | None:
+def _store(options: Shadows, name: str) -> Any:
     """The folder of one training; what a file system may not take becomes an underscore."""
     safe = "".join(ch if ch.isalnum() or ch in "-_." else "_" for ch in name)
-    return None if options.store is None else options.store / safe
+    return options.store_of(safe)
 
 
 def _at_once(target: Target, options: Shadows) -> int:

@@ -2,7 +2,7 @@
 
 from miaudit.disclosure import decision_sets, dirichlet, logit_normal, tradeoff
 from miaudit.disclosure.advantage import Advantage, advantage, advantage_of, curve_of, expected_size
-from miaudit.disclosure.bounds import Bound, bound, bound_of
+from miaudit.disclosure.bounds import Bound, bound, bound_of, bound_of_logit_normal
 
 __all__ = [
     "Advantage",
@@ -11,6 +11,7 @@ __all__ = [
     "advantage_of",
     "bound",
     "bound_of",
+    "bound_of_logit_normal",
     "curve_of",
     "decision_sets",
     "dirichlet",

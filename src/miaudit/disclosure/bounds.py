@@ -9,7 +9,8 @@ disclosed without and with the record:
 - **tight**: the A that solves 4 A artanh(A) = J (erratum E1), always below 1;
 - **region**: alpha - beta_alpha^lb of Eq. (20) at one alpha, or averaged over alpha.
 
-All but the last hold at every alpha, so also for the average.
+All but the last hold at every alpha, so also for the average. Lemmas 1 and 2 hold for any pair of laws: here Dirichlet
+laws, as in the paper, or logit-normal ones.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miaudit.arrays import FloatArray
-from miaudit.disclosure import decision_sets
+from miaudit.disclosure import decision_sets, logit_normal
 from miaudit.disclosure.advantage import Disclosure, check_disclosure, checked_laws, meaning_at
 from miaudit.disclosure.contraction import Contraction, contraction
 from miaudit.disclosure.decision_sets import Intractable
 from miaudit.disclosure.dirichlet import World, divergence, marginal
+from miaudit.disclosure.logit_normal import Law
 from miaudit.disclosure.tradeoff import check_temperature, check_threshold, check_tnr
 from miaudit.errors import InputError
 from miaudit.errors.options import check_choice
@@ -55,7 +57,8 @@ class Bound:
     delta : Contraction or None
         delta_{T,q} of Eq. (39), where it was used.
     holds : bool
-        False for "approximate", which erratum E1 shows failing when halved, as the exact formula may be.
+        False for "approximate", which erratum E1 shows failing when halved, as the exact formula may be, and which of
+        logit-normal laws takes a margin for Gaussian.
     """
 
     value: Any
@@ -183,6 +186,68 @@ def bound_of(
     return Bound(shown[0], chosen, disclosure, alpha, _meaning(chosen, alpha), shown[1], shown[2], delta, True)
 
 
+def bound_of_logit_normal(
+    law_in: Law,
+    law_out: Law,
+    *,
+    disclosure: Disclosure,
+    threshold: float | None = None,
+    temperature: float = 0.0,
+    alpha: float | None = None,
+    tight: bool = True,
+    form: Form | None = None,
+    rng: np.random.Generator | None = None,
+) -> Bound:
+    """Return Propositions 1 to 3 for two logit-normal laws, of one record or many.
+
+    The log-ratios z determine the confidences and the reverse, so J of the vectors is that of two Gaussian laws:
+    J = (tr(S' / S) + tr(S / S') - 2 d + g' (1 / S + 1 / S') g) / 2, with covariances S and S', d = K - 1 log-ratios and
+    the difference g of the means. In one dimension this is (r + 1 / r - 2 + g^2 (1 / s + 1 / s')) / 2, r = s / s'.
+
+    - **confidence-vector** (Proposition 1): J.
+    - **true-label** (Proposition 2): with laws of two classes, the label and all others, as ``prediction`` fits them,
+      J is that of the confidence itself. With more classes the confidence of class 0 is a function of z, so J of the
+      vector bounds it (data processing), and loosely. "approximate" takes the log-odds of the label for Gaussian
+      instead (:func:`miaudit.disclosure.logit_normal.label_margin`), which is **not** a bound: ``holds`` is False.
+    - **decision-set** (Proposition 3): J of the vector times delta_{T,q}^2, for any law.
+
+    Parameters
+    ----------
+    law_in, law_out : Law of shape (d,) or (n, d), of models that did and did not learn the record
+    disclosure, threshold, temperature, alpha, tight, form : as in :func:`bound`
+    rng : generator of the draws of "approximate", required there
+
+    Examples
+    --------
+    >>> law_in, law_out = Law([-2.0], [[1.0]]), Law([-1.0], [[1.0]])  # log-odds one standard deviation apart
+    >>> [round(bound_of_logit_normal(law_in, law_out, disclosure="true-label", form=f).value, 3)
+    ...  for f in ("tight", "printed", "pinsker")]  # the truth is 2 Phi(1/2) - 1 = 0.383
+    [0.479, 1.0, 0.5]
+    """
+    chosen = _form(tight, form)
+    check_disclosure(disclosure, threshold)
+    if law_in.mean.shape != law_out.mean.shape or law_in.mean.ndim > 2:
+        received = f"{law_in.mean.shape}, {law_out.mean.shape}"
+        raise InputError("law_in, law_out", "one shape, (d,) or (n, d)", received, "pass both alike")
+    rate = None if alpha is None else float(check_tnr(alpha))
+    if chosen == "approximate":
+        if disclosure != "true-label":
+            hint = "J of the vector is exact: use tight"
+            raise InputError("form", "another for vectors and sets", "'approximate'", hint)
+        if rng is None:
+            raise InputError("rng", "a numpy Generator for draws", "None", "pass np.random.default_rng(0)")
+        law_in, law_out = (logit_normal.label_margin(law, rng=rng) for law in (law_in, law_out))
+    out_in, in_out = logit_normal.divergence(law_out, law_in), logit_normal.divergence(law_in, law_out)
+    delta = None
+    if disclosure == "decision-set":
+        delta = contraction(law_in.mean.shape[-1] + 1, check_threshold(threshold), check_temperature(temperature))
+        out_in, in_out = delta.upper**2 * out_in, delta.upper**2 * in_out
+    value = _value("tight" if chosen == "approximate" else chosen, out_in, in_out, rate)
+    shown = (value, out_in, in_out) if law_in.mean.ndim == 2 else (float(value), float(out_in), float(in_out))
+    meaning = _meaning(chosen, rate)
+    return Bound(shown[0], chosen, disclosure, rate, meaning, shown[1], shown[2], delta, chosen != "approximate")
+
+
 def _form(tight: bool, form: Form | None) -> Form:
     if form is None:
         return "tight" if tight else "printed"
@@ -251,9 +316,25 @@ def _value(form: Form, out_in: FloatArray, in_out: FloatArray, alpha: float | No
             return tight_bound(out_in + in_out)
     if alpha is not None:
         return np.asarray(alpha - lemma_1(alpha, out_in, in_out))
+    return region(out_in, in_out)
+
+
+def region(out_in: ArrayLike, in_out: ArrayLike) -> FloatArray:
+    """Return the largest advantage averaged over alpha, AUC - 1/2, that two divergences allow by Lemma 1, Eq. (20).
+
+    Parameters
+    ----------
+    out_in, in_out : arrays of one shape, D(out || in) and D(in || out) in nats, 0 or more
+
+    Examples
+    --------
+    >>> region([0.0, 0.1], [0.0, 0.1]).round(3).tolist()
+    [0.0, 0.165]
+    """
     # alpha - beta_lb is concave in alpha, so the midpoint rule does not understate its mean.
     rates = (np.arange(_RATES) + 0.5) / _RATES
-    return np.asarray((rates - lemma_1(rates, out_in[..., None], in_out[..., None])).mean(axis=-1))
+    forward, backward = (np.asarray(one, dtype=np.float64)[..., None] for one in (out_in, in_out))
+    return np.asarray((rates - lemma_1(rates, forward, backward)).mean(axis=-1))
 
 
 def tight_bound(symmetrised: ArrayLike) -> FloatArray:

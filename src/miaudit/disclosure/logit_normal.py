@@ -20,7 +20,7 @@ from miaudit.attacks.dirichlet_fit import SMOOTHING, check, smooth
 from miaudit.disclosure.dirichlet import Goodness, kolmogorov
 from miaudit.errors import InputError
 
-__all__ = ["Fit", "Law", "divergence", "fit", "goodness", "log_density", "sample"]
+__all__ = ["Fit", "Law", "divergence", "fit", "goodness", "label_margin", "log_density", "sample"]
 
 _RIDGE = 1e-6  # variance below which outputs coincide
 _STEP = 0.1
@@ -166,6 +166,36 @@ def divergence(first: Law, second: Law) -> FloatArray:
     return np.maximum(result, 0.0)
 
 
+def label_margin(law: Law, *, draws: int = 20_000, rng: np.random.Generator) -> Law:
+    """Return the logit-normal law of class 0's confidence alone with the right mean and variance of its log-odds.
+
+    With two classes this is the law itself. With more, log(p_0 / (1 - p_0)) = -log sum exp z_k is not Gaussian, so the
+    law is an approximation, by draws.
+
+    Parameters
+    ----------
+    law : of one record or many
+    draws : of each law
+    rng : generator of the draws
+
+    Returns
+    -------
+    Law of shape (..., 1), of log((1 - p_0) / p_0)
+
+    Examples
+    --------
+    >>> margin = label_margin(Law([0.0, 0.0], np.eye(2)), rng=np.random.default_rng(0))
+    >>> margin.mean.round(1).tolist(), margin.covariance.round(1).tolist()
+    ([0.9], [[0.6]])
+    """
+    if law.mean.shape[-1] == 1:
+        return law
+    root = np.linalg.cholesky(law.covariance)
+    noise = rng.normal(size=(*law.mean.shape[:-1], draws, law.mean.shape[-1]))
+    odds = special.logsumexp(law.mean[..., None, :] + np.einsum("...ij,...nj->...ni", root, noise), axis=-1)
+    return Law(odds.mean(axis=-1)[..., None], odds.var(axis=-1)[..., None, None])
+
+
 def averaged_confidence_vector(law_in: Law, law_out: Law) -> FloatArray:
     """Return AUC - 1/2, the averaged advantage when the confidence vector is disclosed, without draws.
 
@@ -197,13 +227,28 @@ def averaged_confidence_vector(law_in: Law, law_out: Law) -> FloatArray:
     return np.clip(value, 0.0, 0.5)
 
 
-def goodness(p: ArrayLike, law: Law, mask: ArrayLike | None = None, *, smoothing: float = SMOOTHING) -> Goodness:
-    """Compare squared Mahalanobis distances of the log-ratios with their chi-squared law.
+def goodness(
+    p: ArrayLike,
+    law: Law,
+    mask: ArrayLike | None = None,
+    *,
+    smoothing: float = SMOOTHING,
+    shrinkage: float = 0.1,
+    replicates: int = 0,
+    rng: np.random.Generator | None = None,
+) -> Goodness:
+    """Compare log-ratios with their law: of two classes their probability transforms, of more their distances.
+
+    With two classes the log-ratio's standardised values are compared with a Gaussian law, which sees skewness. With
+    more, squared Mahalanobis distances are compared with their chi-squared law.
 
     Parameters
     ----------
     p, mask, smoothing : as in :func:`fit`
     law : Law of n records, as fitted
+    shrinkage : as in the fit; read with replicates
+    replicates : simulated data sets of the parametric bootstrap, to which laws are fitted again; 0: no p-values
+    rng : generator of the bootstrap, required with replicates
 
     Examples
     --------
@@ -214,9 +259,26 @@ def goodness(p: ArrayLike, law: Law, mask: ArrayLike | None = None, *, smoothing
     """
     outputs = np.asarray(p)
     counted = check(outputs, mask, smoothing)
-    apart = log_ratios(smooth(outputs, smoothing)) - law.mean[:, None]
-    square = np.einsum("nmi,nij,nmj->nm", apart, np.linalg.inv(law.covariance), apart, optimize=True)
-    u = special.gammainc(law.mean.shape[-1] / 2, square / 2)
+    u = _transforms(smooth(outputs, smoothing), law)
+    distance = kolmogorov(u, counted)
     everything = np.ones((1, int(counted.sum())), dtype=np.bool_)
     pooled = float(kolmogorov(u[counted][None, :], everything)[0])
-    return Goodness(kolmogorov(u, counted), pooled, None)
+    if not replicates:
+        return Goodness(distance, pooled, None)
+    if rng is None:
+        raise InputError("rng", "a numpy Generator where replicates are drawn", "None", "pass np.random.default_rng(0)")
+    beyond = np.zeros(len(outputs))
+    for _ in range(replicates):
+        simulated = sample(law, outputs.shape[1], rng=rng)
+        again = fit(simulated, counted, smoothing=smoothing, shrinkage=shrinkage).law
+        beyond += kolmogorov(_transforms(smooth(simulated, smoothing), again), counted) >= distance
+    return Goodness(distance, pooled, (1 + beyond) / (1 + replicates))
+
+
+def _transforms(p: FloatArray, law: Law) -> FloatArray:
+    """Return numbers (n, M) that are uniform if the law is right."""
+    apart = log_ratios(p) - law.mean[:, None]
+    if law.mean.shape[-1] == 1:
+        return np.asarray(special.ndtr(apart[..., 0] / np.sqrt(law.covariance[:, :, 0])))
+    square = np.einsum("nmi,nij,nmj->nm", apart, np.linalg.inv(law.covariance), apart, optimize=True)
+    return np.asarray(special.gammainc(law.mean.shape[-1] / 2, square / 2))

@@ -1,4 +1,7 @@
-"""The advantage that the Dirichlet theory predicts for each record, beside the measured one.
+"""The advantage that fitted laws predict for each record, beside the measured one.
+
+The law is logit-normal unless another one is named: its prediction for the label's confidence is closest to what
+attacks reach. The Dirichlet law is that of the paper's theory.
 
 Predictions and attacks are learned from one half of the shadow models and the attack is judged on the other half, so
 that neither chance nor overfitting makes the two agree. Advantage is AUC - 1/2, the average over alpha of the paper's
@@ -13,12 +16,15 @@ from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special, stats
+from scipy import stats
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.attacks import dirichlet_fit, disclosed
-from miaudit.disclosure import dirichlet, uncertainty
-from miaudit.disclosure.advantage import Disclosure, advantage_of
+from miaudit.disclosure import bounds, fitted_laws, uncertainty
+from miaudit.disclosure.advantage import Disclosure
+from miaudit.disclosure.contraction import contraction
+from miaudit.disclosure.dirichlet import marginal
+from miaudit.disclosure.fitted_laws import DirichletLaws, LawName, Laws
 from miaudit.disclosure.intervals import Interval, check_options
 from miaudit.disclosure.uncertainty import Form
 from miaudit.errors import InputError, nearest
@@ -27,7 +33,7 @@ from miaudit.errors.options import check_choice
 __all__ = ["Comparison", "attainable", "compare", "held_out_advantage", "spearman"]
 
 DISCLOSURES: tuple[Disclosure, ...] = get_args(Disclosure)
-Laws = dict[Disclosure, tuple[FloatArray, FloatArray]]
+LAWS: tuple[LawName, ...] = get_args(LawName)
 
 # Models with and without each record, in each half: fewer leave a fitted law that is mostly noise.
 LEAST = 8
@@ -36,7 +42,7 @@ _BLOCK = 2**22  # comparisons at once
 _DRAWS = 128  # simulated models on each side of a record; their noise averages out over the records
 _RECORDS_AT_ONCE = 256
 _PLACEBO_RECORDS = 100
-_SET_DRAWS = 2000
+_TESTED_RECORDS = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +52,7 @@ class Comparison:
     Attributes
     ----------
     disclosure : what is disclosed
+    law : "logit-normal" or "dirichlet"
     form : "fitted" or "three-numbers", the laws that the prediction rests on
     predicted : array (n,), 0 to 1/2, the mean of the two halves' predictions
     measured : array (n,), -1/2 to 1/2
@@ -63,6 +70,13 @@ class Comparison:
         The rank correlation that noise would leave if the two truly ordered the records alike, see :func:`attainable`.
     mean_error : Interval, of predicted - measured; positive is overstated
     mean_absolute_error : Interval, of their distance
+    mean_bound : float, 0 to 1/2
+        Mean over the records of the largest averaged advantage that the two laws allow, by Lemma 1. It bounds the
+        prediction of the laws. It is no bound on attacks where the law is refuted, or fitted to few models.
+    refuted : float or none, 0 to 1
+        Share of the tested laws, with and without each record, that the models refute at 5%; for decision sets the laws
+        of the vector. None for "three-numbers", which are not fitted.
+    refuted_by_chance : whether a right law would be refuted as often, as far as independent tests can tell
     noise : the mean distance that noise in ``measured`` alone would make
     placebo : mean prediction with the memberships permuted, where the truth is 0
         What a prediction of no leakage looks like with so few models.
@@ -74,6 +88,7 @@ class Comparison:
     """
 
     disclosure: Disclosure
+    law: LawName
     form: Form
     predicted: FloatArray
     measured: FloatArray
@@ -85,6 +100,9 @@ class Comparison:
     attainable: float | None
     mean_error: Interval
     mean_absolute_error: Interval
+    mean_bound: float
+    refuted: float | None
+    refuted_by_chance: bool
     noise: float
     placebo: float
     constant: int
@@ -103,6 +121,13 @@ class Comparison:
     def notes(self) -> tuple[str, ...]:
         """Notes to show beside the figures."""
         sentences = [] if self.form == "fitted" else [self.assumption]
+        if self.refuted is not None and not self.refuted_by_chance:
+            what = "the label's confidence" if self.disclosure == "true-label" else "confidence vectors"
+            name = "logit-normal" if self.law == "logit-normal" else "Dirichlet"
+            sentences.append(
+                f"the models refute the {name} law of {what} in {self.refuted:.0%} of tests, where a right law is "
+                "refuted in 5%: prediction and bound are approximate"
+            )
         if self.constant:
             what = "every record" if self.constant == self.n else f"{self.constant} of {self.n} records"
             sentences.append(f"the decision set of {what} is the same in all models, so it discloses nothing")
@@ -125,8 +150,8 @@ class Comparison:
             "mean_error",
             "mean_absolute_error",
         )
-        plain = ("disclosure", "form", "attainable", "noise", "placebo", "constant", "threshold", "temperature",
-                 "confidence", "models")  # fmt: skip
+        plain = ("disclosure", "law", "form", "attainable", "mean_bound", "refuted", "refuted_by_chance", "noise",
+                 "placebo", "constant", "threshold", "temperature", "confidence", "models")  # fmt: skip
         arrays = ("predicted", "measured", "measured_sd")
         return {
             **{name: getattr(self, name) for name in plain},
@@ -143,6 +168,7 @@ def compare(
     labels: ArrayLike,
     *,
     disclosures: Sequence[Disclosure] = DISCLOSURES,
+    law: LawName = "logit-normal",
     form: Form = "fitted",
     threshold: float = 0.2,
     temperature: float = 0.0,
@@ -162,9 +188,11 @@ def compare(
     probabilities, included, labels : as in :func:`miaudit.disclosure.uncertainty.estimate`, with 16 models or more that
         learned each record and 16 that did not
     disclosures : which to compare
-    form : "fitted": the laws as fitted to what is disclosed, a Dirichlet law of the vector or a Beta law of the true
-        label's confidence. "three-numbers": those that calibration error, aleatoric and epistemic uncertainty of each
-        record give by Eqs. 29 and 30. The attack is the same.
+    law : "logit-normal": Gaussian laws of log-ratios, of the vector or of the label against all others. "dirichlet":
+        the paper's, a Dirichlet law of the vector or a Beta law of the label's confidence
+    form : "fitted": the laws as fitted to what is disclosed. "three-numbers", of the Dirichlet law alone: those that
+        calibration error, aleatoric and epistemic uncertainty of each record give by Eqs. 29 and 30. The attack is the
+        same.
     threshold : q of the decision sets, in [0, 1]
     temperature : T of the decision sets (Eq. 37), 0 or more; above 0 the sets are drawn
     truth : as in :func:`miaudit.disclosure.uncertainty.estimate`; used by the "three-numbers" only
@@ -194,20 +222,30 @@ def compare(
     >>> found.rank_correlation.low > 0.5, abs(found.mean_error.value) < 0.05
     (True, True)
     """
-    _options(disclosures, form, confidence, replicates, threshold, temperature)
+    _options(disclosures, law, form, confidence, replicates, threshold, temperature)
     p, inside, y = uncertainty.checked(probabilities, included, labels)
     uncertainty.require_models((inside, ~inside), 2 * LEAST, "a half to learn from and a half to be judged on")
     if len(p) < FEWEST_RECORDS:
         raise InputError(
             "probabilities", f"{FEWEST_RECORDS} records or more", str(len(p)), "ranks of so few say nothing"
         )
-    known = None if truth is None else uncertainty.checked_truth(truth, len(p))
     p = uncertainty.label_first(p, y)
-    sets = _sets(p, threshold, temperature, rng)
-    shown = _Shown(p, inside, sets, known, form, threshold, temperature, smoothing)
+    shown = _Shown(
+        p,
+        inside,
+        fitted_laws.drawn_sets(p, threshold, temperature, rng=rng),
+        None if truth is None else uncertainty.checked_truth(truth, len(p)),
+        law,
+        form,
+        threshold,
+        temperature,
+        smoothing,
+    )
     halves = _Halves.of(shown, rng)
+    refuted = shown.refuted(disclosures, rng)
     return tuple(
-        _comparison(shown, name, halves.advantages(name, rng), confidence, replicates, rng) for name in disclosures
+        _comparison(shown, name, halves.advantages(name, rng), refuted[name], confidence, replicates, rng)
+        for name in disclosures
     )
 
 
@@ -236,6 +274,7 @@ class _Shown:
     inside: BoolArray
     sets: BoolArray
     truth: FloatArray | None
+    law: LawName
     form: Form
     threshold: float
     temperature: float
@@ -246,51 +285,76 @@ class _Shown:
         truth = None if self.truth is None else self.truth[rows]
         return replace(self, p=self.p[rows], inside=inside[rows], sets=self.sets[rows], truth=truth)
 
-    def laws(self, used: BoolArray) -> Laws:
-        """Return Dirichlet parameters with and without each record, for each disclosure."""
-        labels = np.zeros(len(self.p), dtype=np.intp)
-        figures = uncertainty.estimate(
-            self.p, self.inside, labels, used=used, truth=self.truth, smoothing=self.smoothing
-        )
-        vector = own = figures.parameters(self.form)
-        if self.form == "fitted":
-            two = np.stack([self.p[..., 0], 1 - self.p[..., 0]], axis=-1)
-            sides = used & self.inside, used & ~self.inside
-            fits = [dirichlet_fit.fit(two, side, smoothing=self.smoothing).alpha for side in sides]
-            own = fits[0], fits[1]
-        return {"confidence-vector": vector, "true-label": own, "decision-set": vector}
+    def values(self, name: Disclosure) -> FloatArray:
+        """Return the vectors (n, M, C) that laws are fitted to: of the true label, it and all others."""
+        if name != "true-label":
+            return self.p
+        return np.stack([self.p[..., 0], self.p[..., 1:].sum(axis=-1)], axis=-1)
 
-    def predicted(self, laws: tuple[FloatArray, FloatArray], name: Disclosure, rng: np.random.Generator) -> FloatArray:
+    def laws(self, used: BoolArray) -> dict[Disclosure, Laws]:
+        """Return the laws with and without each record, for each disclosure."""
+        if self.form == "three-numbers":
+            labels = np.zeros(len(self.p), dtype=np.intp)
+            figures = uncertainty.estimate(
+                self.p, self.inside, labels, used=used, truth=self.truth, smoothing=self.smoothing
+            )
+            vector, own = figures.parameters(self.form), [marginal(a) for a in figures.parameters(self.form)]
+            both: dict[Disclosure, Laws] = {
+                "confidence-vector": DirichletLaws(*vector),
+                "true-label": DirichletLaws(*own),
+            }
+        else:
+            sides = used & self.inside, used & ~self.inside
+            fitted = (
+                fitted_laws.fit(self.law, self.values(name), sides, smoothing=self.smoothing)
+                for name in DISCLOSURES[:2]
+            )
+            both = dict(zip(DISCLOSURES[:2], fitted, strict=True))
+        return {**both, "decision-set": both["confidence-vector"]}
+
+    def predicted(self, laws: Laws, name: Disclosure, rng: np.random.Generator) -> FloatArray:
         """Return the predicted advantage for each pair of laws."""
-        options: dict[str, Any] = {}
         if name == "decision-set":
-            options = {"threshold": self.threshold, "temperature": self.temperature}
-            # Exact laws of sets without symmetry cost seconds each; these draws leave an error of about 0.01.
-            options |= {"method": "simulation", "draws": _SET_DRAWS}
-        advantage = advantage_of(*laws, disclosure=name, rng=rng, **options)
-        return np.asarray(advantage.value, dtype=np.float64)
+            return laws.of_sets(self.threshold, self.temperature, rng)
+        return laws.averaged()
+
+    def bounded(self, laws: Laws, name: Disclosure) -> FloatArray:
+        """Return the largest averaged advantage that the laws allow (n,), by Lemma 1."""
+        factor = 1.0
+        if name == "decision-set":  # Proposition 3 holds for any law of the vector
+            factor = contraction(self.p.shape[2], self.threshold, self.temperature).upper ** 2
+        return bounds.region(*(factor * one for one in laws.divergences()))
+
+    def refuted(self, names: Sequence[Disclosure], rng: np.random.Generator) -> dict[Disclosure, BoolArray | None]:
+        """Return which laws the models refute, (records, 2) of some records, for each disclosure."""
+        if self.form == "three-numbers":
+            return dict.fromkeys(names)
+        some = self.take(np.arange(0, len(self.p), -(-len(self.p) // _TESTED_RECORDS)), self.inside)
+        sides, tested = (some.inside, ~some.inside), {}
+        for name in names:
+            of: Disclosure = "true-label" if name == "true-label" else "confidence-vector"
+            if of not in tested:
+                tested[of] = fitted_laws.refuted(self.law, some.values(of), sides, smoothing=self.smoothing, rng=rng)
+            tested[name] = tested[of]
+        return {**tested}
 
     def scores(self, name: Disclosure, used: BoolArray, target: NDArray[Any] | None = None) -> FloatArray:
         """Return scores (n, T) of outputs by the fitted attack; default: of all models' outputs."""
         if name == "decision-set":
             return disclosed.decision_set(self.sets if target is None else target, self.sets, self.inside, used=used)
-        attack, own = disclosed.confidence_vector, self.p
-        if name == "true-label":
-            attack, own = disclosed.true_label, self.p[..., 0]
-        return attack(own if target is None else target, own, self.inside, used=used, smoothing=self.smoothing)
+        own = self.values(name)
+        sides = used & self.inside, used & ~self.inside
+        laws = fitted_laws.fit(self.law, own, sides, smoothing=self.smoothing)
+        return laws.score(dirichlet_fit.smooth(own if target is None else target, self.smoothing))
 
-    def transferred(
-        self, laws: tuple[FloatArray, FloatArray], name: Disclosure, used: BoolArray, rng: np.random.Generator
-    ) -> FloatArray:
+    def transferred(self, laws: Laws, name: Disclosure, used: BoolArray, rng: np.random.Generator) -> FloatArray:
         """Return the advantage of the fitted attack if these laws held."""
         value = np.empty(len(self.p))
         for start in range(0, len(value), _RECORDS_AT_ONCE):
             rows = slice(start, start + _RECORDS_AT_ONCE)
-            outputs = np.concatenate([dirichlet.sample(alpha[rows], _DRAWS, rng=rng) for alpha in laws], axis=1)
+            outputs: NDArray[Any] = laws.take(rows).sample(_DRAWS, rng=rng)
             if name == "decision-set":
-                outputs = _sets(outputs, self.threshold, self.temperature, rng)
-            elif name == "true-label":
-                outputs = outputs[..., 0]
+                outputs = fitted_laws.drawn_sets(outputs, self.threshold, self.temperature, rng=rng)
             scores = self.take(rows, self.inside).scores(name, used[rows], outputs)
             member = np.broadcast_to(np.arange(2 * _DRAWS) < _DRAWS, scores.shape)
             value[rows] = held_out_advantage(scores, member, np.ones_like(member))[0]
@@ -307,12 +371,14 @@ class _Advantages:
     measured : of the attack fitted to the half, over the models of the other one; with the variances
     transferred : of the attack fitted to the half, if the law fitted to the other one held; empty for "three-numbers"
     placebo : mean prediction with the memberships permuted
+    bound : mean of the largest advantage that the laws of both halves allow
     """
 
     predicted: Sequence[FloatArray]
     measured: Sequence[tuple[FloatArray, FloatArray]]
     transferred: Sequence[FloatArray]
     placebo: float
+    bound: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,8 +390,8 @@ class _Halves:
 
     shown: _Shown
     halves: tuple[BoolArray, BoolArray]
-    laws: Sequence[Laws]
-    null: Sequence[Laws]
+    laws: Sequence[dict[Disclosure, Laws]]
+    null: Sequence[dict[Disclosure, Laws]]
 
     @classmethod
     def of(cls, shown: _Shown, rng: np.random.Generator) -> _Halves:
@@ -350,6 +416,7 @@ class _Halves:
             measured=[held_out_advantage(shown.scores(name, half), shown.inside, ~half) for half in self.halves],
             transferred=transferred,
             placebo=placebo,
+            bound=float(np.mean([shown.bounded(laws[name], name) for laws in self.laws])),
         )
 
 
@@ -392,6 +459,7 @@ def _comparison(
     shown: _Shown,
     name: Disclosure,
     advantages: _Advantages,
+    refuted: BoolArray | None,
     confidence: float,
     replicates: int,
     rng: np.random.Generator,
@@ -407,6 +475,7 @@ def _comparison(
     same = (shown.sets == shown.sets[:, :1]).all(axis=(1, 2))
     return Comparison(
         disclosure=name,
+        law=shown.law,
         form=shown.form,
         predicted=predicted,
         measured=measured,
@@ -418,6 +487,10 @@ def _comparison(
         attainable=attainable(advantages.predicted, measured, sd),
         mean_error=_mean(gap, rows, confidence),
         mean_absolute_error=_mean(np.abs(gap), rows, confidence),
+        mean_bound=advantages.bound,
+        refuted=None if refuted is None else float(refuted.mean()),
+        refuted_by_chance=refuted is None
+        or not fitted_laws.refuted_more_often_than_by_chance(int(refuted.sum()), refuted.size),
         noise=float(np.sqrt(2 / np.pi) * sd.mean()),
         placebo=advantages.placebo,
         constant=int(same.sum()) if sets else 0,
@@ -486,13 +559,6 @@ def attainable(predicted: Sequence[FloatArray], measured: FloatArray, measured_s
     return float(np.sqrt(reliability[0] * reliability[1]))
 
 
-def _sets(p: FloatArray, threshold: float, temperature: float, rng: np.random.Generator) -> BoolArray:
-    """Return decision sets (n, M, K) of Eq. 5, or draws of Eq. 37 where the temperature is above 0."""
-    if temperature == 0:
-        return disclosed.sets_of(p, threshold)
-    return np.asarray(rng.random(p.shape) < special.expit((p - threshold) / temperature))
-
-
 def _permuted(inside: BoolArray, used: BoolArray, rng: np.random.Generator) -> BoolArray:
     """Permute memberships at random among each record's models that are used."""
     count = (inside & used).sum(axis=1)[:, None]
@@ -501,13 +567,23 @@ def _permuted(inside: BoolArray, used: BoolArray, rng: np.random.Generator) -> B
 
 
 def _options(
-    disclosures: Sequence[str], form: str, confidence: float, replicates: int, threshold: float, temperature: float
+    disclosures: Sequence[str],
+    law: str,
+    form: str,
+    confidence: float,
+    replicates: int,
+    threshold: float,
+    temperature: float,
 ) -> None:
     for name in disclosures:
         if name not in DISCLOSURES:
             hint = nearest(str(name), DISCLOSURES) or "choose one or more"
             raise InputError("disclosures", f"names from {', '.join(DISCLOSURES)}", repr(name), hint)
+    check_choice("law", law, LAWS)
     check_choice("form", form, get_args(Form))
+    if form != "fitted" and law != "dirichlet":
+        hint = "Eqs. 29 and 30 give Dirichlet parameters: add law='dirichlet'"
+        raise InputError("form", f"'fitted' with the {law} law", repr(form), hint)
     check_options(confidence, replicates)
     if not 0 <= threshold <= 1:
         raise InputError("threshold", "a number in [0, 1]", repr(threshold), "0.2 keeps labels of 20% and more")

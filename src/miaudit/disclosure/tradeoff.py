@@ -491,8 +491,18 @@ def simulated_sets(
             "None",
             "pass rng=np.random.default_rng(0)",
         )
-    halves = [_drawn_sets(law, a, b, threshold, temperature, draws, rng) for law in (a, b)]
-    index = _numbered(np.concatenate(halves))
+    return of_drawn_sets(*(_drawn_sets(law, a, b, threshold, temperature, draws, rng) for law in (a, b)))
+
+
+def of_drawn_sets(sets_in: IntArray, sets_out: IntArray) -> TradeOff:
+    """Return the trade-off of decision sets that were drawn with and without a record, as :func:`simulated_sets` does.
+
+    Parameters
+    ----------
+    sets_in, sets_out : arrays (draws, labels or groups of labels) of counts, 0 or more; equal rows are equal outcomes
+    """
+    draws = len(sets_in)
+    index = _numbered(np.concatenate([sets_in, sets_out]))
     outcomes = int(index.max()) + 1
     mine, other = (np.bincount(index[part], minlength=outcomes) for part in (slice(0, draws), slice(draws, None)))
     same = TradeOff.of_masses(other, mine)

@@ -19,6 +19,7 @@ EXTRAS = {
     "onnx": ("onnxruntime",),
     "mlflow": ("mlflow",),
     "ray": ("ray",),
+    "storage": ("fsspec",),
 }  # the modules that the extras of an installation cannot do without
 
 

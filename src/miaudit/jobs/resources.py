@@ -198,3 +198,9 @@ def dealt(seen: Sequence[str], workers: int, each: float | None) -> tuple[str | 
         raise InputError("workers", f"at most {places}, with {each:g} of {count} for each", str(workers), hint)
     groups = [",".join(seen[i * own : (i + 1) * own]) for i in range(len(seen) // own)]
     return tuple(groups[i % len(groups)] for i in range(workers))
+
+
+def check_workers(workers: int) -> None:
+    """Refuse fewer than one job at a time."""
+    if workers < 1:
+        raise InputError("workers", "a number of jobs at a time, at least 1", str(workers), "1 runs one after another")

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,22 +20,23 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit.errors import InputError, MiauditError, OutputError, one_line
-from miaudit.io import atomic, frames
+from miaudit.errors import InputError, MiauditError, one_line
+from miaudit.io import atomic, frames, storage
 from miaudit.jobs import executor as execution
 
 _FORMAT = "miaudit store 1"
+_ABOUT = "about.json"
 _BLOCK = 1 << 24  # bytes that are hashed at a time
 _NAMED = 3  # failed jobs spelt out in a message
 _OWN_FOLDER = re.compile(r"miaudit-fit-\w+")  # of a fit, in what its command said
 
 
 class Kept(Protocol):
-    """A folder that this process holds alone, in which results are kept one by one, by the number of their job."""
+    """A place in which results are kept one by one, by the number of their job."""
 
     @property
-    def folder(self) -> Path:
-        """Where they are."""
+    def folder(self) -> object:
+        """Where they are, as it is named in messages."""
         ...
 
     def finished(self, total: int) -> Mapping[int, Any]:
@@ -71,7 +73,7 @@ class JobsFailedError(MiauditError):
     failed : tuple, one record for each that failed, which says in words what went wrong
     """
 
-    def __init__(self, failed: Sequence[Any], total: int, store: Path | None, what: str) -> None:
+    def __init__(self, failed: Sequence[Any], total: int, store: object, what: str) -> None:
         self.failed = tuple(failed)
         alike = _alike(self.failed)
         shown = "; ".join(f"{ones[0]}{_others(ones[1:])}" for ones in alike[:_NAMED])
@@ -121,6 +123,7 @@ def finish(
     executor: str | execution.Local | execution.Ray = "local",
     workers: int = 1,
     progress: Callable[[Progress], None] | None = None,
+    numbers: Collection[int] | None = None,
 ) -> dict[int, Any]:
     """Do all jobs whose results are not kept from before; a run that is killed loses those in flight and no others.
 
@@ -134,6 +137,7 @@ def finish(
     failure : from the number of a job and what went wrong to a record of it
     at_once : jobs that are done together
     progress : called in this process at the beginning and after each job
+    numbers : which of the jobs are wanted here; default all. With one job at a time
 
     Returns
     -------
@@ -143,14 +147,24 @@ def finish(
     ------
     JobsFailedError
         If jobs failed; it names them, after all others have finished, and has the first traceback as a note.
+    MiauditError
+        If the cluster is lost; it says how to go on.
     """
-    done = {} if place is None else dict(place.finished(len(jobs)))
-    missing = [batch for batch in batches(len(jobs), at_once) if any(number not in done for number in batch)]
+    numbers = range(len(jobs)) if numbers is None else frozenset(numbers)
+    done = {} if place is None else {n: one for n, one in place.finished(len(jobs)).items() if n in numbers}
+    missing = [batch for batch in batches(len(jobs), at_once) if any(n in numbers and n not in done for n in batch)]
     failed, first = dict[int, Any](), ""
-    tally = _Tally(done, failed, len(jobs), len(done), time.monotonic(), progress)
+    tally = _Tally(done, failed, len(numbers), len(done), time.monotonic(), progress)
     tally.report()
-    sent = [[jobs[number] for number in batch] for batch in missing]
-    for outcome in execution.outcomes(task, shared, sent, executor=executor, workers=workers):
+    for outcome in _reported(
+        execution.outcomes(
+            task, shared, [[jobs[n] for n in batch] for batch in missing], executor=executor, workers=workers
+        ),
+        missing,
+        tally,
+        place,
+        what,
+    ):
         first = first or outcome.where
         batch = missing[outcome.number]
         for number, result in zip(
@@ -164,7 +178,7 @@ def finish(
                 done[number] = result if place is None else place.keep(number, result)
             tally.report()
     if failed:
-        raise _error(failed, len(jobs), place, what, first)
+        raise _error(failed, len(numbers), place, what, first)
     return done
 
 
@@ -184,6 +198,34 @@ class _Tally:
             new = len(self.done) - self.reused + len(self.failed)
             left = (time.monotonic() - self.start) / new * (self.total - self.reused - new) if new else math.nan
             self.progress(Progress(len(self.done), self.reused, len(self.failed), self.total, left))
+
+
+def _reported(
+    outcomes: Iterator[execution.Outcome],
+    missing: Sequence[Sequence[int]],
+    tally: _Tally,
+    place: Kept | None,
+    what: str,
+) -> Iterator[execution.Outcome]:
+    """Pass outcomes on; say once, at the end, what ran again, and of a lost cluster how to go on."""
+    repeated = list[int]()
+    try:
+        for outcome in outcomes:
+            if outcome.losses:
+                repeated += missing[outcome.number]
+            yield outcome
+    except execution.ClusterLostError as error:
+        finished = f"{len(tally.done)} of {tally.total} {what} are finished"
+        if place is None:
+            hint = "none of them is kept: give store= (shadow.store in a configuration file)"
+        else:
+            hint = f"they are kept in {place.folder}: start a cluster, and run the same command to go on"
+        raise MiauditError(one_line(f"{error}; {finished}, and {hint}")) from error
+    finally:
+        if repeated:
+            named = ", ".join(map(str, sorted(repeated)[:_NAMED])) + ", ..." * (len(repeated) > _NAMED)
+            message = "%d of %d %s ran again, since a process or a node was lost: number %s; each counts once"
+            logging.getLogger("miaudit").warning(message, len(repeated), tally.total, what, named)
 
 
 def _error(failed: Mapping[int, Any], total: int, place: Kept | None, what: str, first: str) -> JobsFailedError:
@@ -228,35 +270,91 @@ def duration(seconds: float) -> str:
 
 
 @dataclass(frozen=True)
+class Part:
+    """A share of the fits of a campaign, one of many tasks of a scheduler: number 1 to ``of``.
+
+    Examples
+    --------
+    >>> Part.of_text("2/3").numbers(8)
+    [1, 4, 7]
+    >>> Part.of_text("4/3")
+    Traceback (most recent call last):
+    miaudit.errors.InputError: part: expected NUMBER/OF, such as 1/10 for the first of ten tasks, received '4/3';
+    number the tasks from 1
+    """
+
+    number: int
+    of: int
+
+    @classmethod
+    def of_text(cls, text: str) -> Part:
+        """Read "NUMBER/OF".
+
+        Raises
+        ------
+        InputError
+            For anything else, and for a number that is not 1 to ``of``.
+        """
+        match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text.strip())
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
+            allowed = "NUMBER/OF, such as 1/10 for the first of ten tasks"
+            raise InputError("part", allowed, repr(text[:40]), "number the tasks from 1")
+        return cls(int(match[1]), int(match[2]))
+
+    def __str__(self) -> str:
+        return f"{self.number} of {self.of}"
+
+    def numbers(self, total: int) -> list[int]:
+        """The fits of this part, of so many."""
+        return list(range(self.number - 1, total, self.of))
+
+
+@dataclass(frozen=True)
 class Store:
-    """A folder of finished arrays by number, that belongs to all that decides them; make it with :meth:`alone`.
+    """Finished arrays by number in one place, which belong to all that decides them; make it with :meth:`alone`.
+
+    No path, host or time is in it: it may be moved, and another machine goes on with it.
 
     Attributes
     ----------
-    folder : where the files are
+    place : where the files are
     fingerprint : str, 64 hexadecimal digits, of all that decides the arrays
     name : of the files, before the number: ``model-00003``
     """
 
-    folder: Path
+    place: storage.Disk | storage.ObjectStore
     fingerprint: str
     name: str
+
+    @property
+    def folder(self) -> str:
+        """The place in words."""
+        return str(self.place)
 
     @classmethod
     @contextmanager
     def alone(
-        cls, folder: str | Path, decides: Mapping[str, str], name: str, columns: Sequence[str] = ()
+        cls,
+        folder: storage.Place,
+        decides: Mapping[str, str],
+        name: str,
+        columns: Sequence[str] = (),
+        *,
+        part: Part | None = None,
     ) -> Iterator[Store]:
         """Open a store, or make one, and keep every other process out of it, as far as the file system can tell.
 
-        The lock is taken before anything is read or written, and a killed process lets go of it.
+        The lock is taken before anything is read or written, and a killed process lets go of it. An object store has
+        no locks, and a part locks out only the same part. Two processes that make the same array there write the same
+        bytes under the same name, so it counts once.
 
         Parameters
         ----------
-        folder : path
+        folder : path, or URL of an object store (:mod:`miaudit.io.storage`)
         decides : mapping from what decides the arrays ("data", "seed") to its digest or its words
         name : of the files
         columns : of a data frame, with their types: kept to be named where the records are others
+        part : of the fits, where several processes share the store
 
         Raises
         ------
@@ -278,27 +376,26 @@ class Store:
         miaudit.errors.InputError: store: expected a folder of the same seed, received ... made with another;
         name another folder, or delete this one
         """
-        place = Path(folder)
+        place = storage.folder(folder)
         cls._of(place, decides, name, columns)  # what is no store, or another one, is left as it is
-        with atomic.locked_folder(place):
+        shared = place.shared or part is not None
+        with _locked(place, part):
             opened, known, decisions = cls._of(place, decides, name, columns)
-            for left in place.glob(".*.part"):  # of a process that was killed while writing
-                left.unlink(missing_ok=True)
             if known is None:
                 decided: dict[str, Any] = {"format": _FORMAT, "fingerprint": opened.fingerprint, "decides": decisions}
                 decided |= {"columns": list(columns)} if columns else {}
                 text = json.dumps(decided, indent=1) + "\n"
-                opened._write("about.json", lambda path: path.write_text(text, encoding="utf-8"))
+                place.write(_ABOUT, lambda handle: handle.write(text.encode()))
             try:
                 yield opened
             except BaseException:
-                if known is None and all(path.name == "about.json" or path.name[0] == "." for path in place.iterdir()):
-                    (place / "about.json").unlink(missing_ok=True)  # nothing to go on with: another attempt may differ
+                if known is None and not shared and place.names() <= {_ABOUT}:
+                    place.remove(_ABOUT)  # nothing to go on with: another attempt may differ
                 raise
 
     @classmethod
     def found(
-        cls, folder: str | Path, decides: Mapping[str, str], name: str, columns: Sequence[str] = ()
+        cls, folder: storage.Place, decides: Mapping[str, str], name: str, columns: Sequence[str] = ()
     ) -> Store | None:
         """Open the store that is there, or None where :meth:`alone` would make one; nothing is written.
 
@@ -307,19 +404,23 @@ class Store:
         InputError
             If the folder is a store of something else.
         """
-        opened, known, _ = cls._of(Path(folder), decides, name, columns)
+        opened, known, _ = cls._of(storage.folder(folder), decides, name, columns)
         return None if known is None else opened
 
     @classmethod
     def _of(
-        cls, place: Path, decides: Mapping[str, str], name: str, columns: Sequence[str]
+        cls,
+        place: storage.Disk | storage.ObjectStore,
+        decides: Mapping[str, str],
+        name: str,
+        columns: Sequence[str],
     ) -> tuple[Store, dict[str, str] | None, dict[str, str]]:
         """The store that a folder is or can become; what decides its arrays as it says, or None; and as given."""
-        if place.exists() and not place.is_dir():
+        if isinstance(place, storage.Disk) and place.place.exists() and not place.place.is_dir():
             raise InputError("store", "a folder", f"the file {place}", "name a folder")
         decisions = {str(name): str(value) for name, value in decides.items()}
         # listed before it is read: a store that is made between the two is no folder with other files
-        others = place.is_dir() and any(path.name[0] != "." for path in place.iterdir())
+        others = bool(place.names())
         known = _read_about(place)
         if known is None and others:
             raise InputError("store", "a store or an empty folder", f"{place} with other files", "name a new folder")
@@ -332,11 +433,17 @@ class Store:
         return cls(place, fingerprint, name), known, decisions
 
     def path(self, number: int) -> Path:
-        """Where the array of this number is, or would be; with the fingerprint, so no stale file is taken for it."""
-        return self.folder / f"{self.name}-{number:05d}-{self.fingerprint[:8]}.npy"
+        """Where the array of this number is on this machine, or would be.
+
+        With the fingerprint, so no stale file is taken for it.
+        """
+        return self.place.path(self._file(number))
+
+    def _file(self, number: int) -> str:
+        return f"{self.name}-{number:05d}-{self.fingerprint[:8]}.npy"
 
     def keep(self, number: int, values: NDArray[Any]) -> Path:
-        """Write an array (C order); renamed into place, so a killed process leaves it whole or absent.
+        """Write an array (C order) with its digest; a killed process leaves it whole or absent.
 
         Raises
         ------
@@ -344,28 +451,23 @@ class Store:
             If it cannot be written, for want of space say; nothing of it is left behind.
         """
         array = np.ascontiguousarray(values)
-
-        def write(path: Path) -> None:
-            with path.open("wb") as handle:
-                np.save(handle, array, allow_pickle=False)
-
-        self._write(self.path(number).name, write)
+        self.place.write(self._file(number), lambda handle: storage.write_array(handle, array))
         return self.path(number)
 
     def finished(self, total: int) -> dict[int, Path]:
-        """Return where the arrays are that are whole, of so many; a damaged file counts as absent."""
-        return {number: self.path(number) for number in range(total) if self.has(number)}
+        """Return where the arrays are that are whole, of so many; a damaged file counts as absent.
+
+        Damaged is a file that does not have the digest that was written with it.
+        """
+        numbers = {self._file(number): number for number in range(total)}
+        return {numbers[name]: path for name, path in self.place.fetched(numbers) if storage.verified(path)}
 
     def has(self, number: int) -> bool:
         """Whether the array is there and whole."""
-        try:
-            self.read(number)
-        except (OSError, ValueError, EOFError):
-            return False
-        return True
+        return any(storage.verified(path) for _, path in self.place.fetched([self._file(number)]))
 
     def read(self, number: int) -> NDArray[Any]:
-        """Open an array as a read-only memory map.
+        """Open an array as a read-only memory map, of a copy on this machine where the store is elsewhere.
 
         Raises
         ------
@@ -375,16 +477,17 @@ class Store:
         array: NDArray[Any] = np.load(self.path(number), mmap_mode="r", allow_pickle=False)
         return array
 
-    def _write(self, name: str, write: Any) -> None:
-        try:
-            atomic.write_atomically(self.folder / name, write)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            message = (
-                f"{self.folder / name}: cannot be written ({reason}); what was finished before is kept there: "
-                "free space, or mend what it says, and run again"
-            )
-            raise OutputError(one_line(message)) from error
+
+@contextmanager
+def _locked(place: storage.Disk | storage.ObjectStore, part: Part | None) -> Iterator[None]:
+    """Keep other processes out of a folder, and remove what killed ones left of their files."""
+    if not isinstance(place, storage.Disk):
+        yield
+        return
+    lock = ".lock" if part is None else f".lock-{part.number}-of-{part.of}"
+    with atomic.locked_folder(place.place, lock):
+        atomic.sweep(place.place, r"\..+\.part", atomic.remove_file)
+        yield
 
 
 def digest(values: Any) -> str:
@@ -425,10 +528,10 @@ def _feed(state: Any, values: Any) -> None:
         state.update(np.ascontiguousarray(rows[start : start + step]).data.cast("B") if rows.size else b"")
 
 
-def _changed(folder: Path, columns: Sequence[str]) -> str:
+def _changed(place: storage.Disk | storage.ObjectStore, columns: Sequence[str]) -> str:
     """Which columns of a data frame are others than those of a store, in words; nothing where that is not known."""
     try:
-        known = [str(name) for name in json.loads((folder / "about.json").read_text(encoding="utf-8"))["columns"]]
+        known = [str(name) for name in json.loads(place.read(_ABOUT))["columns"]]
     except (OSError, ValueError, KeyError, TypeError):
         return ""
     gone, new = [name for name in known if name not in columns], [name for name in columns if name not in known]
@@ -436,10 +539,10 @@ def _changed(folder: Path, columns: Sequence[str]) -> str:
     return f" ({' and '.join(parts)})" if parts else ""
 
 
-def _read_about(folder: Path) -> dict[str, str] | None:
+def _read_about(place: storage.Disk | storage.ObjectStore) -> dict[str, str] | None:
     """What decided the arrays of a store; None where there is no store."""
     try:
-        about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
+        about = json.loads(place.read(_ABOUT))
         decides = about["decides"] if about["format"] == _FORMAT else {}
         return {str(name): str(value) for name, value in decides.items()}
     except FileNotFoundError:

@@ -380,14 +380,14 @@ def small(seed: int) -> int:
     return seed % _SEEDS
 
 
-def write_rows(path: Path, numbers: IntArray) -> None:
-    """Write row numbers (k,) of int64, whole."""
+def write_rows(path: Path, numbers: IntArray, *, durable: bool = True) -> None:
+    """Write row numbers (k,) of int64, whole; ``durable`` as of :func:`miaudit.io.atomic.write_atomically`."""
 
     def write(target: Path) -> None:
         with target.open("wb") as handle:
             np.save(handle, np.asarray(numbers, dtype=np.int64), allow_pickle=False)
 
-    atomic.write_atomically(path, write)
+    atomic.write_atomically(path, write, durable=durable)
 
 
 def read_outputs(

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from miaudit.arrays import IntArray
 from miaudit.errors import InputError
 from miaudit.models import stopping
+from miaudit.models.adversarial import adversarial_samples
 from miaudit.models.devices import fixed_order, products
 from miaudit.models.dropout import Dropout
 from miaudit.models.losses import CLASSES, RecordLoss
@@ -40,7 +41,7 @@ Data = tuple[Tensor, Tensor]
 # padding, and how many records each model has (M,), before the padding: to each model's loss (M,) and gradient (M, P).
 Gradient = Callable[[Tensor, Tensor, Tensor, Sequence[int]], tuple[Tensor, Tensor]]
 Batch = tuple[Tensor, Tensor, Tensor, Sequence[int]]  # these arguments of one step
-# From records (M, K, ...) to the outputs of each model in evaluation mode (M, K, C).
+# From records (M, K, ...) to the outputs of each model in evaluation mode (M, K, C), with gradients.
 Outputs = Callable[[Tensor], Tensor]
 _SMALL = (torch.uint8, torch.int8, torch.bool)
 
@@ -101,7 +102,7 @@ def _loop(
     pruned = _pruned(config, steps, weights)
     rates = _rates(config, steps).to(data[0].device)
     optimiser = OPTIMISERS[config.optimiser](weights.values, momentum=config.momentum, decay=config.weight_decay)
-    batches = _batches(config, data, rows, sources)
+    batches = _batches(config, data, rows, sources, outputs)
     first_bad = torch.full((len(rows),), -1, device=rates.device)
     look = max(1, math.ceil(steps.max() / config.epochs))
     for step in range(int(steps.max())):
@@ -127,7 +128,9 @@ def _loop(
     return {i: 1 + int(at) * config.epochs // int(steps[i]) for i, at in enumerate(first_bad.tolist()) if at >= 0}
 
 
-def _batches(config: TrainConfig, data: Data, rows: Sequence[IntArray], sources: Sequence[Sources]) -> Iterator[Batch]:
+def _batches(
+    config: TrainConfig, data: Data, rows: Sequence[IntArray], sources: Sequence[Sources], outputs: Outputs
+) -> Iterator[Batch]:
     """Yield one batch per step, without end; a model that has taken all its steps gets no records."""
     streams = [_stream(config, own, source) for own, source in zip(rows, sources, strict=True)]
     generators = [torch.Generator(data[0].device).manual_seed(source.input_noise) for source in sources]
@@ -135,7 +138,10 @@ def _batches(config: TrainConfig, data: Data, rows: Sequence[IntArray], sources:
         picked = [next(stream, own[:0]) for stream, own in zip(streams, rows, strict=True)]
         counts = [len(own) for own in picked]
         x, y, weight = _gather(data, picked)
-        yield _varied(config, x, counts, sources, generators), y, weight, counts
+        x = _varied(config, x, counts, sources, generators)
+        if config.adversarial is not None:
+            x = adversarial_samples(x, y, outputs=outputs, loss=RecordLoss.of(config), options=config.adversarial)
+        yield x, y, weight, counts
 
 
 def _rates(config: TrainConfig, steps: IntArray) -> Tensor:
@@ -183,7 +189,8 @@ def _held_out_losses(config: TrainConfig, data: Data, out: Sequence[IntArray], o
     total = torch.zeros(len(out), device=data[0].device)
     for start in range(0, max(map(len, out)), config.batch):
         x, y, weight = _gather(data, [own[start : start + config.batch] for own in out])
-        each = loss(outputs(x).flatten(0, 1), y.flatten(0, 1))
+        with torch.no_grad():
+            each = loss(outputs(x).flatten(0, 1), y.flatten(0, 1))
         total += torch.where(weight > 0, each.reshape(weight.shape), 0).sum(1)
     return total / torch.tensor([len(own) for own in out], device=data[0].device)
 
@@ -280,7 +287,7 @@ def _outputs(weights: Weights, config: TrainConfig, *, stacked: bool) -> Outputs
 
     def outputs(x: Tensor) -> Tensor:
         net.eval()
-        with torch.no_grad(), _precision(config, x.device):
+        with _precision(config, x.device):
             logits: Tensor = (each(weights.views(), x) if stacked else net(x[0])[None]).float()
         net.train()
         return logits

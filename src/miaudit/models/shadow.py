@@ -11,41 +11,32 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from miaudit.arrays import Float32Array
-from miaudit.attacks import multi_label
 from miaudit.errors import InputError, MiauditError
-from miaudit.io import frames
-from miaudit.io.labels import one_each
+from miaudit.io import frames, storage
 from miaudit.jobs import executor as execution
 from miaudit.jobs import resumable
 from miaudit.jobs.resources import Resources
-from miaudit.jobs.resumable import JobsFailedError, Store, batches, digest, duration
+from miaudit.jobs.resumable import JobsFailedError, Part, Store, batches, duration
 from miaudit.metrics.vulnerability import Vulnerability, vulnerability
-from miaudit.models.inclusion import checked_included, inclusion
+from miaudit.models.fits import Fits, View
+from miaudit.models.inclusion import inclusion
 from miaudit.models.outputs import check_kind, check_label_columns, checked_outputs, class_count, label_count
-from miaudit.models.own_code import described_function
 from miaudit.models.protocol import (
     Target,
     Trainable,
     Traits,
-    can_be_trained,
-    can_be_trained_together,
-    check_target,
-    traits_of,
 )
 from miaudit.models.shadow_outputs import (
     ShadowOutputs,
     Signal,
     Signals,
     outputs_of,
-    signal_names,
     signal_of,
-    unknown_signal,
 )
 
-View = Callable[[Any], Any]
 _NAME = "model"  # of the files of a store
 
 
@@ -71,7 +62,7 @@ def train(
     included: ArrayLike,
     *,
     seed: int,
-    store: str | Path | None = None,
+    store: storage.Place | None = None,
     executor: str | execution.Local | execution.Ray = "local",
     workers: int = 1,
     signal: str | Signal | Signals | None = None,
@@ -99,7 +90,7 @@ def train(
         attacks that need one) get outputs all the same.
     seed : int, 0 or more
         Of all models; each has its own, derived from this one and its number.
-    store : folder, optional
+    store : folder, or URL of an object store (s3://BUCKET/PREFIX; :mod:`miaudit.io.storage`), optional
         Each finished model is written there at once. The same call again trains only what is missing; a call with
         other data, target, inclusion or seed is refused, and what differs is named.
     executor : "local", "ray" or "ray:ADDRESS", or a record with what each fit is given (threads, GPUs, time); see
@@ -142,21 +133,21 @@ def train(
     >>> shadows.models, shadows.shape, shadows.signal("logit_confidence").shape
     (4, (40, 2), (40, 4))
     """
-    target, where = placed(target, execution.chosen(executor, workers))
-    plan = Fits(
+    plan, where = _planned(
         target,
         x,
         y,
         included,
         seed,
-        signal,
-        tuple(views),
-        at_once,
-        keep,
-        swaps,
-        own,
-        logs=None if store is None else Path(store).absolute(),
-        threads=where.each.threads,
+        store,
+        executor=executor,
+        workers=workers,
+        signal=signal,
+        views=tuple(views),
+        at_once=at_once,
+        keep=keep,
+        own=own,
+        swaps=swaps,
         times=times,
     )
     with nullcontext() if store is None else Store.alone(store, plan.decides(), _NAME, plan.columns()) as place:
@@ -164,13 +155,86 @@ def train(
     return _gathered(plan, outputs, "" if place is None else place.fingerprint)
 
 
+def train_part(
+    target: Trainable,
+    x: Any,
+    y: ArrayLike,
+    included: ArrayLike,
+    *,
+    seed: int,
+    store: storage.Place,
+    part: Part,
+    progress: Callable[[resumable.Progress], None] | None = None,
+    **options: Any,
+) -> int:
+    """Train one part of the shadow models of :func:`train`, and leave them in the store; runs the target's code.
+
+    Tasks of a scheduler share a store that way, on one machine or on many. When all are done :func:`train` with the
+    same arguments reads them, and trains what failed.
+
+    Parameters
+    ----------
+    store : as of :func:`train`, needed
+    part : which models
+    options : as of :func:`train`
+
+    Returns
+    -------
+    how many models this part has
+
+    Raises
+    ------
+    InputError, JobsFailedError, OutputError
+        As of :func:`train`. Also if models are trained together.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from miaudit.models.targets import SklearnTarget
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(40, 2)), np.arange(40) % 2
+    >>> data = (SklearnTarget(GaussianNB()), x, y, inclusion(40, 4, rng=rng))
+    >>> with tempfile.TemporaryDirectory() as store:
+    ...     [train_part(*data, seed=0, store=store, part=Part(i, 3)) for i in (1, 2, 3)]
+    ...     estimate(*data, seed=0, store=store).reused
+    [2, 1, 1]
+    4
+    """
+    plan, where = _planned(target, x, y, included, seed, store, **options)
+    if plan.at_once > 1:
+        raise InputError("at_once", "1 beside a part", str(plan.at_once), "models that train together are one task")
+    with Store.alone(store, plan.decides(), _NAME, plan.columns(), part=part) as place:
+        return len(_finished(plan, place, where, progress, part.numbers(plan.models)))
+
+
+def _planned(
+    target: Trainable,
+    x: Any,
+    y: ArrayLike,
+    included: ArrayLike,
+    seed: int,
+    store: storage.Place | None,
+    *,
+    executor: str | execution.Local | execution.Ray = "local",
+    workers: int = 1,
+    **options: Any,
+) -> tuple[Fits, execution.Local | execution.Ray]:
+    """What is fixed before the first fit, and where fits run."""
+    target, where = placed(target, execution.chosen(executor, workers))
+    place = None if store is None else storage.folder(store)
+    logs = place.place.absolute() if isinstance(place, storage.Disk) else None  # an object store keeps outputs only
+    return Fits(target, x, y, included, seed, logs=logs, threads=where.each.threads, **options), where
+
+
 def _finished(
     plan: Fits,
     place: Store | None,
     where: execution.Local | execution.Ray,
     progress: Callable[[resumable.Progress], None] | None,
+    numbers: Sequence[int] | None = None,
 ) -> dict[int, Path | Float32Array]:
-    """Train the models that are missing, and return the outputs of all models by number."""
+    """Train the models that are missing, and return the outputs of all models by number, or of some."""
     seeds = plan.seeds()
     return resumable.finish(
         _fit_group,
@@ -182,6 +246,7 @@ def _finished(
         at_once=plan.at_once,
         executor=where,
         progress=progress,
+        numbers=numbers,
     )
 
 
@@ -201,159 +266,6 @@ def placed(target: Any, where: execution.Local | execution.Ray) -> tuple[Any, ex
     if isinstance(where, execution.Local) and ":" in placed_target.device:  # all fits on that one
         where = replace(where, deals=False)
     return placed_target, where
-
-
-@dataclass(frozen=True, eq=False)
-class Fits:
-    """What is fixed before the first fit, as of :func:`train`, and checked; this is what travels to workers."""
-
-    target: Trainable
-    x: Any
-    y: Any
-    included: Any
-    seed: int
-    signal: str | Signal | Signals | None = None
-    views: tuple[View, ...] = ()
-    at_once: int = 1
-    keep: Any = None
-    swaps: Any = None
-    own: Any = None
-    logs: Path | None = None  # the store, where what a fit tells can go
-    threads: int = 1
-    times: Any = None
-
-    def __post_init__(self) -> None:
-        target: Any = self.target
-        if isinstance(target, Traits):
-            target = target.labelled(self.y)
-            object.__setattr__(self, "target", target)
-        n = len(self.x) if hasattr(self.x, "__len__") else 0
-        if not can_be_trained(target):
-            received = target.name if isinstance(target, Target) else type(target).__name__
-            hint = "shadow models are trained: name an estimator, or a factory with a TrainConfig"
-            raise InputError("target", "one that can be fitted", f"{received}, which cannot", hint)
-        check_target(target)
-        if not hasattr(self.x, "__len__") or isinstance(self.x, str):
-            raise InputError("x", "records (n, ...)", type(self.x).__name__, "pass an array, or a list of texts")
-        labels = _checked_labels(self.y, n, target.kind)
-        if self.seed < 0:
-            raise InputError("seed", "0 or more", str(self.seed), "any number of your choice")
-        if self.at_once < 1 or (self.at_once > 1 and not can_be_trained_together(target)):
-            received = f"{self.at_once} of {target.name}"
-            raise InputError("at_once", "1, or more where the target has fit_many", received, "1 is the default")
-        self._check_signal()
-        checked: dict[str, Any] = {"y": labels, "included": checked_included(self.included, n)}
-        checked |= {"seed": int(self.seed), "at_once": int(self.at_once)}
-        checked |= self._parts(n, len(checked["included"]))
-        if self.swaps is not None:
-            pairs = np.asarray(self.swaps)
-            fit = pairs.shape == (len(checked["included"]), 2) and pairs.dtype.kind in "iu"
-            if not fit or pairs.min() < 0 or pairs.max() >= n or self.at_once > 1:
-                allowed = f"two row numbers from 0 to {n - 1} for each model, trained one at a time"
-                raise InputError.of_array("swaps", allowed, pairs, "leave it out, or set at_once=1")
-            checked["swaps"] = pairs.astype(np.intp)
-        if self.times is not None:
-            often = np.asarray(self.times)
-            if often.shape != (n,) or often.dtype.kind not in "iu" or (often < 1).any() or self.at_once > 1:
-                allowed = f"a whole number from 1 for each of {n:,} records, of models trained one at a time"
-                raise InputError.of_array("times", allowed, often, "leave it out, or set at_once=1")
-            checked["times"] = often.astype(np.intp)
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
-
-    def _check_signal(self) -> None:
-        if isinstance(self.signal, str) and self.signal not in signal_names():
-            raise unknown_signal(self.signal)
-        if isinstance(self.signal, Signals) and self.target.kind != "logits":
-            raise InputError("signal", "signals of a classifier", self.target.kind, "keep its outputs, which are few")
-
-    def _parts(self, n: int, models: int) -> dict[str, Any]:
-        """Check the rows whose outputs are kept, and the places among them that each model keeps."""
-        checked: dict[str, Any] = {}
-        if self.keep is not None:
-            rows = np.asarray(self.keep)
-            if rows.ndim != 1 or rows.dtype.kind not in "iu" or not rows.size or rows.min() < 0 or rows.max() >= n:
-                allowed = f"row numbers (k,) from 0 to {n - 1}"
-                raise InputError.of_array("keep", allowed, rows, "leave it out to keep all")
-            checked["keep"] = rows.astype(np.intp)
-        if self.own is not None:
-            places, count = np.asarray(self.own), len(checked.get("keep", range(n)))
-            fit = places.ndim == 2 and len(places) == models and places.dtype.kind in "iu" and places.size > 0
-            if not fit or places.min() < 0 or places.max() >= count:
-                allowed = f"places from 0 to {count - 1}, as many for each of {models} models"
-                raise InputError.of_array("own", allowed, places, "leave it out to keep all")
-            checked["own"] = places.astype(np.intp)
-        return checked
-
-    @property
-    def models(self) -> int:
-        return len(self.included)
-
-    @property
-    def kind(self) -> str:
-        if self.signal is None:
-            return self.target.kind
-        if isinstance(self.signal, Signals):
-            return self.signal.each[0] if len(self.signal.each) == 1 else "signals"
-        return self.signal if isinstance(self.signal, str) else "signals"
-
-    def seeds(self) -> list[int]:
-        """One seed for each model, of 32 bits: scikit-learn takes no larger ones."""
-        children = np.random.SeedSequence(self.seed).spawn(self.models if self.swaps is None else 1)
-        seeds = [int(child.generate_state(1)[0]) for child in children]
-        return seeds if self.swaps is None else seeds * self.models
-
-    def columns(self) -> list[str]:
-        """The columns of a data frame, each with its type; none of other records."""
-        return [f"{name} ({self.x[name].dtype})" for name in self.x.columns] if frames.is_frame(self.x) else []
-
-    def learned(self, m: int, x: Any = None) -> tuple[Any, NDArray[Any], NDArray[np.intp]]:
-        """Records and labels in the order in which a model sees them, and the rows of those that it learns.
-
-        ``x`` are the records as the target prepared them.
-        """
-        x = self.x if x is None else x
-        if self.swaps is None:
-            rows = np.flatnonzero(self.included[m])
-            return x, self.y, rows if self.times is None else np.repeat(rows, self.times[rows])
-        order = np.arange(len(self.x))
-        order[self.swaps[m]] = self.swaps[m][::-1]
-        return frames.taken(x, order), self.y[order], np.flatnonzero(self.included[m][order])
-
-    def decides(self) -> dict[str, str]:
-        """All that decides the outputs, by name.
-
-        Threads, where there are more: sums are then taken in another order and have other last digits. The kind of
-        device, where it is no CPU: its results are not those of the CPU, and ``auto`` would not say which it was.
-        """
-        signal = "outputs" if self.signal is None else self.signal
-        device = traits_of(self.target).device.partition(":")[0]
-        return {
-            "records": digest(self.x),
-            "labels": digest(self.y),
-            "target": digest(self.target.identity()),
-            "inclusion": digest(self.included),
-            "seed": str(self.seed),
-            "signal": str(signal) if isinstance(signal, str | Signals) else described_function(signal),
-            "views": digest([described_function(view) for view in self.views] or "none"),
-            "at_once": str(self.at_once),
-            **({} if self.threads == 1 else {"threads": str(self.threads)}),
-            **({} if device in ("cpu", "auto") else {"device": device}),
-            **({} if self.keep is None else {"keep": digest(self.keep)}),
-            **({} if self.swaps is None else {"swaps": digest(self.swaps)}),
-            **({} if self.times is None else {"times": digest(self.times)}),
-        }
-
-
-def _checked_labels(y: ArrayLike, n: int, kind: str) -> NDArray[Any]:
-    """Labels of n records as outputs of a kind need them."""
-    labels = np.asarray(y) if kind == "multi-label" else one_each(np.asarray(y))
-    if labels.shape[:1] != (n,) or labels.ndim > 2:
-        hint = "pass (n,), or (n, L) where each record has several"
-        raise InputError("y", f"one label for each of {n} records", f"shape {labels.shape}", hint)
-    if kind == "logits":
-        class_count(labels)
-    return multi_label.checked_labels(labels, "y") if kind == "multi-label" else labels
 
 
 def _gathered(plan: Fits, outputs: dict[int, Path | Float32Array], fingerprint: str) -> ShadowOutputs:
@@ -387,7 +299,7 @@ class _Enough:
     plan: Fits
 
     @property
-    def folder(self) -> Path:
+    def folder(self) -> str:
         return self.store.folder
 
     def keep(self, number: int, result: Float32Array) -> Path:
@@ -490,7 +402,7 @@ def estimate(
     seed: int,
     seconds_per_fit: float | None = None,
     columns: int | None = None,
-    store: str | Path | None = None,
+    store: storage.Place | None = None,
     executor: str | execution.Local | execution.Ray = "local",
     workers: int = 1,
     signal: str | Signal | Signals | None = None,
@@ -541,7 +453,7 @@ class _Rate:
     how: str
 
 
-def _reused(plan: Fits, store: str | Path | None) -> set[int]:
+def _reused(plan: Fits, store: storage.Place | None) -> set[int]:
     """Return the numbers of the models that a store holds already."""
     place = None if store is None else Store.found(store, plan.decides(), _NAME, plan.columns())
     return set() if place is None else set(_Enough(place, plan).finished(plan.models))
@@ -578,9 +490,9 @@ def _timed(plan: Fits, where: execution.Local | execution.Ray) -> _Rate:
 def _cost(plan: Fits, done: set[int], rate: _Rate, workers: int) -> Cost:
     fits = plan.models - len(done)
     hours = rate.seconds * np.ceil(fits / workers) / 3600
-    size = fits * (rate.bytes_each + 128)
+    size = fits * (rate.bytes_each + storage.BESIDE)
     if isinstance(plan.signal, Signals):
-        size = sum(plan.signal.bytes_of(m) * len(plan.y) + 128 for m in range(plan.models) if m not in done)
+        size = sum(plan.signal.bytes_of(m) * len(plan.y) + storage.BESIDE for m in range(plan.models) if m not in done)
     return Cost(fits, len(done), rate.seconds, float(hours), size, rate.how)
 
 
@@ -593,5 +505,6 @@ __all__ = [
     "estimate",
     "inclusion",
     "train",
+    "train_part",
     "vulnerability",
 ]

@@ -216,7 +216,8 @@ class TorchTarget(_Network):
     def identity(self) -> str:
         """The factory and its source, the network that it makes, the training, and the version of torch."""
         config = replace(self.config, device="auto")  # the kind that is used decides, beside this: see shadow.Fits
-        return f"{self.architecture()} {described(config)} {self.key}"
+        training = described(config).replace(" adversarial=None,", "")  # models kept before the option existed stay
+        return f"{self.architecture()} {training} {self.key}"
 
     def fit(self, x: Any, y: NDArray[Any], rows: IndexArray, *, seed: int) -> Any:
         """Train on some rows; return the weights by name."""

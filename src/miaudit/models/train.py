@@ -27,10 +27,11 @@ from miaudit.models.loop import (
     train_together,
 )
 from miaudit.models.losses import RecordLoss
-from miaudit.models.train_config import EarlyStopping, Private, Pruning, TrainConfig
+from miaudit.models.train_config import Adversarial, EarlyStopping, Private, Pruning, TrainConfig
 from miaudit.models.weights import Factory, State, build, network
 
 __all__ = [
+    "Adversarial",
     "EarlyStopping",
     "Private",
     "Pruning",
@@ -252,9 +253,13 @@ def _data(factory: Factory, config: TrainConfig, x: ArrayLike | Tensor, y: Array
     if config.augmentation == "flip-crop" and records.ndim != 4:
         allowed, received = "'none' for records that are no images", f"records of shape {tuple(records.shape[1:])}"
         raise InputError("augmentation", allowed, received, "images are (n, channels, height, width)")
-    if config.input_noise and not numbers(records[:1]).is_floating_point():
-        hint = "noise has no meaning for whole numbers"
-        raise InputError("input_noise", "0 for tokens", repr(config.input_noise), hint)
+    if not numbers(records[:1]).is_floating_point():
+        if config.input_noise:
+            hint = "noise has no meaning for whole numbers"
+            raise InputError("input_noise", "0 for tokens", repr(config.input_noise), hint)
+        if config.adversarial is not None:
+            hint = "whole numbers cannot be moved along a gradient"
+            raise InputError("adversarial", "none for tokens", f"radius {config.adversarial.radius:g}", hint)
     return records, classes
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -114,6 +115,41 @@ class Pruning:
 
 
 @dataclass(frozen=True)
+class Adversarial:
+    """Train on records that are moved so that the loss rises, made anew in each step for the weights as they are.
+
+    Attributes
+    ----------
+    radius : by how much each number of a record may change, above 0, in the units of the records
+    steps : 1 is the fast gradient sign method, more are projected gradient ascent; each costs one more pass
+
+    Raises
+    ------
+    InputError
+        For a value outside its range.
+
+    Examples
+    --------
+    >>> Adversarial(0.1)
+    Adversarial(radius=0.1, steps=1)
+    """
+
+    radius: Annotated[float, Option(gt=0, next_step="a tenth of the records' standard deviation is mild")]
+    steps: Whole = 1
+
+    def __post_init__(self) -> None:
+        check_options(self, "adversarial.")
+
+
+_SECTIONS: Mapping[str, type] = {
+    "adversarial": Adversarial,
+    "early_stopping": EarlyStopping,
+    "pruning": Pruning,
+    "private": Private,
+}
+
+
+@dataclass(frozen=True)
 class TrainConfig:
     """Everything about a training run but the network, the records and the model's own seed.
 
@@ -130,6 +166,8 @@ class TrainConfig:
     label_smoothing : in [0, 1)
     input_noise : standard deviation of Gaussian noise that is added to the records anew in each step, 0 or more, in the
         units of the records
+    adversarial : radius and steps of records that are moved so that the loss rises, or none; each step of training then
+        sees these in the place of the records, after augmentation and input noise. Not with DP-SGD
     early_stopping : a held-out share of each model's records and a patience, or none; not with DP-SGD or pruning
     pruning : sparsity and a share of the steps for fine-tuning, or none
     private : options of DP-SGD, or none
@@ -165,6 +203,7 @@ class TrainConfig:
     augmentation: Annotated[Literal["none", "flip-crop"], Option()] = "none"
     label_smoothing: Fraction = 0.0
     input_noise: Amount = 0.0
+    adversarial: Annotated[Adversarial | None, Option()] = None
     early_stopping: Annotated[EarlyStopping | None, Option()] = None
     pruning: Annotated[Pruning | None, Option()] = None
     private: Annotated[Private | None, Option()] = None
@@ -183,13 +222,16 @@ class TrainConfig:
             raise InputError("device", "auto, cpu, cuda or cuda:N", repr(self.device), "auto is the default")
         if self.learning_rate is None:
             object.__setattr__(self, "learning_rate", _USUAL_RATE[self.optimiser])
-        for name, kind in (("early_stopping", EarlyStopping), ("pruning", Pruning), ("private", Private)):
+        for name, kind in _SECTIONS.items():
             value = getattr(self, name)
             if value is not None and not isinstance(value, kind):
                 raise InputError(name, f"{kind.__name__}(...) or none", type(value).__name__, "see TrainConfig")
         if self.private is not None and self.batch > self.private.records:
             allowed = f"at most the nominal {self.private.records:,} records"
             raise InputError("batch", allowed, f"{self.batch:,}", "the sampling rate is batch / records")
+        if self.adversarial is not None and self.private is not None:
+            hint = "leave one out: adversarial samples are not made under the guarantee here"
+            raise InputError("adversarial", "none beside DP-SGD", "both", hint)
         if self.early_stopping is not None and self.private is not None:
             hint = "leave one out: choosing weights by the loss on records is not covered by the guarantee"
             raise InputError("early_stopping", "none beside DP-SGD", "both", hint)

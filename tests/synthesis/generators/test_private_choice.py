@@ -65,6 +65,32 @@ def test_further_pairs_are_those_that_a_tree_gets_wrong() -> None:
     assert {frozenset((0, 3)), frozenset((2, 3))} <= pairs
 
 
+def test_choices_are_those_of_a_list_that_is_made_anew_each_time() -> None:
+    """A slow twin, in which each choice looks through all candidates; the same noise then falls on the same pairs."""
+    records, found = chain(400), plan(0.5, further=0.8)
+    synthetic = chain(700, seed=5)
+    known, total = [(0, 1)], 400.0
+
+    def counts(codes: Codes, pair: tuple[int, int]) -> np.ndarray:
+        return np.histogram2d(codes[:, pair[0]], codes[:, pair[1]], bins=2, range=((0, 1), (0, 1)))[0].ravel()
+
+    worth = {
+        pair: float(np.abs(counts(records, pair) - total / 700 * counts(synthetic, pair)).sum())
+        - found.expected_noise("more", pair)
+        for pair in found.beyond
+        if pair not in known
+    }
+    for seed in range(20):
+        noise, expected = RepeatableNoise(np.random.default_rng(seed)), list[tuple[int, int]]()
+        for _ in range(found.further):
+            left = [pair for pair in worth if pair not in expected]
+            expected.append(left[noise.choose([worth[pair] for pair in left], found.scale("further"))])
+        fast = private_choice._worst(
+            records, synthetic, known, total, found, RepeatableNoise(np.random.default_rng(seed))
+        )
+        assert fast == expected and len(set(fast)) == found.further > 2
+
+
 def test_one_record_changes_a_score_by_at_most_what_its_noise_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sensitivity on which the privacy of a choice rests, for both kinds of neighbours."""
     records, found = chain(60), plan(1.0)

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from miaudit.arrays import FloatArray
 from miaudit.synthesis.generators.count_noise import CountNoise
 from miaudit.synthesis.generators.levels import Codes
 from miaudit.synthesis.generators.noisy_tables import (
@@ -22,8 +21,8 @@ from miaudit.synthesis.generators.noisy_tables import (
     law_of,
     measured,
     nearest_shares,
-    places,
 )
+from miaudit.synthesis.generators.pair_counts import PairCounts
 from miaudit.synthesis.generators.tables_plan import TablesPlan
 
 _FEWEST, _MOST = 2_000, 20_000  # synthetic records that show how parents occur together
@@ -78,10 +77,10 @@ def _tree(codes: Codes, tables: Sequence[NoisyTable], plan: TablesPlan, noise: C
     _, margins = consistent(tables)
     total = _total(tables)
     shares = {column: nearest_shares(margin) for column, margin in margins.items()}
-    worth = {}
+    counts, worth = PairCounts(codes, plan.sizes), {}
     for i, j in plan.candidates:
         alone = total * np.outer(shares[i], shares[j]).ravel()
-        off = np.abs(_counts(codes, (i, j), plan) - alone).sum()
+        off = np.abs(counts.of((i, j)) - alone).sum()
         worth[i, j] = float(off) - plan.expected_noise("pairs", (i, j))
     part, edges = list(range(len(plan.sizes))), []
     open_ = list(plan.candidates)
@@ -105,9 +104,9 @@ def _worst(
     if plan.measures_all:
         return open_
     size = total / len(synthetic)
+    private, invented = PairCounts(codes, plan.sizes), PairCounts(synthetic, plan.sizes)
     worth = [
-        float(np.abs(_counts(codes, pair, plan) - size * _counts(synthetic, pair, plan)).sum())
-        - plan.expected_noise("more", pair)
+        float(np.abs(private.of(pair) - size * invented.of(pair)).sum()) - plan.expected_noise("more", pair)
         for pair in open_
     ]
     further: list[Pair] = []
@@ -132,11 +131,6 @@ def _pairs(
 def _total(tables: Sequence[NoisyTable]) -> float:
     """Return the number of records, as far as noisy tables show it."""
     return max(float(consistent(tables)[0][0].counts.sum()), 1.0)
-
-
-def _counts(codes: Codes, pair: Pair, plan: TablesPlan) -> FloatArray:
-    cells = plan.sizes[pair[0]] * plan.sizes[pair[1]]
-    return np.bincount(places(codes, pair, plan.sizes), minlength=cells).astype(np.float64)
 
 
 def _order(plan: TablesPlan, pairs: Sequence[Pair]) -> list[int]:
