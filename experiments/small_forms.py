@@ -73,6 +73,7 @@ FORMS = (
     Form("threshold_post/run.py"),
     Form("uncertainty_mia/memguard.py", ("--form", "tiny"), needs=("location30", "mia_scores_location30")),
     Form("uncertainty_mia/run.py"),
+    Form("uncertainty_mia/trainings.py", needs=("mnist",), minutes=10),
     Form("zero_run/real.py", ("--replicates", "60"), needs=("office_caltech10",)),
     Form("zero_run/run.py"),
     Form("step_audit/run.py"),
