@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from miaudit.dp.verdict import Claim
+from miaudit.dp.verdict import Claim, LowerBound
 from miaudit.errors import InputError
 from miaudit.synthesis.generators import fitting, publication
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
@@ -151,3 +151,12 @@ def test_one_record_more_changes_the_release_by_one_record_at_most() -> None:
     # the control: without privacy nothing is promised, and the number of records set aside is fixed
     private, aside = set_aside(whole, replace(held, privacy=None), np.random.default_rng(4))
     assert len(aside) == round(0.2 * len(whole)) and len(private) + len(aside) == len(whole)
+
+
+def test_a_lower_bound_above_the_claim_refutes_it_and_one_below_does_not() -> None:
+    own = settled(Publication(graph=GRAPH, method="tables", privacy=PRIVACY))
+    shown = {value: own.judged(LowerBound("epsilon", value, 0.95, "runs", delta=1e-4)) for value in (1.9, 2.1)}
+    assert [one.status for one in shown.values() if one is not None] == ["not-refuted", "refuted"]
+    untested = own.judged(None, reasons=["no generator was made"])
+    assert untested is not None and untested.status == "not-testable" and abs(untested.value - 2) < 1e-3
+    assert settled(Publication(graph=GRAPH, method="tables", privacy=None)).judged(None) is None
