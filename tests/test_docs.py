@@ -27,6 +27,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import house  # noqa: E402
 
 DOCS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+WITH_CODE = [*DOCS, ROOT / "experiments" / "uncertainty_mia" / "theory.md"]
 PAPERS = sorted((ROOT / "docs" / "papers").glob("*.md"))
 BARE_SECTION = re.compile(r"(?<!, )(?<!paper's )\b[Ss]ections? \d")  # of a page or a paper that is not named
 
@@ -183,7 +184,7 @@ def used(block: str) -> Iterator[str]:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", WITH_CODE, ids=lambda path: path.name)
 def test_python_in_the_docs_uses_public_names(path: Path) -> None:
     for block in re.findall(r"^```python\n(.*?)^```", path.read_text(), flags=re.M | re.S):
         for name in used(block):
@@ -192,7 +193,7 @@ def test_python_in_the_docs_uses_public_names(path: Path) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.long
-@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", WITH_CODE, ids=lambda path: path.name)
 def test_python_in_the_docs_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", path.read_text(), flags=re.M | re.S)
     monkeypatch.chdir(tmp_path)
@@ -202,7 +203,7 @@ def test_python_in_the_docs_runs(path: Path, tmp_path: Path, monkeypatch: pytest
         exec(compile(block, str(path), "exec"), {})
 
 
-@pytest.mark.parametrize("path", [*DOCS, *PAPERS, *ROOT.glob("[AC]*.md")], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*WITH_CODE, *PAPERS, *ROOT.glob("[AC]*.md")], ids=lambda path: path.name)
 def test_links_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
         assert (path.parent / target).exists(), target

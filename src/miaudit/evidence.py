@@ -558,7 +558,7 @@ def check_design(design: str | None) -> Design | None:
     """Return the design if it is known (or None), else raise."""
     if design is None or design in DESIGNS:
         return design
-    hint = nearest(str(design), DESIGNS) or "leave it out if nobody knows how membership came about"
+    hint = nearest(str(design), DESIGNS) or "leave it out if it is not known how membership was decided"
     raise InputError("design", f"one of {', '.join(DESIGNS)}", repr(design), hint)
 
 

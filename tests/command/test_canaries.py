@@ -77,7 +77,7 @@ def test_a_script_learns_the_canaries_of_the_file_and_leaks_them(data: Path, mon
     done = run("audit.yaml", "--kind", "mislabelled", "--count", 40, "--out", "with.npz")
     assert done.exit_code == 0, done.output
     assert "80 records, and 40 canaries" in done.output
-    assert "Left out, since nobody knows what a canary has there: code, name, rest" in done.output
+    assert "Left out, since it is not known what a canary has there: code, name, rest" in done.output
     content["data"] = {"path": "with.npz", "y": "label", "canary": "canary"}
     Path("audit.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
     done = CliRunner().invoke(program.app, ["collect", "audit.yaml", "--out", "e.npz"])
@@ -157,7 +157,7 @@ def test_texts_are_written_as_they_are_with_ids_units_and_times(kind: str, endin
         if not made or kind == "held-out":
             assert was[name] == (text, unit)
     assert "text: body, ids: id, unit: author, times: times, canary: canary}" in done.output
-    assert "Left out, since nobody knows what a canary has there: rest" in done.output
+    assert "Left out, since it is not known what a canary has there: rest" in done.output
     assert ("canaries: {kind: held-out}" in done.output) == (kind == "held-out")
 
 

@@ -159,7 +159,7 @@ def records_needed(
     _check(fpr=fpr, confidence=confidence, power=power, members=1, nonmembers=1)
     chance = fpr if threshold is None else threshold
     if not chance < tpr < 1:
-        raise InputError("tpr", f"a number above {chance:g}, which it is to be told from", str(tpr), "wish for more")
+        raise InputError("tpr", f"a number above {chance:g}", str(tpr), "wish for more")
     seed = int(rng.integers(2**62))
 
     def enough(n: int) -> bool:

@@ -105,7 +105,7 @@ def read(path: str | Path) -> Bundle:
 def _manifest(path: Path) -> dict[str, Any]:
     manifest = plain_json.read(path, MANIFEST, largest=_LARGEST_MANIFEST)
     if manifest.get("format") != FORMAT:
-        by = one_line(str(manifest.get("made_by", "nobody says")))[:40]
+        by = one_line(str(manifest.get("made_by", "an unknown version")))[:40]
         version = f"{manifest.get('format')!r}"[:20]
         raise InputError("bundle", f"format {FORMAT}", version, f"use the version that wrote it ({by})")
     return manifest

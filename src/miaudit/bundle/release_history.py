@@ -252,7 +252,7 @@ def _not_fresh(audits: Sequence[tuple[str, Findings]]) -> Iterator[str]:
     """Yield why memberships cannot be new random ones at every release."""
     for name, findings in audits:
         if findings.design not in _RANDOM:
-            design = findings.design or "that nobody declared"
+            design = findings.design or "that was not declared"
             yield f"{name} has the design {design}: members were not chosen at random."
     for what, key in (("evidence", _evidence), ("sealed coins", _coins)):
         seen: dict[str, str] = {}

@@ -200,7 +200,7 @@ def question(*, typed: bool, besides: str = "") -> str:
     lines = [f"  {answer:<{width}}  {sentence.format(design)}{more.get(design, '')}" for answer, design in ANSWERS]
     if typed:
         lines.insert(1, f"  {'yes, with another chance, such as 80%':<{width}}  --design one-run --inclusion 0.8")
-    unknown = f"  {'nobody knows':<{width}}  leave it out: numbers stay raw"
+    unknown = f"  {'not known':<{width}}  leave it out: numbers stay raw"
     return "\n".join(["", "", QUESTION, *lines, unknown])
 
 

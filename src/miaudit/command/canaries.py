@@ -405,7 +405,8 @@ def _say_left_out(path: Path, columns: dict[str, Any]) -> None:
 
     left = sorted(set(every_other(path, [])) - set(columns))
     if left:
-        say(f"Left out, since nobody knows what a canary has there: {', '.join(left[:8])}{', ...' if left[8:] else ''}")
+        more = ", ..." if left[8:] else ""
+        say(f"Left out, since it is not known what a canary has there: {', '.join(left[:8])}{more}")
 
 
 def _yaml(value: Any) -> str:

@@ -66,7 +66,7 @@ def commit(
         secret.write(secret_path)
     secret.commitment.write(public_path)
     say(
-        f"Secret: {secret_path}; keep it, and show it to nobody before the scores are in\n"
+        f"Secret: {secret_path}; keep it, and do not show it before the scores are in\n"
         f"Commitment: {public_path}\nSHA-256: {secret.commitment.digest}\n"
         "Publish the commitment, and have it answered: miaudit coins answer"
     )
@@ -170,7 +170,7 @@ def draw(
     if not known:
         complain(f"note: {out} is a secret until the scores are in")
     if coins.answer is None:
-        complain("note: nobody answered the commitment: such coins are one party's choice; give --answer")
+        complain("note: the commitment was not answered: such coins are one party's choice; give --answer")
 
 
 def scores(
@@ -237,7 +237,7 @@ def reveal(
     listed = len(coins.scores)
     say(f"Reveal: {out}, signed for {listed} {'score that was' if listed == 1 else 'scores that were'} in")
     if coins.answer is None:
-        complain("note: nobody answered the commitment: such coins are one party's choice; give --answer")
+        complain("note: the commitment was not answered: such coins are one party's choice; give --answer")
 
 
 def _coins(source: Path, answer: Path | None) -> tuple[Coins, bool]:
@@ -255,7 +255,7 @@ def _coins(source: Path, answer: Path | None) -> tuple[Coins, bool]:
 app = typer.Typer(
     name="coins",
     cls=Group,
-    help="Sealed coins: draw who is a member together with somebody else, so that neither has to trust the other. "
+    help="Sealed coins: draw who is a member together with another party, so that neither has to trust the other. "
     "The one who trains: commit, draw, reveal. The one who attacks: answer, scores, and then miaudit audit --coins.",
     no_args_is_help=True,
     add_completion=False,

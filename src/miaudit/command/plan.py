@@ -235,7 +235,7 @@ def _outlook_text(outlook: Outlook) -> Iterator[str]:
         )
         yield f"  AUC: within {outlook.half_width[0]:.3f} to {outlook.half_width[1]:.3f} of 0.5"
         low, high = (amount("auc", value, "up") for value in outlook.smallest_auc)
-        yield f"  AUC: {low} to {high} or more would be told from 0.5 in {outlook.power:.0%} of audits"
+        yield f"  AUC: {low} to {high} or more would be distinguished from 0.5 in {outlook.power:.0%} of audits"
         for level in outlook.levels:
             limits = f"{percent(level.low, 'down')} to {percent(level.high, 'up')}"
             shown = limits if level.resolvable else f"no lower limit, and {percent(level.high, 'up')} or less"
@@ -383,14 +383,13 @@ def _text(answer: dict[str, Any], question: _Question, claim: object) -> str:
                 )
             else:
                 lines.append(
-                    f"  FPR {percent(t['fpr'])}: a TPR of {percent(t['smallest_tpr'], 'up')} or more would be told "
-                    f"from {percent(t['against'])} in {answer['power']:.0%} of audits"
+                    f"  FPR {percent(t['fpr'])}: a TPR of {percent(t['smallest_tpr'], 'up')} or more would be "
+                    f"distinguished from {percent(t['against'])} in {answer['power']:.0%} of audits"
                 )
             lines.append(f"    without any leakage, the upper limit would be {percent(t['clear_from'], 'up')} or less")
         auc = answer["smallest_auc"]
-        lines.append(
-            f"  AUC: {amount('auc', auc, 'up')} or more would be told from 0.5" if auc < 1 else "  AUC: too few for any"
-        )
+        enough = f"{amount('auc', auc, 'up')} or more would be distinguished from 0.5"
+        lines.append(f"  AUC: {enough if auc < 1 else 'too few for any'}")
         lines += _reach_text(answer)
         lines += _runs_text(answer)
     if claim is not None:

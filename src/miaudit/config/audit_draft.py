@@ -44,7 +44,7 @@ ABOUT = """\
 #   date: 2026-01-31
 """
 _COVARIATES = (
-    "With zero-run, also this; take out what training, or the model, has changed, and what nobody knew before:"
+    "With zero-run, also this; take out what training, or the model, has changed, and what was not known before:"
 )
 
 

@@ -143,7 +143,7 @@ EVALUATED = Keys(
             Option(
                 "How membership was decided: one-run or multi-run (at random), matched (random strings with decoys) or "
                 "zero-run (not at random). Left out: no verdict.",
-                "leave it out if nobody knows how membership came about",
+                "leave it out if it is not known how membership was decided",
                 allowed=f"one of {', '.join(DESIGNS)}",
             ),
         ],

@@ -85,7 +85,7 @@ data:
   outside: clip  # a number beyond its public range is moved to the nearest end; refuse would stop there$others
 graph: {GRAPH}
 privacy:
-  # What is promised to each record. Whoever takes 1% of the people outside the table for members finds at most
+  # What is promised to each record. An attacker who takes 1% of the people outside the table for members finds at most
   # $half of those inside at epsilon 0.5, $one at 1, $two at 2, $four at 4, $eight at 8. Smaller is safer, and noisier.
   epsilon: 1
   delta: $delta  # the part that the promise leaves out; below 1 / records
@@ -425,7 +425,7 @@ class _Budget:
     @property
     def decisions(self) -> tuple[str, ...]:
         """What is to be decided, for the screen."""
-        promise = f"whoever takes 1% of those outside for members finds at most {self.limit(1)} of those inside"
+        promise = f"an attacker who takes 1% of those outside for members finds at most {self.limit(1)} of those inside"
         return (
             f"records: {self.records:,} follows from the table; state a number that anyone may know",
             f"epsilon: 1 promises that {promise} (at 2: {self.limit(2)}, at 8: {self.limit(8)})",

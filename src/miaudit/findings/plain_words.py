@@ -372,8 +372,8 @@ def privacy_parameter(parameter: str, value: float | None = None, delta: float =
     --------
     >>> print(privacy_parameter("mu", 1.0))
     μ says how well the best attack could tell whether one record was trained on: as well as a draw from N(0, 1) can \
-be told from one of N(μ, 1). At μ = 1 it finds at most 39% of the members while accusing 10% of the others wrongly, \
-and the runs show that no smaller μ holds.
+be distinguished from one of N(μ, 1). At μ = 1 it finds at most 39% of the members while accusing 10% of the others \
+wrongly, and the runs show that no smaller μ holds.
     >>> print(privacy_parameter("epsilon", 2.0, 1e-5, lower=False))
     ε says by how much the output may change the odds that one record was trained on: at most by the factor e^ε, but \
 for a probability of δ = 1e-05. At ε = 2 that is 7.39, from even odds to 88.1%.
@@ -382,7 +382,7 @@ for a probability of δ = 1e-05. At ε = 2 that is 7.39, from even odds to 88.1%
     if parameter == "mu":
         text = (
             "μ says how well the best attack could tell whether one record was trained on: as well as a draw from "
-            "N(0, 1) can be told from one of N(μ, 1)."
+            "N(0, 1) can be distinguished from one of N(μ, 1)."
         )
         return text + _at("μ", shown, _tpr_of_mu, lower=lower)
     but = f", but for a probability of δ = {upper_text(delta)}" if delta else ""

@@ -346,7 +346,7 @@ def turn(folder: Path) -> Iterator[None]:
             break
         except BlockingIOError:
             if time.monotonic() > until:
-                raise TimeoutError(f"somebody else has held {folder} for {_PATIENCE:g} seconds") from None
+                raise TimeoutError(f"another process has held {folder} for {_PATIENCE:g} seconds") from None
             time.sleep(0.02)
     try:
         yield

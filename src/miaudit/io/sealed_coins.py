@@ -469,7 +469,7 @@ def published(text: str) -> str:
         return text
     if not Path(text).is_file():
         allowed = "the SHA-256 that was published (64 digits from 0 to f), or the file of a commitment or an answer"
-        raise InputError("--commitment", allowed, repr(text)[:80], "ask the drawer, or whoever answered")
+        raise InputError("--commitment", allowed, repr(text)[:80], "ask the drawer, or the party that answered")
     content = _read(text, "commitment or answer")
     return (Answer.of(content) if kind_of(text) == "answer" else Commitment.of(content)).digest
 

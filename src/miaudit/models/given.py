@@ -77,7 +77,7 @@ class GivenShadows:
         file = tables.existing_file(path, _PATH, (".npz",))
         known = tables.column_names(file, _PATH)
         if "included" not in known:
-            hint = nearest("included", known) or "without it nobody knows which model learnt which record"
+            hint = nearest("included", known) or "without it the members of each model are unknown"
             raise InputError(_PATH, "an array included (M, n) of true and false", f"none in {name}", hint)
         if ("outputs" in known) == ("signals" in known):
             received = f"{'both' if 'outputs' in known else 'neither'} in {name}, which has {', '.join(known[:12])}"

@@ -43,7 +43,7 @@ _NEXT = {
     "flagged": (
         "Look at which texts these are: miaudit extraction {file} --names. Take texts that stand there many times out "
         "of the training data, or keep one of each, and train again.",
-        "If nobody may be repeated at all, train with differential privacy; miaudit audit tests such a claim.",
+        "If no text may be repeated at all, train with differential privacy. miaudit audit tests such a claim.",
     ),
     "clear": (
         "Ask about more text for a smaller limit, and with a longer prefix: miaudit extraction {file} --prefix 100.",

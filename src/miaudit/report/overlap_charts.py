@@ -175,7 +175,7 @@ def _overlap(overlap: Overlap) -> alt.LayerChart:
         f"{amount('auc', overlap.blind_auc)} ({limits})"
     )
     sentence = (
-        "Before weighting. Where only members stand, nobody can be compared with them: "
+        "Before weighting. Where there are only members, no non-member can be compared with them: "
         f"{percent(overlap.without_match)} of members have no match. The first and the last bin hold the tails."
     )
     alternative = f"Histogram of the log-odds of membership for members and for non-members. {title}. {sentence}"

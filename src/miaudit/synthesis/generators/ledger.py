@@ -396,10 +396,10 @@ class _Place:
         except FileNotFoundError as error:
             if remembered is None or remembered[0] == 0:
                 return None
-            hint = "restore it from a copy: nobody knows what may still be spent; for another table name another file"
+            hint = "restore it from a copy: what may still be spent is unknown; for another table name another file"
             raise InputError("ledger", self._as_remembered(remembered[0]), f"no {self.ledger.name}", hint) from error
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, InputError) as error:
-            hint = "restore it from a copy: without it nobody knows what was spent"
+            hint = "restore it from a copy: without it what was spent is unknown"
             received = f"{self.ledger.name} ({one_line(str(error))[:100]})"
             raise InputError("ledger", f"a ledger of format {_FORMAT}", received, hint) from error
         if links > 1:
@@ -439,7 +439,7 @@ def _remembered(lock: int, name: str) -> tuple[int, str] | None:
         if isinstance(releases, bool) or not isinstance(releases, int) or releases < 0 or not isinstance(head, str):
             raise ValueError("other values")
     except (ValueError, KeyError, TypeError) as error:
-        hint = "restore both from a copy: without it nobody knows what was spent"
+        hint = "restore both from a copy: without it what was spent is unknown"
         raise InputError("ledger", "a lock that remembers releases", f"{name}, which is damaged", hint) from error
     return releases, head
 
