@@ -55,6 +55,7 @@ FORMS = (
     Form("lira/run.py", needs=("location30", "mnist", "cifar10", "mia_scores_location30"), minutes=12),
     Form("uncertainty_mia/trained.py", needs=("location30", "mnist", "cifar10", "office_caltech10"), minutes=10),
     Form("causal_synthesis/partial_vae.py", minutes=4),
+    Form("uncertainty_mia/trainings.py", needs=("location30", "mnist"), minutes=5),
     Form("causal_mia/clean_noisy.py", needs=("cifar10",), minutes=3),
     Form("causal_synthesis/wrong_graphs.py", ("--seeds", "1"), needs=("adult", "acs_ct_income"), minutes=3),
     Form("causal_synthesis/theory.py", minutes=2),

@@ -6,10 +6,12 @@ __all__ = [
     "ensemble",
     "findings",
     "label_sets",
+    "laplace",
     "memguard",
     "noise",
     "outputs",
     "registry",
+    "swag",
     "synthetic",
     "trial",
 ]
