@@ -168,6 +168,51 @@ def runs(folder: Path, count: int, *attacks: str) -> Prepared:
     return lambda: collect(Campaign(Guessing(10), records, **options), rng=np.random.default_rng(0))
 
 
+def campaign(folder: Path, models: int, store: Path | None = None, n: int = 2_000) -> Any:
+    """A campaign of so many shadow models, whose fits are a script's, or (with a store) learn nothing here."""
+    from miaudit.collect.campaign import Campaign, Shadows
+    from miaudit.collect.records import Records
+    from miaudit.models.command import CommandTarget
+
+    records = Records(np.arange(n) if store is None else np.zeros((n, 1)), np.arange(n) % 10, None, {}, "none")
+    target = CommandTarget("true {rows} {seed} {out}", "losses", folder) if store is None else Guessing(10)
+    return Campaign(target, records, shadows=Shadows(models=models, store=store))
+
+
+def collected(models: int, folder: Path) -> Prepared:
+    """Fits that learn nothing, kept in a store, and the evidence of them."""
+    from miaudit.collect.run_campaign import collect
+
+    collect(campaign(folder, 4, folder.parent / "warm"), rng=np.random.default_rng(0))
+    return lambda: collect(campaign(folder, models, folder), rng=np.random.default_rng(0))
+
+
+def drawn(models: int, folder: Path) -> Prepared:
+    """A folder for each fit."""
+    from miaudit.collect.drawn import draw
+
+    config = folder.parent / "a.yaml"
+    config.touch()
+    draw(
+        campaign(folder.parent, 4), folder.parent / "warm", config=config, rng=np.random.default_rng(0), overwrite=True
+    )
+    return lambda: draw(campaign(folder.parent, models), folder, config=config, rng=np.random.default_rng(0))
+
+
+def gathered(models: int, folder: Path) -> Prepared:
+    """The evidence of fits in folders."""
+    from miaudit.collect.drawn import FITS, gather, read
+
+    def prepared(count: int, place: Path) -> Prepared:
+        drawn(count, place)()
+        for i, out in enumerate(sorted((place / FITS).glob("*/out"))):
+            np.save(out / "outputs.npy", np.random.default_rng(i).exponential(size=2_000))
+        return lambda: gather(campaign(folder.parent, count), read(place), rng=np.random.default_rng(0))
+
+    prepared(4, folder.parent / "small")()
+    return prepared(models, folder)
+
+
 @dataclass(frozen=True)
 class Work:
     """What grows, at which sizes it is measured, and the largest exponent that each figure may have."""
@@ -260,7 +305,22 @@ def _commands() -> dict[str, Work]:
     return {name: Work(*values, **steeper.get(name, {})) for name, values in kinds.items()}
 
 
-WORKS = {**_audits(), **_models(), **_commands()}
+def _campaigns() -> dict[str, Work]:
+    small, full = (10, 30, 100), (100, 300, 1000)
+    of_scripts = "2,000 records, losses of a script"
+    # the exact law of the rank test takes the fourth power of the models, and most of the time above 500
+    gather, collect = {"cpu": 2.0}, {"cpu": 2.0, "disk": 1.02}
+    return {
+        "draw": Work(f"miaudit draw, {of_scripts}", "fits", drawn, small, full, {"cpu": 1.1, "disk": 1.02}, keeps=True),
+        "gather": Work(f"miaudit gather, {of_scripts}", "fits", gathered, small, full, gather, keeps=True),
+        "collect": Work(
+            "miaudit collect with a store, 2,000 records, 10 classes, fits that learn nothing", "fits", collected,
+            small, full, collect, keeps=True,
+        ),
+    }  # fmt: skip
+
+
+WORKS = {**_audits(), **_models(), **_campaigns(), **_commands()}
 
 
 # -- measuring -------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ PLACES = ("in Oslo", "near the mill", "at noon", "by the river", "in the attic",
 def digits() -> None:
     """Write 8 x 8 images of digits with their class: flat, as images for PyTorch, and with ids for a script."""
     images, labels = load_digits(return_X_y=True)
-    for folder in ("sklearn", "own"):
+    for folder in ("sklearn", "own", "array"):
         np.savez(HERE / folder / "digits.npz", pixels=images.astype(np.float32), digit=labels)
     ids = np.array([f"digit-{i:04d}" for i in range(len(labels))])
     np.savez(HERE / "command" / "digits.npz", pixels=images.astype(np.float32), digit=labels, id=ids)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import socket
+import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +18,9 @@ from miaudit.collect.campaign import Campaign, Shadows
 from miaudit.collect.draws import Draws
 from miaudit.collect.records import Records
 from miaudit.collect.run_campaign import collect, cost
-from miaudit.collect.training import training, training_of_all
+from miaudit.collect.training import train_one_part, training, training_of_all
 from miaudit.errors import InputError
+from miaudit.io.storage import BESIDE
 from miaudit.models.targets import SklearnTarget
 
 RNG = np.random.default_rng(3)
@@ -104,8 +108,8 @@ def test_what_a_store_of_signals_takes_is_said_beforehand(tmp_path: Path) -> Non
     collect(kept, rng=np.random.default_rng(0))
     sizes = [path.stat().st_size for path in sorted((tmp_path / "signal").glob("model-*.npy"))]
     assert state[0] is not None and state[1] is not None
-    assert state[0].disk_bytes == 9 * (80 * 5 * 4 + 128)
-    assert state[1].disk_bytes == sum(sizes) == (80 * 2 * 8 + 128) + 8 * (80 * 4 + 128)
+    assert state[0].disk_bytes == 9 * (80 * 5 * 4 + BESIDE)
+    assert state[1].disk_bytes == sum(sizes) == (80 * 2 * 8 + BESIDE) + 8 * (80 * 4 + BESIDE)
     again = cost(kept, rng=np.random.default_rng(0))
     assert again is not None
     assert (again.fits, again.reused) == (0, 9)
@@ -116,6 +120,70 @@ def test_a_store_of_outputs_is_none_of_signals(tmp_path: Path) -> None:
     collect(whole, rng=np.random.default_rng(0))
     with pytest.raises(InputError, match="a folder of the same signal"):
         collect(replace(kept, shadows=replace(kept.shadows, store=tmp_path / "outputs")), rng=np.random.default_rng(0))
+
+
+def bytes_of(campaign: Campaign, path: Path) -> bytes:
+    collect(campaign, rng=np.random.default_rng(0)).evidence.save(path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["folder", "memory"])
+@pytest.mark.parametrize("more", [{}, {"stability": 3}])
+def test_parts_of_tasks_make_the_evidence_of_one_process(kind: str, more: dict[str, Any], tmp_path: Path) -> None:
+    """Each task draws everything itself, trains its part, and nothing is trained afterwards."""
+    if kind == "memory":
+        pytest.importorskip("fsspec")
+    store = tmp_path / "store" if kind == "folder" else f"memory://{uuid.uuid4().hex}/store"
+    campaign = Campaign(SOFT, CLASSES, shadows=Shadows(models=8), attacks=("lira_online", "loss"), **more)
+    shared = replace(campaign, shadows=replace(campaign.shadows, store=store))
+    told: list[tuple[int, int]] = []
+    sizes = [
+        train_one_part(shared, f"{i}/3", rng=np.random.default_rng(0), progress=lambda *state: told.append(state))
+        for i in (2, 1, 3, 3)  # the third twice, as a scheduler may
+    ]
+    total = 9 + more.get("stability", 0)
+    assert {all_models for _, all_models in sizes} == {total}
+    assert sum(own for own, _ in sizes[:3]) == total
+    assert told[-1] == (sizes[-1][0], sizes[-1][0])
+    left = cost(shared, rng=np.random.default_rng(0))
+    assert left is not None
+    assert (left.fits, left.reused) == (0, total)
+    assert bytes_of(shared, tmp_path / "a.npz") == bytes_of(campaign, tmp_path / "b.npz")
+
+
+def test_a_store_at_a_url_goes_on_after_a_stop_and_repeats_what_is_damaged(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    store = f"memory://{uuid.uuid4().hex}/store"
+    campaign = Campaign(SOFT, CLASSES, shadows=Shadows(models=8, store=store))
+    train_one_part(campaign, "1/2", rng=np.random.default_rng(0))
+    files, _ = fsspec.core.url_to_fs(store)
+    names = sorted(files.ls(store.removeprefix("memory:/"), detail=False))
+    assert [name.rpartition("/")[2].split("-")[:2] for name in names] == [["about.json"]] + [
+        ["model", f"{i:05d}"] for i in (0, 2, 4, 6, 8)
+    ]
+    about = files.cat_file(names[0])
+    assert not {str(tmp_path), str(Path.cwd()), socket.gethostname()} & set(re.split(r'[" ]', about.decode()))
+    damaged = bytearray(files.cat_file(names[2]))
+    damaged[140] ^= 1
+    files.pipe_file(names[2], bytes(damaged))
+    left = cost(campaign, rng=np.random.default_rng(0))
+    assert left is not None
+    assert (left.fits, left.reused) == (5, 4)  # four, and the damaged one
+    expected = bytes_of(replace(campaign, shadows=Shadows(models=8)), tmp_path / "b.npz")
+    assert bytes_of(campaign, tmp_path / "a.npz") == expected
+    with pytest.raises(
+        InputError, match=r"store: expected a folder of the same inclusion and seed, received memory://"
+    ):
+        collect(campaign, rng=np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("part", ["0/3", "4/3", "3", "a/b", "1/0", "-1/3"])
+def test_a_part_that_is_none_is_refused(part: str) -> None:
+    campaign = Campaign(SOFT, CLASSES, shadows=Shadows(models=8))
+    with pytest.raises(InputError, match="part: expected NUMBER/OF, such as 1/10"):
+        train_one_part(campaign, part, rng=np.random.default_rng(0))
+    with pytest.raises(InputError, match=r"shadow\.store: expected a folder or URL beside a part"):
+        train_one_part(campaign, "1/3", rng=np.random.default_rng(0))
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
