@@ -116,8 +116,8 @@ _OF_ANSWERS: dict[str, tuple[Any, Any]] = {
             Path | None,
             _of_answers(
                 "--generations",
-                help="Answers of the model (.jsonl): answer, or text, on each line. Optional: prompt, whose words do not "
-                "count, and targets, the ids of the texts to compare with.",
+                help="Answers of the model (.jsonl): answer, or text, on each line. Optional: prompt, whose words do "
+                "not count, and targets, the ids of the texts to compare with.",
             ),
         ],
         None,

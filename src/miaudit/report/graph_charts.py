@@ -65,7 +65,7 @@ def charts(graph: Graph) -> dict[str, alt.LayerChart]:
     title = f"{_several(len(groups), 'group')} of columns, {_several(len(graph.edges), 'edge')}"
     if graph.full:
         title = f"{_several(len(groups), 'column')}, {_several(len(graph.edges), 'edge')}"
-    height = max(180 if generations > 2 else 120, min(640, 46 + 34 * min(most, 18)))
+    height = max(180, 46 + 34 * min(most, 18)) if generations > 2 else 20 + 34 * min(most, 18)
     return {"graph": finished(layers, title, sentences, _described(groups, graph.edges), height)}
 
 
