@@ -365,7 +365,7 @@ _LABELS = (
     + """
   var faults = [];
   document.querySelectorAll('.live svg').forEach(function (svg) {
-    var chart = svg.closest('[data-chart]').dataset.chart, frame = svg.getBoundingClientRect();
+    var chart = svg.closest('.chart').dataset.chart, frame = svg.getBoundingClientRect();
     var texts = Array.from(svg.querySelectorAll('text')).filter(function (e) {
       return e.textContent.trim() && getComputedStyle(e).opacity !== '0' && e.getAttribute('opacity') !== '0'
         && e.getAttribute('stroke') === null; });

@@ -88,23 +88,27 @@ class _Mark(NamedTuple):
     above: bool
 
 
+_Candidates = tuple[tuple[float | None, str, str, list[int]], ...]
+
+
 def _marks(known: _Known) -> list[_Mark]:
     """Return what stands on the line: the claim and the upper bound above, what the runs show below."""
     at = "" if known.confidence is None else f" ({percent(known.confidence)})"
     shown = size(known.lower) if known.lower == 0 else f"≥ {size(known.lower)}"
-    above = (
+    above: _Candidates = (
         (known.claimed, f"claim ≤ {upper_text(known.claimed or 0)}", RED, [6, 3]),
         (known.upper, f"upper bound ≤ {upper_text(known.upper or 0)}", DARK_ORANGE, [1, 0]),
     )
-    below = (
+    below: _Candidates = (
         (known.lower, f"lower bound{at} {shown}", BLUE, [1, 0]),
         (known.reachable, f"most it could show {upper_text(known.reachable or 0)}", GREY, [2, 3]),
     )
     marks: list[_Mark] = []
     for candidates, is_above in ((above, True), (below, False)):
-        for value, *look in candidates:
+        for value, name, colour, dash in candidates:
             if value is not None:
-                marks.append(_Mark(value, *look, _FIRST + _ROW * (len(marks) + (not is_above)), is_above))
+                row = _FIRST + _ROW * (len(marks) + (not is_above))
+                marks.append(_Mark(value, name, colour, dash, row, is_above))
     return marks
 
 

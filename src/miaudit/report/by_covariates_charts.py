@@ -38,10 +38,9 @@ def charts(kinds: ByCovariates) -> dict[str, alt.LayerChart]:
         }
         for one in measured
     ]
-    present = {kind: colour for kind, colour in ((_COMPARED, BLUE), (_OTHERS, GREY)) if _has(rows, kind)}
-    colour = coloured("kind", present)
-    if len(present) < 2:
-        colour.legend = None
+    kept = {row["kind"] for row in rows}
+    present = {kind: colour for kind, colour in ((_COMPARED, BLUE), (_OTHERS, GREY)) if kind in kept}
+    colour = coloured("kind", present) if len(present) > 1 else alt.value(BLUE)
     x = scaled("AUC among records that are alike", zero=False, format="~g", tickCount=6)
     base = over(rows).encode(y=in_rows("group", 240, sort=list(names.values())), color=colour)
     points = base.mark_point(filled=True, size=85, opacity=1)
@@ -55,7 +54,3 @@ def charts(kinds: ByCovariates) -> dict[str, alt.LayerChart]:
     sentence = f"Dots: chance. Intervals hold for all groups together, with {percent(kinds.confidence)} confidence."
     values = "; ".join(f"{one.group}: {one.reading}" for one in measured)
     return {"kinds": finished(layers, title, [sentence], f"{title}. {values}.", _ROW * len(rows) + 10)}
-
-
-def _has(rows: list[dict[str, object]], kind: str) -> bool:
-    return any(row["kind"] == kind for row in rows)

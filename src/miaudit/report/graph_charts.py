@@ -22,7 +22,12 @@ _HEAD = 9  # pixels of the head of an arrow
 
 
 def charts(graph: Graph) -> dict[str, alt.LayerChart]:
-    """Draw groups of columns as points, edges between them as arrows; no arrow goes from right to left."""
+    """Draw groups of columns as points, edges between them as arrows; no arrow goes from right to left.
+
+    Nothing is drawn of a graph without edges: points beside each other show nothing.
+    """
+    if not graph.edges:
+        return {}
     import altair as alt
 
     groups = graph.groups
