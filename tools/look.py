@@ -35,6 +35,7 @@ from miaudit.report import dossier, index_page, kinds
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path.insert(0, str(TESTS))
 from frozen import inputs, make  # noqa: E402
+from worlds import leaking_kinds  # noqa: E402
 
 WIDE, PHONE, PAPER = 1280, 390, 720
 SIZES = (WIDE, PHONE)
@@ -89,6 +90,11 @@ def _matched() -> FindingsRecord:
     return ma.audit(ma.Evidence.matched(true=true, decoys=decoys, text=texts), rng=0)
 
 
+def _kinds() -> FindingsRecord:
+    evidence = leaking_kinds.world("step", 3000, np.random.default_rng(1)).evidence
+    return ma.audit(evidence, plan=ma.Plan(fpr_targets=(0.1,), by_covariates=True, bounds=None), rng=0)
+
+
 def _history_budget() -> FindingsRecord:
     """Three releases of a model, of which the last one leaks."""
     with tempfile.TemporaryDirectory() as folder:
@@ -125,6 +131,7 @@ KINDS: dict[str, Callable[[], FindingsRecord]] = {
     "audit-several-runs": _several_runs,
     "audit-long-names": _long_names,
     "audit-matched": _matched,
+    "audit-kinds": _kinds,
     "zero-run-answered": _sample("zero-run-stack"),
     "zero-run-claim": _sample("zero-run"),
     "zero-run-refused": _sample("refused"),
@@ -192,6 +199,11 @@ class Seen:
     bare: list[str] = field(default_factory=list)
     paper: list[str] = field(default_factory=list)
     console: list[str] = field(default_factory=list)
+    column: list[str] = field(default_factory=list)
+    numbers: list[str] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    blank: list[str] = field(default_factory=list)
+    twice: list[str] = field(default_factory=list)
 
     @property
     def faults(self) -> dict[str, list[str]]:
@@ -245,6 +257,8 @@ def _look(browser: Any, kind: str, page: Path, said: list[str], width: int) -> S
     )
     tab.screenshot(path=page.with_name(f"{kind}-{width}.png"), full_page=True)
     seen.wide = tab.evaluate(_WIDE)
+    for check, program in _LAID_OUT.items():
+        setattr(seen, check, tab.evaluate(program))
     seen.keyboard = _tabbed(tab)
     _axe(tab, seen)
     if width == WIDE:
@@ -308,6 +322,99 @@ _WIDE = (
   });
   return faults; }"""
 )
+_COLUMN = (
+    "() => {"
+    + _NAMED
+    + """
+  if (innerWidth < 1000) return [];
+  var main = document.querySelector('main'), style = getComputedStyle(main), box = main.getBoundingClientRect();
+  var left = box.left + parseFloat(style.paddingLeft), right = box.right - parseFloat(style.paddingRight);
+  var faults = [];
+  var blocks = 'main p, main ul, main ol, main pre, main .scroll, main .chart, main .cards';
+  document.querySelectorAll(blocks).forEach(function (e) {
+    if (!shown(e) || e.closest('.verdict, .finding, .split, .pair, .control, li, details, .badge')) return;
+    var at = e.getBoundingClientRect();
+    if (Math.abs(at.left - left) > 4 || Math.abs(at.right - right) > 4)
+      faults.push([at.left, at.right].map(Math.round) + ', not ' + [left, right] + ': ' + named(e)); });
+  return faults; }"""
+)
+_NUMBERS = (
+    "() => {"
+    + _NAMED
+    + r"""
+  var one = '[+\\-−]?[0-9][0-9.,]*(?:e[+\\-]?[0-9]+)?%?', faults = [];
+  var whole = new RegExp('(?:at least |at most |[≤≥] )?' + one + '(?: (?:to|of) ' + one + ')?', 'g');
+  var places = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT), text;
+  while ((text = places.nextNode())) {
+    var e = text.parentElement, found;
+    if (!shown(e) || !e.closest('td, dd') || e.closest('svg, pre, code, .facts, .verdict figcaption')) continue;
+    var pattern = e.closest('td') && !e.closest('td.note') ? whole : new RegExp(one, 'g');
+    pattern.lastIndex = 0;
+    while ((found = pattern.exec(text.data))) {
+      var range = document.createRange(); range.setStart(text, found.index);
+      range.setEnd(text, found.index + found[0].length);
+      var tops = new Set(Array.from(range.getClientRects()).map(function (r) { return Math.round(r.top); }));
+      if (tops.size > 1) faults.push(found[0] + ' in ' + named(e));
+    }
+  }
+  return faults; }"""
+)
+_LABELS = (
+    "() => {"
+    + _NAMED
+    + """
+  var faults = [];
+  document.querySelectorAll('.live svg').forEach(function (svg) {
+    var chart = svg.closest('.chart').dataset.chart, frame = svg.getBoundingClientRect();
+    var texts = Array.from(svg.querySelectorAll('text')).filter(function (e) {
+      return e.textContent.trim() && getComputedStyle(e).opacity !== '0' && e.getAttribute('opacity') !== '0'
+        && e.getAttribute('stroke') === null; });
+    var boxes = texts.map(function (e) { return e.getBoundingClientRect(); });
+    texts.forEach(function (e, i) {
+      var a = boxes[i], words = e.textContent.trim();
+      if (a.left < frame.left - 2 || a.right > frame.right + 2 || a.top < frame.top - 2 || a.bottom > frame.bottom + 2)
+        faults.push('cut in ' + chart + ': ' + words);
+      if (/[0-9], ?…|^…$/.test(words)) faults.push('shortened in ' + chart + ': ' + words);
+      for (var j = 0; j < i; j++) {
+        var b = boxes[j], across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+        var down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+        if (across > -3 && down > 4)
+          faults.push('collide in ' + chart + ': ' + texts[j].textContent + ' | ' + words); } }); });
+  return faults; }"""
+)
+_BLANK = """() => {
+  var faults = [];
+  document.querySelectorAll('.live svg').forEach(function (svg) {
+    var frame = svg.getBoundingClientRect(), rows = new Set();
+    svg.querySelectorAll('text, path, line, rect').forEach(function (e) {
+      if (e.matches('.background') || e.closest('[class*=role-axis-grid]')) return;
+      var box = e.getBoundingClientRect();
+      if (e.getAttribute('opacity') === '0' || (box.width > 0.9 * frame.width && box.height > 0.5 * frame.height
+          && e.getAttribute('fill') !== 'none' && !e.getAttribute('d').includes('L'))) return;
+      for (var y = Math.floor(box.top); y <= Math.ceil(box.bottom); y++) rows.add(y); });
+    var longest = 0, run = 0;
+    for (var y = Math.floor(frame.top); y < frame.bottom; y++) {
+      run = rows.has(y) ? 0 : run + 1; longest = Math.max(longest, run); }
+    if (longest > 36 && longest > 0.2 * frame.height)
+      faults.push(longest + ' of ' + Math.round(frame.height) + ' px: ' + svg.closest('.chart').dataset.chart); });
+  return faults; }"""
+_TWICE = (
+    "() => {"
+    + _NAMED
+    + r"""
+  var held = new Map(), faults = [];
+  var verdict = document.querySelector('.verdict .lead'), word = document.querySelector('.verdict .badge');
+  document.querySelectorAll('main p, main li, main dd, main figcaption span').forEach(function (e) {
+    if (!shown(e) || e.querySelector('p, li') || e.matches('.verdict p:not(.lead), .pair figcaption span')) return;
+    e.innerText.split(/[.!?]\s+|\n/).forEach(function (text) {
+      text = text.replace(/\s+/g, ' ').replace(/[.:]$/, '').trim();
+      if (text.length < 48 || text.startsWith('miaudit ')) return;
+      if (held.has(text)) faults.push(text.slice(0, 90)); else held.set(text, e); }); });
+  if (verdict && word && verdict.innerText.trim().toLowerCase().startsWith(word.innerText.trim().toLowerCase()))
+    faults.push('the verdict: ' + verdict.innerText.slice(0, 60));
+  return faults; }"""
+)
+_LAID_OUT = {"column": _COLUMN, "numbers": _NUMBERS, "labels": _LABELS, "blank": _BLANK, "twice": _TWICE}
 _STOPS = (
     "() => {"
     + _NAMED
@@ -358,7 +465,7 @@ _BARE = (
 
 
 def _told(seen: Sequence[Seen]) -> str:
-    checks = ("axe", "minor", "wide", "keyboard", "bare", "paper", "console")
+    checks = [one.name for one in dataclasses.fields(Seen)[2:]]
     widest = max(len(one.kind) for one in seen)
     lines = [f"{'kind':<{widest}} width  " + " ".join(f"{name:>8}" for name in checks)]
     for one in seen:

@@ -7,7 +7,7 @@ import pytest
 
 import miaudit as ma
 from miaudit.auditing.plan import Plan
-from miaudit.report import audit_page
+from miaudit.report import notebook
 from report.test_audit_charts import typed
 from report.test_audit_page import EVIL, Page
 
@@ -39,7 +39,7 @@ def test_a_refuted_claim_is_not_hidden_behind_a_verdict_without_concern():
     claim = ma.Claim.epsilon_delta(0.1, 1e-5)
     found = ma.audit(held, plan=Plan(threshold_for_concern=0.9, bounds=ma.Bounds(claim=claim)), rng=rng)
     assert (found.verdict.status, found.claim.status) == ("clear", "refuted")
-    text = audit_page.cell(typed(found.to_dict()))
+    text = notebook.cell(typed(found.to_dict()))
     assert "Claim refuted" in text
     assert text.index("epsilon is at least") < text.index("Within the limits")
 
@@ -52,7 +52,7 @@ def test_text_from_data_is_escaped(place):
         content["verdict"]["text"] = EVIL
     else:
         content["scores"][0]["score"] = content["evidence"]["source"] = EVIL
-    text = audit_page.cell(typed(content))
+    text = notebook.cell(typed(content))
     assert EVIL not in text
     assert not Page(text).scripts
 
@@ -64,5 +64,5 @@ def test_zero_run_numbers_are_called_raw():
         plan=Plan(bounds=None, raw_only=True),
         rng=np.random.default_rng(0),
     ).to_dict()
-    text = audit_page.cell(typed(content))
+    text = notebook.cell(typed(content))
     assert ("raw, not causal" in text) == bool(content["metrics"])

@@ -35,7 +35,7 @@ def lines_of_the_axis_title(document):
 def test_a_long_axis_title_is_wrapped_on_a_phone_only(tmp_path, monkeypatch, width, lines):
     monkeypatch.setattr(test_audit_page, "FLAGS", (*test_audit_page.FLAGS, f"--window-size={width},900"))
     chart = comparison_page.intervals(ROWS, axis=LONG, against=0.0, title="A chart", sentences=[])
-    verdict = {"status": "clear", "word": "Fine", "what": "Nothing"}
+    verdict = {"status": "clear", "word": "Fine", "what": "Nothing", "text": ""}
     page = page_frame.render(
         "comparison_page.html",
         {**FINDINGS, "records": ""},
@@ -59,6 +59,21 @@ def test_cells_are_labelled_by_their_columns_and_labels_stay_text():
     rows = '<tr class="x"><th scope="row">a<small>b</small></th><td class="note">1</td>\n<td>–</td><td>2</td></tr>' * 2
     found = str(page_frame.labelled(rows, ["Name", 'A "quoted"\n<b>', "None", "More"]))
     assert found.count('data-label="A &#34;quoted&#34; &lt;b&gt;" class="note">1<') == 2
-    assert found.count('<td data-label="None" data-none>–</td>') == found.count('<td data-label="More">2<') == 2
+    assert found.count('<td data-label="None" data-none>–</td>') == 2
+    assert found.count('<td data-label="More" class="number">2<') == 2
     assert found.count('<th data-label="Name" scope="row">a<') == 2
-    assert re.sub(r' data-(label="[^"]*"|none)', "", found) == rows
+    assert re.sub(r' data-(label="[^"]*"|none)| class="number"', "", found) == rows
+
+
+def test_a_number_in_a_cell_stays_whole_and_its_interval_goes_below():
+    stacked = '<td data-label="AUC" class="number">{}<small class="limits">{}</small></td>'
+    for text, parts in (
+        ("0.6 (0.5 to 0.7)", ("0.6", "0.5 to 0.7")),
+        ("+19.2% (+9.58% to +28.6%)", ("+19.2%", "+9.58% to +28.6%")),
+        ("27.5% (33 of 120)", ("27.5%", "33 of 120")),
+    ):
+        assert str(page_frame.labelled(f"<tr><td>{text}</td></tr>", ["AUC"])) == f"<tr>{stacked.format(*parts)}</tr>"
+    for words in ("raw", "12 of them", "no answer (inconclusive)", "3 days"):  # a control: words are left alone
+        assert 'class="number"' not in str(page_frame.labelled(f"<tr><td>{words}</td></tr>", ["AUC"]))
+    exponent = str(page_frame.labelled('<tr><td class="note">p = 3.9e-11 of none</td></tr>', ["Test"]))
+    assert 'p = <span class="whole">3.9e-11</span> of none' in exponent

@@ -45,6 +45,13 @@ SPOILT = {
     "bare": '<input type="range" aria-label="dead">',
     "paper": '<div class="scroll" style="max-height:20px;overflow:auto!important"><p style="height:99px">x</p></div>',
     "console": '<img alt="" src="nowhere.png">',
+    "column": "<section><p style='width:300px'>A narrow paragraph beside a wide table</p></section>",
+    "numbers": '<table><tr><td style="display:block;width:40px">0.642 to 0.901</td></tr></table>',
+    "labels": '<div class="chart"><div class="live"><svg width="99" height="30">'
+    '<text x="9" y="20">+4%</text><text x="29" y="20">+5%</text></svg></div></div>',
+    "blank": '<div class="chart"><div class="live"><svg width="99" height="200">'
+    '<text x="9" y="190">0.5</text></svg></div></div>',
+    "twice": "<section>" + "<p>One and the same sentence that stands on a page more than once.</p>" * 2 + "</section>",
 }
 
 
@@ -63,6 +70,7 @@ def test_each_check_can_fail(browser: Any, tmp_path: Path, monkeypatch: pytest.M
     spoil(monkeypatch, "</main>", f"{''.join(SPOILT.values())}</main>")
     (seen,) = look.look(browser, "zero-run-refused", tmp_path, [look.WIDE])
     assert set(seen.faults) == set(SPOILT)
+    assert "collide" in seen.labels[0] and "0.642" in seen.numbers[0]
     assert "color-contrast" in seen.axe[0] and "dead control" in seen.bare[0]
     assert any("clipped" in fault for fault in seen.paper) and "page of" in seen.wide[0]
 

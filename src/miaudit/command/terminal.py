@@ -27,12 +27,13 @@ def progress(stage: str, *, meanwhile: str = "") -> Iterator[Callable[[int, int]
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.fields[count]}"),
+        TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
@@ -41,10 +42,21 @@ def progress(stage: str, *, meanwhile: str = "") -> Iterator[Callable[[int, int]
 
         def told(done: int, total: int) -> None:
             shown = done < total or not meanwhile
-            bar.update(task, completed=done, total=total, visible=shown, count=f"{done:,}/{total:,}")
+            bar.update(task, completed=done, total=total, visible=shown, count=_counted(done, total))
             bar.update(uncounted, visible=bool(meanwhile) and done >= total)
 
         yield told
+
+
+def _counted(done: int, total: int) -> str:
+    """How much of the work is done.
+
+    Examples
+    --------
+    >>> _counted(1234, 5000)
+    '24% (1,234/5,000)'
+    """
+    return f"{100 * done // max(total, 1)}% ({done:,}/{total:,})"
 
 
 _kept: list[str] = []

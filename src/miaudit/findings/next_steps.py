@@ -7,7 +7,7 @@ line, which stands above the findings, gives the words. A name in capitals
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, Literal, Protocol
@@ -122,6 +122,8 @@ class Audited(Protocol):
     @property
     def claim(self) -> Any: ...
     @property
+    def scores(self) -> Sequence[Any]: ...
+    @property
     def is_corrected(self) -> bool: ...
 
 
@@ -158,7 +160,7 @@ def of(found: Audited, primary: Measured | None, auc: Measured | None) -> Iterat
     if status == "flagged":
         yield from _weaken(origin)
     elif status == "clear":
-        yield Step("Try a stronger attack before you rely on this: shadow models, where you can repeat the training.")
+        yield Step(f"Try a stronger attack before you rely on this: {_stronger(found)}.")
         yield Step("Audit the next version in the same way, and compare.", origin.command(Intent("compare")))
     elif status == "inconclusive":
         yield from _more_records(found, primary, origin)
@@ -196,6 +198,13 @@ def of(found: Audited, primary: Measured | None, auc: Measured | None) -> Iterat
 def _drawn(origin: Origin) -> Step:
     text = "Or let chance decide before the next training which records go in: then nothing has to be corrected."
     return Step(text, origin.command(Intent("draw")))
+
+
+def _stronger(found: Audited) -> str:
+    """Name an attack that was not made."""
+    if any(one.score.startswith(("lira", "rmia")) for one in found.scores):
+        return "more shadow models, or another signal"
+    return "shadow models, where you can repeat the training"
 
 
 # -- a concern ---------------------------------------------------------------------------------------------------------

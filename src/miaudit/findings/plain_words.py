@@ -224,9 +224,10 @@ def _told(status: Bound, ends: list[Decimal], fpr: float, noun: str) -> str:
     while status == "flagged" and 0 < ends[0] * total < 1 and total < _LARGEST:
         total *= 10
     members, others = _CLASSES[noun]
-    accused = f"accepts {int(exact * total):,} false accusations per {total:,} {others}"
+    count = int(exact * total)
+    accused = f"accepts {count:,} false accusation{'' if count == 1 else 's'} per {total:,} {others}"
     accused = accused if whole else f"wrongly accuses {percent(fpr)} of the {others}"
-    by_chance = f"{int(exact * total):,}" if whole else percent(fpr)
+    by_chance = f"{count:,}" if whole else percent(fpr)
     by = "" if status == "flagged" else " with this attack"
     return (
         f"An attacker who {accused} identifies {_count(status, ends, total)} of {total:,} {members}{by}. Random "

@@ -12,7 +12,14 @@ from miaudit.findings.verdict import LEVEL_NAMES
 from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, between, chance, label
 from miaudit.metrics.rounding import percent
-from miaudit.report import bound_charts, overlap_charts, sensitivity_charts, several_runs_charts, vulnerability_charts
+from miaudit.report import (
+    bound_charts,
+    by_covariates_charts,
+    overlap_charts,
+    sensitivity_charts,
+    several_runs_charts,
+    vulnerability_charts,
+)
 from miaudit.report.drawing import (
     BLUE,
     GREY,
@@ -49,6 +56,7 @@ NAMES = (
     *("roc-log", "roc-linear", "distribution"),
     *bound_charts.NAMES,
     *vulnerability_charts.NAMES,
+    *by_covariates_charts.NAMES,
     *several_runs_charts.NAMES,
 )
 
@@ -89,6 +97,8 @@ def charts(findings: Findings) -> dict[str, alt.LayerChart]:
         by_name |= vulnerability_charts.groups(findings)
     if findings.vulnerability:
         by_name |= vulnerability_charts.charts(findings.vulnerability)
+    if findings.by_covariates:
+        by_name |= by_covariates_charts.charts(findings.by_covariates)
     if findings.several_runs:
         by_name |= several_runs_charts.charts(findings.several_runs, findings.claim, findings.plan["confidence"])
     return by_name

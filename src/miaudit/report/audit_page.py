@@ -1,11 +1,9 @@
-"""From findings to one self-contained page, or a cell of a notebook: no request leaves it, and text is escaped."""
+"""From findings to one self-contained page: no request leaves it, and text is escaped."""
 
 from __future__ import annotations
 
-import base64
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.design import in_words
@@ -16,7 +14,7 @@ from miaudit.findings.verdict import DECLARE, LEVEL_NAMES, NOT_DECLARED
 from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, between, chance, label
 from miaudit.metrics.rounding import percent, rate_with_limits
-from miaudit.report import audit_charts, drawing, matched_section, page_frame, privacy_page, unused_columns
+from miaudit.report import audit_charts, matched_section, page_frame, privacy_page, unused_columns
 from miaudit.report.by_covariates_section import section as by_covariates
 from miaudit.report.limit_rows import limit_rows
 from miaudit.report.overlap_charts import points
@@ -41,7 +39,6 @@ _ESTIMATORS = {
     "aipw": "AIPW",
     "tilted": "Hajek weights, tilted along regressions",
 }
-_TONES = {"flagged": "#a4211a", "clear": "#0f5f4a", "inconclusive": "#744a00"}  # of a cell
 _OVERLAP = {
     "answered": ("clear", "Answered"),
     "warned": ("inconclusive", "Answered, with a warning"),
@@ -75,6 +72,8 @@ def page(findings: Findings, *, files: bool = False, built: Built | None = None)
         files=files,
         left_out=audit_charts.left_out(findings),
         words=words,
+        notes=_unsaid(findings, findings.notes),
+        corrections=_unsaid(findings, findings.corrections),
         verdict=_verdict(findings, words.said),
         cards=_cards(findings),
         memorisation=_memorisation(findings),
@@ -238,11 +237,12 @@ def _control(findings: Findings) -> dict[str, Any] | None:
         if fpr is not None and metric.high is not None:
             value = metric.value
             known[fpr] = [fpr, value, metric.low or 0.0, metric.high]
+    targets, smallest = findings.plan["fpr_targets"], findings.counts.smallest_fpr
     start = definition.of(findings.verdict.metric).fpr
     return {
         "points": [known[fpr] for fpr in sorted(known)],
-        "smallest": findings.counts.smallest_fpr,
-        "start": findings.plan["fpr_targets"][0] if start is None else start,
+        "smallest": smallest,
+        "start": next((fpr for fpr in targets if fpr >= smallest), targets[-1]) if start is None else start,
         "prior": findings.plan["prior"],
         "nonmembers": audit_charts.nonmembers(findings),
     }
@@ -276,15 +276,17 @@ def _memorisation(findings: Findings) -> dict[str, Any] | None:
     return {"tiles": tiles, "sentence": memorisation.sentence, "wrong": _wrong_labels(memorisation.mislabelling)}
 
 
-def _wrong_labels(assumed: Sequence[Mislabelled]) -> str:
+def _wrong_labels(assumed: Sequence[Mislabelled]) -> list[tuple[str, str, str]]:
     """Say what wrong labels would mean: they hide memorisation, so the corrected AUC rises with them."""
-    parts = [
-        f"{percent(case.members)} of the members and {percent(case.nonmembers)} of the non-members: "
-        f"{amount('auc', case.auc)} ({between('auc', case.low, case.high)})"
+    return [
+        (
+            percent(case.members),
+            percent(case.nonmembers),
+            f"{amount('auc', case.auc)} ({between('auc', case.low, case.high)})",
+        )
         for case in assumed
         if case.auc is not None
     ]
-    return f"If labels were wrong, the corrected AUC would be, for {'; '.join(parts)}." if parts else ""
 
 
 def _overlap(findings: Findings) -> dict[str, Any] | None:
@@ -314,6 +316,12 @@ def _overlap(findings: Findings) -> dict[str, Any] | None:
         "fit": _fit(overlap.fit),
         "left_out": overlap.status == "refused" and not findings.metrics,
     }
+
+
+def _unsaid(findings: Findings, texts: Sequence[str]) -> list[str]:
+    """Texts that do not already stand among the warnings of the page."""
+    warnings = findings.overlap.warnings if findings.overlap else ()
+    return [text for text in texts if text not in warnings]
 
 
 def _reference(findings: Findings) -> dict[str, Any] | None:
@@ -437,11 +445,15 @@ def _cell(findings: Findings, metrics: Iterable[Metric], name: str) -> dict[str,
     """One metric in a table of groups or scores, and its raw value beside a corrected one."""
     of_name = [metric for metric in metrics if metric.name == name]
     if not findings.is_corrected:
-        return {"text": of_name[0].reading if of_name else "–", "raw": ""}
+        return {"text": _short(of_name[0].reading) if of_name else "–", "raw": ""}
     raw = next((metric for metric in of_name if metric.estimator == "raw"), None)
     corrected = next((metric for metric in of_name if metric.estimator != "raw"), None)
     uncorrected = "" if raw is None or raw.value is None else f"raw, not causal: {amount(name, raw.value)}"
-    return {"text": corrected.reading if corrected else "–", "raw": uncorrected}
+    return {"text": _short(corrected.reading) if corrected else "–", "raw": uncorrected}
+
+
+def _short(reading: str) -> str:
+    return reading.replace("at most ", "≤ ")
 
 
 def _vulnerability(findings: Findings) -> dict[str, Any] | None:
@@ -531,62 +543,3 @@ def _option(value: Any) -> str:
     if isinstance(value, Iterable) and not isinstance(value, str):
         return ", ".join(_option(item) for item in value)
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-# -- as a cell of a notebook -------------------------------------------------------------------------------------------
-
-
-def cell(findings: Findings) -> str:
-    """Write findings as a piece of HTML; all text is escaped, and nothing in it runs or is loaded.
-
-    Parameters
-    ----------
-    findings : Findings
-    """
-    status, word, text = _cell_verdict(findings)
-    tone = _TONES.get(status, "#3d4752")
-    rows = "".join(
-        f"<tr><th style='text-align:left'>{escape(label(m.name))}</th>"
-        f"<td style='text-align:right'>{escape(amount(m.name, m.value))}</td>"
-        f"<td>{escape(m.interval)}</td><td>{escape(_kind(findings, m))}</td></tr>"
-        for m in findings.metrics
-    )
-    table = f"<table><tr><th></th><th>value</th><th>interval</th><th></th></tr>{rows}</table>" if rows else ""
-    return (
-        f"<div style='max-width:720px'><p style='border-left:6px solid {tone};padding:8px 14px;margin:0 0 8px'>"
-        f"<strong style='color:{tone}'>{escape(word)}.</strong> {escape(text)}</p>"
-        f'{table}{_picture(findings)}<p>The whole page: <code>findings.to_html("report.html")</code></p></div>'
-    )
-
-
-def _cell_verdict(findings: Findings) -> tuple[str, str, str]:
-    """Tone, word and text of the box: as on the page, a refuted claim leads where the metric raised no concern."""
-    verdict, claim = findings.verdict, findings.claim
-    status, word = str(verdict.status), verdict.word
-    sentences = [str(verdict.text), verdict.proven, verdict.not_excluded]
-    if claim is not None and claim.status == "refuted" and status != "flagged":
-        status, word, sentences = "flagged", "Claim refuted", [str(claim.text).removeprefix("Refuted: "), *sentences]
-    elif claim is not None:
-        sentences.append(str(claim.text))
-    text = " ".join(filter(None, sentences)).removeprefix(f"{word}: ")
-    return status, word, text[:1].upper() + text[1:]
-
-
-def _kind(findings: Findings, metric: Metric) -> str:
-    if metric.estimator == "raw":
-        return "raw, not causal" if findings.is_raw(metric) else ""
-    return str(metric.estimator)
-
-
-def _picture(findings: Findings) -> str:
-    by_name = audit_charts.charts(findings)
-    for name in ("roc-log", "distribution"):
-        if name in by_name:
-            spec = by_name[name].to_dict(validate=False)
-            try:
-                picture = base64.b64encode(drawing.svg(spec).encode()).decode()
-            except drawing.DrawingError as error:
-                return f"<p>{escape(str(error))}</p>"
-            alternative = escape(str(spec["description"]), quote=True)
-            return f'<img alt="{alternative}" style="max-width:100%" src="data:image/svg+xml;base64,{picture}">'
-    return ""

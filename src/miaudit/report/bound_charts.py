@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from miaudit.findings.audit import Findings
 
 NAMES = ("bounds",)
-_LINE = 64  # height of the line, between two rows of names above it and two below
+_ROW, _FIRST = 24, 10  # pixels of a row of names, and of the first
 
 
 def charts(findings: Findings) -> dict[str, alt.LayerChart]:
@@ -29,7 +29,9 @@ def charts(findings: Findings) -> dict[str, alt.LayerChart]:
     marks = _marks(known)
     title = _title(known)
     alternative = f"A line from zero with marks: {'; '.join(mark.name for mark in marks)}."
-    return {"bounds": finished(_layers(known, marks), title, _in_words(known), f"{title}. {alternative}", 2 * _LINE)}
+    return {
+        "bounds": finished(_layers(known, marks), title, _in_words(known), f"{title}. {alternative}", _height(marks))
+    }
 
 
 @dataclass(frozen=True)
@@ -83,44 +85,66 @@ class _Mark(NamedTuple):
     colour: str
     dash: list[int]
     row: int
+    above: bool
+
+
+_Candidates = tuple[tuple[float | None, str, str, list[int]], ...]
 
 
 def _marks(known: _Known) -> list[_Mark]:
     """Return what stands on the line: the claim and the upper bound above, what the runs show below."""
     at = "" if known.confidence is None else f" ({percent(known.confidence)})"
     shown = size(known.lower) if known.lower == 0 else f"≥ {size(known.lower)}"
-    candidates = (
-        (known.claimed, f"claim ≤ {upper_text(known.claimed or 0)}", RED, [6, 3], 10),
-        (known.upper, f"upper bound ≤ {upper_text(known.upper or 0)}", DARK_ORANGE, [1, 0], 34),
-        (known.lower, f"lower bound{at} {shown}", BLUE, [1, 0], 94),
-        (known.reachable, f"most it could show {upper_text(known.reachable or 0)}", GREY, [2, 3], 116),
+    above: _Candidates = (
+        (known.claimed, f"claim ≤ {upper_text(known.claimed or 0)}", RED, [6, 3]),
+        (known.upper, f"upper bound ≤ {upper_text(known.upper or 0)}", DARK_ORANGE, [1, 0]),
     )
-    return [_Mark(value, name, colour, dash, row) for value, name, colour, dash, row in candidates if value is not None]
+    below: _Candidates = (
+        (known.lower, f"lower bound{at} {shown}", BLUE, [1, 0]),
+        (known.reachable, f"most it could show {upper_text(known.reachable or 0)}", GREY, [2, 3]),
+    )
+    marks: list[_Mark] = []
+    for candidates, is_above in ((above, True), (below, False)):
+        for value, name, colour, dash in candidates:
+            if value is not None:
+                row = _FIRST + _ROW * (len(marks) + (not is_above))
+                marks.append(_Mark(value, name, colour, dash, row, is_above))
+    return marks
+
+
+def _line(marks: Sequence[_Mark]) -> int:
+    """The height of the line: below the names above it, and without room where there are none."""
+    return _FIRST + _ROW * sum(mark.above for mark in marks)
+
+
+def _height(marks: Sequence[_Mark]) -> int:
+    return _FIRST + _ROW * (len(marks) + 1)
 
 
 def _layers(known: _Known, marks: Sequence[_Mark]) -> list[alt.Chart]:
     """The stretch that neither the runs nor the theorem rule out is drawn strong."""
     import altair as alt
 
+    at = _line(marks)
     top = 1.1 * max(mark.value for mark in marks) or 1.0
     x = scaled(known.name, [0, top], zero=True, format="~g", grid=False, tickCount=6, labelFlush=False)
     line = over([{"from": 0, "to": top}]).mark_rule(color=GREY, strokeWidth=1.2)
-    layers = [line.encode(x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(_LINE))]
+    layers = [line.encode(x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(at))]
     if known.gap is not None:
         low, high = known.gap
         stretch = over([{"from": low, "to": high, "text": f"{lower_text(low)} to {upper_text(high)}"}])
         strong = stretch.mark_rule(color=BLUE, strokeWidth=9, opacity=0.3)
         tip = tips(text="Possible")[0]
-        layers.append(strong.encode(x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(_LINE), tooltip=tip))
-    layers += [_rule(mark, x) for mark in marks]
+        layers.append(strong.encode(x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(at), tooltip=tip))
+    layers += [_rule(mark, x, at) for mark in marks]
     return layers + [layer for mark in marks for layer in _name(mark, x)]
 
 
-def _rule(mark: _Mark, x: dict[str, Any]) -> alt.Chart:
+def _rule(mark: _Mark, x: dict[str, Any], line: int) -> alt.Chart:
     """A stroke from the name of a mark across the line."""
     import altair as alt
 
-    first, last = (mark.row, _LINE + 9) if mark.row < _LINE else (_LINE - 9, mark.row)
+    first, last = (mark.row, line + 9) if mark.above else (line - 9, mark.row)
     rule: alt.Chart = (
         over([{"at": mark.value}])
         .mark_rule(color=mark.colour, strokeDash=mark.dash, strokeWidth=2.2)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from miaudit.findings.budget import Budget, BudgetedRelease
 from miaudit.findings.comparison import ADDED, NOT_CAUSAL, Audited, Change, Comparison, History, is_not_causal
 from miaudit.findings.next_steps import Step
+from miaudit.findings.verdict import CONCERN
 from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, chance, label
 from miaudit.metrics.rounding import difference, difference_limits, percent
@@ -49,7 +50,8 @@ def page(findings: Comparison | History, *, built: Built | None = None) -> str:
         shown: dict[str, Any] = {
             "rows": [],
             "audits": [{**vars(audit), "verdict": VERDICTS[audit.status]} for audit in findings.audits],
-            "steps": findings.changes,
+            "steps": [{**vars(one), "text": one.text.partition(f" {CONCERN}: ")[0]} for one in findings.changes],
+            "cautions": _shared([one.cautions for one in findings.changes]),
             "releases": [] if budget is None else [_release(one) for one in budget.releases],
         }
     else:
@@ -65,11 +67,22 @@ def page(findings: Comparison | History, *, built: Built | None = None) -> str:
         "comparison_page.html",
         findings,
         built or charts(findings),
-        verdict={"status": tone, "word": word, "what": what},
+        verdict={"status": tone, "word": word, "what": what, "text": _without(findings.text, word)},
         plain=_plain(findings),
         next=_steps(findings),
         **shown,
     )
+
+
+def _without(text: str, word: str) -> str:
+    """A text without the word that stands above it."""
+    rest = text.removeprefix(f"{word}: ")
+    return rest[:1].upper() + rest[1:]
+
+
+def _shared(cautions: Sequence[Sequence[str]]) -> list[str]:
+    """The cautions that hold for every one of several comparisons."""
+    return [text for text in cautions[0] if all(text in one for one in cautions)] if len(cautions) > 1 else []
 
 
 def _exceeds(findings: Comparison | History) -> bool:

@@ -62,6 +62,7 @@ def page(findings: DisclosureFindings, *, built: Built | None = None) -> str:
         cards=_cards(findings),
         rates=[label(name) for name in _rates(findings)],
         rows=[_row(findings, i, one) for i, one in enumerate(findings.options)],
+        shared=_shared(findings),
         leaks=[_leak_row(findings, i, one) for i, one in enumerate(findings.options)],
         drivers=[_driver(one) for one in findings.drivers],
         assumption=next((one.assumption for one in findings.drivers if one.assumption), ""),
@@ -71,6 +72,12 @@ def page(findings: DisclosureFindings, *, built: Built | None = None) -> str:
         repeat=_repeat(findings),
         options=[(name, _plain(value)) for name, value in findings.plan.items()],
     )
+
+
+def _shared(findings: DisclosureFindings) -> list[str]:
+    """Notes that hold for every option."""
+    first, *others = (one.notes for one in findings.options)
+    return [text for text in first if others and all(text in notes for notes in others)]
 
 
 def _released(findings: DisclosureFindings) -> Compared:

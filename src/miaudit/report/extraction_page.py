@@ -162,11 +162,11 @@ def sentences(findings: ExtractionFindings) -> Iterator[str]:
     if identified.share.value is not None:
         accused = written(1000 * identified.fpr, ".0f")
         yield (
-            f"{_number(identified.share)} ({_limits(identified.share)}) of 1,000 texts can be told to be training "
-            f"data, if {accused} of 1,000 others may be wrongly accused; guessing would find {accused}."
+            f"{_number(identified.share)} ({_limits(identified.share)}) of 1,000 texts can be identified as training "
+            f"data, if {accused} of 1,000 others may be wrongly accused. Random guessing would find {accused}."
         )
     elif findings.generations is None:
-        yield f"How many can be told to be training data is not said. {identified.why_not}"
+        yield f"How many can be identified as training data is not shown. {identified.why_not}"
 
 
 def _next(findings: ExtractionFindings) -> list[str]:
@@ -180,7 +180,7 @@ def _next(findings: ExtractionFindings) -> list[str]:
     design = findings.design or "zero-run"
     if findings.told.share.value is None:
         options = f"--signal token-logprobs --design {design}"
-        steps.append(f"Who can be told to be a member, corrected or refused: miaudit audit {file} {options}.")
+        steps.append(f"Who can be identified as a member, corrected or refused: miaudit audit {file} {options}.")
     if findings.asked is None and findings.verdict.status != "not-testable":
         steps.append(f"Nearly the same words: ask the model, miaudit extraction {file} --model FOLDER.")
     return steps
@@ -222,7 +222,7 @@ def _cards(findings: ExtractionFindings, about: Way) -> list[tuple[str, str, str
     if identified.share.value is not None:
         accused = f"and {written(1000 * identified.fpr, '.0f')} of 1,000 others wrongly"
         cards.append(
-            ("Can be told", _number(identified.share), f"of 1,000, {accused}; limits {_limits(identified.share)}")
+            ("Identified", _number(identified.share), f"of 1,000, {accused}; limits {_limits(identified.share)}")
         )
     return cards
 
@@ -244,7 +244,7 @@ def _of_1000(rate: Rate) -> str:
 
 
 def _number(rate: Rate) -> str:
-    return "–" if rate.value is None else written(1000 * rate.value, ".0f")
+    return "–" if rate.value is None else written(1000 * rate.value, ",.0f")
 
 
 def _limits(rate: Rate) -> str:
@@ -252,7 +252,7 @@ def _limits(rate: Rate) -> str:
 
 
 def _limit(share: float, rounding: Rounding) -> str:
-    return written(1000 * share, ".0f", rounding)
+    return written(1000 * share, ",.0f", rounding)
 
 
 # -- charts -----------------------------------------------------------------------------------------------------------

@@ -22,7 +22,12 @@ _HEAD = 9  # pixels of the head of an arrow
 
 
 def charts(graph: Graph) -> dict[str, alt.LayerChart]:
-    """Draw groups of columns as points, edges between them as arrows; no arrow goes from right to left."""
+    """Draw groups of columns as points, edges between them as arrows; no arrow goes from right to left.
+
+    Nothing is drawn of a graph without edges: points beside each other show nothing.
+    """
+    if not graph.edges:
+        return {}
     import altair as alt
 
     groups = graph.groups
@@ -65,7 +70,7 @@ def charts(graph: Graph) -> dict[str, alt.LayerChart]:
     title = f"{_several(len(groups), 'group')} of columns, {_several(len(graph.edges), 'edge')}"
     if graph.full:
         title = f"{_several(len(groups), 'column')}, {_several(len(graph.edges), 'edge')}"
-    height = max(180 if generations > 2 else 120, min(640, 46 + 34 * min(most, 18)))
+    height = max(180, 46 + 34 * min(most, 18)) if generations > 2 else 20 + 34 * min(most, 18)
     return {"graph": finished(layers, title, sentences, _described(groups, graph.edges), height)}
 
 

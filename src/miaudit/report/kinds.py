@@ -345,11 +345,11 @@ def _unwritable(out: Path, error: OSError) -> OutputError:
 
 
 def _cell(findings: FindingsRecord) -> str:
-    from miaudit.report import audit_page
+    from miaudit.report import notebook
 
     if findings.KIND != AUDIT:
         return f'<iframe srcdoc="{escape(page(findings))}" style="width:100%;height:720px;border:0"></iframe>'
-    return audit_page.cell(findings.as_written())  # type: ignore[arg-type]
+    return notebook.cell(findings.as_written())  # type: ignore[arg-type]
 
 
 # Installed as the entry point "report" of the group miaudit.drawing, by which findings draw themselves.

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     import jinja2
 
 Spec = dict[str, Any]
+_ONE = r"[+\-−]?[0-9][0-9.,]*(?:e[+\-]?[0-9]+)?%?"
+_NUMBER = re.compile(
+    rf"<td>(?P<value>(?:at (?:least|most) |[≤≥] )?{_ONE}(?: to {_ONE})?)"
+    rf"(?: \((?P<below>{_ONE} (?:to|of) {_ONE})\))?(?=<)"
+)
+_POWER = re.compile(r"(?<![\w.])[0-9][0-9.]*e-[0-9]+(?=[^<>]*<)")  # breaks after its hyphen
 WORDS = {status: word_of(status) for status in ("flagged", "clear", "inconclusive", "not-testable", "refused")}
 
 
@@ -113,14 +119,19 @@ def data(value: Any) -> Any:
 def labelled(rows: str, names: Sequence[str]) -> Any:
     """Write the name of its column into each cell of a table's rows: on a phone a row is a card, without a header.
 
-    A cell with a dash alone is marked, too: a card leaves it out.
+    A cell with a dash alone is marked, too: a card leaves it out. A number stays on one line, and what stands in
+    brackets after it goes below it.
 
     Examples
     --------
-    >>> str(labelled('<tr><th scope="row">AUC</th><td>0.6</td></tr>', ["Metric", "Value"]))
-    '<tr><th data-label="Metric" scope="row">AUC</th><td data-label="Value">0.6</td></tr>'
+    >>> str(labelled('<tr><th scope="row">AUC</th><td>raw</td></tr>', ["Metric", "Estimator"]))
+    '<tr><th data-label="Metric" scope="row">AUC</th><td data-label="Estimator">raw</td></tr>'
+    >>> str(labelled("<tr><td>0.6 (0.5 to 0.7)</td></tr>", ["Value"]))
+    '<tr><td data-label="Value" class="number">0.6<small class="limits">0.5 to 0.7</small></td></tr>'
     """
     import markupsafe
+
+    rows = _POWER.sub(r'<span class="whole">\g<0></span>', _NUMBER.sub(_stacked, rows))
 
     def row(match: re.Match[str]) -> str:
         columns = (markupsafe.escape(" ".join(name.split())) for name in names)
@@ -128,6 +139,12 @@ def labelled(rows: str, names: Sequence[str]) -> Any:
 
     rows = re.sub(r"<tr\b.*?</tr>", row, rows, flags=re.DOTALL).replace(">–</td>", " data-none>–</td>")
     return markupsafe.Markup(rows)  # noqa: S704 - was escaped before
+
+
+def _stacked(cell: re.Match[str]) -> str:
+    """A cell with a number: its interval, or the counts behind it, in small print below."""
+    below = f'<small class="limits">{cell["below"]}</small>' if cell["below"] else ""
+    return f'<td class="number">{cell["value"]}{below}'
 
 
 def _untitled(spec: Spec) -> Spec:

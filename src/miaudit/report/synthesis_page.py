@@ -58,9 +58,7 @@ def _overall(findings: SynthesisFindings) -> dict[str, str]:
         return {"word": word, "tone": "clear", "said": ""}
     if findings.stopped and useful is not None:
         return {"word": word, "tone": "inconclusive", "said": useful.text}
-    at = "" if guarantee is None else f", with epsilon {rounded_up(guarantee.epsilon, 6)}"
-    sentence = "" if useful is None else f"{word}{at}. {useful.text}"
-    return {"word": word, "tone": "inconclusive", "said": sentence}
+    return {"word": word, "tone": "inconclusive", "said": "" if useful is None else useful.text}
 
 
 def _steps(findings: SynthesisFindings) -> list[Step]:
