@@ -10,6 +10,7 @@ from scipy import integrate, special, stats
 
 from miaudit.causal import propensity as propensities
 from miaudit.causal import propensity_error
+from miaudit.causal.concentration import zero_run_ate
 from miaudit.causal.propensity import Propensity
 from miaudit.causal.propensity_error import Rival
 from miaudit.errors import InputError
@@ -147,7 +148,7 @@ def test_a_mean_of_values_in_zero_to_one_is_off_by_the_error_at_most() -> None:
         truth *= 100 / truth.sum()  # n1 = 100
         learned = truth * np.exp(rng.normal(0, 0.5, outside)) * rng.uniform(0.5, 1.5)
         error = propensity_error.PropensityError(
-            0.0, 0.0, (), 0.0, float(np.abs(learned - truth).mean()), 0.95, ratio=3.0, eta=0.5, n=400
+            0.0, 0.0, (), 0.0, float(np.abs(learned - truth).mean()), 0.95, ratio=3.0, eta=0.5
         )
         best = (learned > truth).astype(float)
         over_n1 = max(abs(((learned - truth) * g).sum()) / 100 for g in (best, 1 - best))
@@ -157,13 +158,12 @@ def test_a_mean_of_values_in_zero_to_one_is_off_by_the_error_at_most() -> None:
         assert over_n1 > 0.3 * error.metric_error  # by more than a formality
 
 
-def test_the_bound_adds_the_sampling_term() -> None:
-    error = propensity_error.PropensityError(0.0, 0.0, (), 0.0, 0.1, 0.95, ratio=1.0, eta=0.25, n=400)
-    assert error.bound(4.0) == pytest.approx(0.1 + 4 * 0.1)
-    assert error.bound() < error.bound(4.0)
-    for t in (0, -1.0, math.nan):
-        with pytest.raises(InputError, match="t: expected a number above 0"):
-            error.bound(t)
+def test_the_radius_of_the_theorem_takes_the_estimate() -> None:
+    error = propensity_error.PropensityError(0.0, 0.0, (), 0.0, 0.1, 0.95, ratio=3.0, eta=0.25)
+    counts = {"members": 100, "nonmembers": 300, "confidence": 0.95, "error_stability": 0, "training_stability": 0}
+    known = zero_run_ate(**counts, overlap=error.eta)
+    learned = zero_run_ate(**counts, overlap=error.eta, propensity_error=error.upper)
+    assert learned.radius - known.radius == pytest.approx(error.metric_error) == pytest.approx(0.3)
 
 
 def test_what_cannot_be_estimated_is_refused_in_one_line() -> None:

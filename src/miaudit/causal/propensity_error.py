@@ -10,7 +10,6 @@ estimated here is what a bootstrap of the model and rival models see, and its co
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +23,7 @@ from miaudit.causal import covariates
 from miaudit.causal import propensity as propensities
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
-from miaudit.errors.checks import check_confidence, check_generator, finite
+from miaudit.errors.checks import check_confidence, check_generator
 from miaudit.evidence import Evidence
 
 __all__ = ["PropensityError", "Rival", "estimate", "of_known"]
@@ -63,7 +62,10 @@ class Rival:
 
 @dataclass(frozen=True)
 class PropensityError:
-    """What is known of Delta of one propensity; all of them mean distances of weights over non-members, 0 or more.
+    """What is known of Delta of one propensity: mean distances of weights over non-members, 0 or more.
+
+    The whole radius of Theorem 6.4, with constants, is that of :func:`miaudit.causal.concentration.zero_run_ate` with
+    ``propensity_error=error.upper`` and ``overlap=error.eta``. Its terms of stability belong to the training algorithm.
 
     Attributes
     ----------
@@ -74,8 +76,7 @@ class PropensityError:
     upper : an upper estimate: the larger of ``noise_upper`` and of any rival's distance plus the rival's own noise
     confidence : of ``at_least`` and ``noise_upper``, one-sided
     ratio : n0 / n1, by which Delta is multiplied where weights represent members (erratum A1)
-    eta : 1 - the largest learned propensity (Assumption 6.3)
-    n : records
+    eta : 1 - the largest learned propensity (Assumption 6.3, which the true ones must keep as well)
     """
 
     noise: float
@@ -86,7 +87,6 @@ class PropensityError:
     confidence: float
     ratio: float
     eta: float
-    n: int
 
     @property
     def metric_error(self) -> float:
@@ -95,17 +95,6 @@ class PropensityError:
         It holds for weights over n1 and for weights that are divided by their sum.
         """
         return self.upper * self.ratio
-
-    def bound(self, t: float = 3.0) -> float:
-        """Delta and the sampling term of Theorem 6.4, upper + sqrt(t / n) / eta, with a constant of 1.
-
-        The theorem holds up to constants with probability 1 - C e^-t. Its two terms of stability, sqrt(n t) alpha and
-        sqrt(n t) beta, are properties of the training algorithm that one model does not show: add them.
-        """
-        checked = finite("t", t, "a number above 0", "3 is the default")
-        if checked <= 0:
-            raise InputError("t", "a number above 0", repr(t), "3 is the default")
-        return self.upper + math.sqrt(checked / self.n) / self.eta
 
 
 def of_known(evidence: Evidence, propensity: Propensity | ArrayLike, truth: Propensity | ArrayLike) -> float:
@@ -189,7 +178,6 @@ def estimate(
         confidence=checked,
         ratio=evidence.n_nonmembers / evidence.n_members,
         eta=float(1 - values.values.max()),
-        n=evidence.n,
     )
 
 
