@@ -58,6 +58,8 @@ FORMS = (
     Form("uncertainty_mia/trainings.py", needs=("location30", "mnist"), minutes=5),
     Form("causal_mia/clean_noisy.py", needs=("cifar10",), minutes=3),
     Form("causal_synthesis/wrong_graphs.py", ("--seeds", "1"), needs=("adult", "acs_ct_income"), minutes=3),
+    Form("zero_run/whole_shift.py", ("--repetitions", "1"), minutes=1),
+    Form("causal_mia/propensity_error.py", ("--repetitions", "1"), minutes=1),
     Form("causal_synthesis/theory.py", minutes=2),
     Form("causal_mia/real_shift.py", ("--again",), needs=(), minutes=2),
     Form("causal_mia/attribute_inference.py", ("--quick",), needs=("adult",)),

@@ -8,9 +8,11 @@ import pytest
 from miaudit.auditing.headline import Declared, Exploratory, Split
 from miaudit.auditing.plan import Bootstrap, Bounds, Plan
 from miaudit.bundle import written_plan
+from miaudit.dp.directed_profile import DirectedProfile
 from miaudit.dp.mechanism import dp_sgd
 from miaudit.dp.selection import Fixed
 from miaudit.dp.selection import Schedule as GuessSchedule
+from miaudit.dp.tradeoff import Gaussian
 from miaudit.dp.verdict import Claim
 from miaudit.dp.zero_run import Composition, Thinning
 from miaudit.errors import InputError
@@ -56,9 +58,12 @@ def test_the_state_of_a_generator_from_a_stranger():
         Plan(headline=Declared("loss"), primary_metric="auc", threshold_for_concern=0.6, categories=("a",)),
         Plan(headline=Exploratory(), bounds=None, components=4),
         Plan(bounds=Bounds(claim=Claim.gaussian(0.5), guesses=Fixed(10), correction=Composition(eta=0.1))),
+        Plan(bounds=Bounds(correction=Composition(whole=True))),
+        Plan(bounds=Bounds(correction=Composition(tradeoff=DirectedProfile.of_laws([0.5, 0.5], [0.4, 0.6])))),
+        Plan(bounds=Bounds(correction=Composition(tradeoff=Gaussian(0.2)))),
         Plan(bounds=Bounds(mechanism=dp_sgd(records=1000, batch=10, noise=1.0, steps=10), guesses=GuessSchedule())),
     ],
-    ids=range(6),
+    ids=range(9),
 )
 def test_a_plan_comes_back(plan):
     assert written_plan.plan_of(json.loads(json.dumps(written_plan.encode(plan)))).to_dict() == plan.to_dict()

@@ -504,7 +504,7 @@ class Plan:
 def _plain(value: Any) -> Any:
     """Write an option as plain values, a record with its kind."""
     if is_dataclass(value) and not isinstance(value, type):
-        options = {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+        options = {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.init}
         return {"kind": type(value).__name__.lower(), **options}
     return list(value) if isinstance(value, tuple) else value.item() if hasattr(value, "item") else value
 

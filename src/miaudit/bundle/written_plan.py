@@ -12,7 +12,16 @@ from miaudit.auditing.headline import Bonferroni as BonferroniHeadline
 from miaudit.auditing.headline import Declared, Exploratory, Split
 from miaudit.auditing.plan import Bootstrap, Bounds, Calibrated, Plan
 from miaudit.auditing.reference import Reference
-from miaudit.dp import mechanism, selection, several_runs, verdict, zero_run
+from miaudit.dp import (
+    directed_profile,
+    mechanism,
+    privacy_profile,
+    selection,
+    several_runs,
+    tradeoff,
+    verdict,
+    zero_run,
+)
 from miaudit.errors import InputError
 
 _RECORDS: dict[str, type] = {
@@ -40,6 +49,10 @@ _RECORDS: dict[str, type] = {
     "seed-stable": zero_run.SeedStable,
     "standard-errors": zero_run.StandardErrors,
     "scheffe": zero_run.Scheffe,
+    "shift-directed": directed_profile.DirectedProfile,
+    "shift-profile": privacy_profile.PrivacyProfile,
+    "shift-gaussian": tradeoff.Gaussian,
+    "shift-epsilon-delta": tradeoff.EpsilonDelta,
     "gaussian-noise": mechanism.GaussianNoise,
     "laplace-noise": mechanism.LaplaceNoise,
     "selection": mechanism.Selection,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         mislabelling,
         outcome,
         propensity,
+        propensity_error,
         replicates,
         sensitivity,
     )
@@ -37,6 +38,7 @@ __all__ = [
     "mislabelling",
     "outcome",
     "propensity",
+    "propensity_error",
     "replicates",
     "sensitivity",
 ]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
+from scipy import special
 
 from miaudit.arrays import FloatArray
+from miaudit.dp.directed_profile import EPSILONS, DirectedProfile
+from miaudit.dp.privacy_losses import LARGEST_LOSS, PrivacyLosses
 from miaudit.dp.privacy_profile import PrivacyProfile
 from miaudit.dp.tradeoff import EpsilonDelta, Failing, Gaussian, TradeOff
 from miaudit.errors import InputError
@@ -14,22 +18,42 @@ from miaudit.errors import InputError
 __all__ = ["compose"]
 
 _MOST_LOSSES = 10_000  # of two claims multiplied
-_LARGEST_EPSILON = 700.0  # whose exponential is a number
+_MOST_CORNERS = 1_000  # of a numerical composition that is exact
 _EQUAL = 1e-12  # of losses, which differ by rounding only
+_ROUNDED = 1e-12  # of a Gaussian tail, relative
+_SEARCHED = 1e-9  # how far a search may miss the delta of a function, as in ``tradeoff.Custom``
+_UPWARDS = 1 + 1e-12  # what a mean of as many deltas rounds away
+_BELOW_ONE = 1 - 1e-15
 
 
 def compose(first: TradeOff, *others: TradeOff) -> TradeOff:
-    """Compose claims about one data set, exactly: the smallest claim that all of them together imply.
+    """Compose claims about one data set: what all of them together imply (zero-run, Theorem 4.1).
 
     Gaussians compose to the root of the sum of their squares (Dong, Roth and Su, Corollary 3.3; **not** the sum of mu
     that the text after zero-run's Corollary 1 prints, erratum B1). (0, delta) composes with anything. Of several
     (epsilon, delta) the worst mechanisms are randomised responses that may fail, whose losses add up (Kairouz, Oh and
-    Viswanath, "The composition theorem for differential privacy", 2015; Murtagh and Vadhan, 2016).
+    Viswanath, "The composition theorem for differential privacy", 2015; Murtagh and Vadhan, 2016). These are exact.
+
+    All other pairs are composed numerically. One claim is replaced by finitely many privacy losses that give away at
+    least as much, and delta(epsilon) of both is the mean of the other's delta at epsilon less the loss. Every rounding
+    goes up, so the result is a lower bound of the composed trade-off function. An audit that refutes it refutes the
+    exact one, too.
+
+    Parameters
+    ----------
+    first, others : trade-off functions
+        The orders of a :class:`~miaudit.dp.directed_profile.DirectedProfile` are kept: several of them are composed in
+        the same order, as for independent covariates of one record.
+
+    Returns
+    -------
+    TradeOff
+        A ``DirectedProfile`` if one of the claims is; else a ``PrivacyProfile`` where it was composed numerically.
 
     Raises
     ------
     InputError
-        For other pairs, whose composition is no member of these families: see ``accounting.upper_bound``.
+        Where the largest losses add up to more than 700.
 
     Examples
     --------
@@ -41,6 +65,8 @@ def compose(first: TradeOff, *others: TradeOff) -> TradeOff:
     >>> twice = compose(EpsilonDelta(1.0), EpsilonDelta(1.0))
     >>> twice.epsilon_at(0.0), round(twice.epsilon_at(0.1), 4)
     (2.0, 1.7928)
+    >>> round(compose(Gaussian(1.0), EpsilonDelta(1.0))(0.05), 4)
+    0.6012
     """
     total = first
     for other in others:
@@ -54,17 +80,86 @@ def _compose_two(one: TradeOff, other: TradeOff) -> TradeOff:
             return Gaussian(math.hypot(one.mu, other.mu))
         case (EpsilonDelta(), EpsilonDelta()) if 0 in (one.epsilon, other.epsilon):
             return EpsilonDelta(one.epsilon + other.epsilon, _either(one.delta, other.delta))
-        case (EpsilonDelta() | PrivacyProfile(), EpsilonDelta() | PrivacyProfile()):
+        case (EpsilonDelta() | PrivacyProfile(), EpsilonDelta() | PrivacyProfile()) if _few(one, other):
             return _added(one, other)
         case (EpsilonDelta(epsilon=0.0, delta=rate), kept) | (kept, EpsilonDelta(epsilon=0.0, delta=rate)):
             return kept if rate == 0 else _failing(kept, rate)
-        case (Failing(), _):
-            return _failing(_compose_two(one.tradeoff, other), one.rate)
-        case (_, Failing()):
-            return _failing(_compose_two(one, other.tradeoff), other.rate)
-    allowed = "Gaussian with Gaussian, (epsilon, delta) with (epsilon, delta), or (0, delta) with anything"
-    received = f"{type(one).__name__} with {type(other).__name__}"
-    raise InputError("tradeoff", allowed, received, "describe the mechanism and use accounting.upper_bound")
+        case (Failing(tradeoff=inner, rate=rate), kept) | (kept, Failing(tradeoff=inner, rate=rate)):
+            return _failing(_compose_two(inner, kept), rate)
+    return _together(other, one) if isinstance(one, Gaussian) else _together(one, other)
+
+
+# -- numerically ------------------------------------------------------------------------------------------------------
+
+
+def _together(one: TradeOff, other: TradeOff) -> TradeOff:
+    """Average the deltas of a claim over the losses of the other, in both orders."""
+    largest = _largest_loss(one) + _largest_loss(other)
+    _check_largest(largest if largest < math.inf else 0.0)
+    epsilons = _corners(one, other, largest)
+    directed = isinstance(one, DirectedProfile) or isinstance(other, DirectedProfile)
+    deltas = []
+    for order in (0, 1) if directed else (0,):
+        losses = _orders(one)[order]
+        averaged = _deltas(other, order, np.subtract.outer(epsilons, losses.at)) @ losses.p + losses.failing
+        if largest < math.inf:  # without what rounding adds, so that pure claims stay pure
+            averaged[-1] = _either(losses.failing, _orders(other)[order].failing)
+        deltas.append(tuple(np.minimum(np.minimum.accumulate(averaged * _UPWARDS), _BELOW_ONE).tolist()))
+    if directed:
+        return DirectedProfile(tuple(epsilons.tolist()), *deltas)
+    return PrivacyProfile(tuple(epsilons.tolist()), *deltas)
+
+
+def _corners(one: TradeOff, other: TradeOff, largest: float) -> FloatArray:
+    """Return where delta of both is computed: where it bends, or close to each other and where that of ``one`` does."""
+    first = np.abs(np.concatenate([losses.at for losses in _orders(one)]))
+    if largest == math.inf:
+        return np.unique(np.concatenate([EPSILONS, first[:_MOST_CORNERS]]))
+    second = np.concatenate([losses.at for losses in _orders(other)])
+    if len(first) * len(second) <= _MOST_CORNERS:
+        added = np.unique(np.abs(np.concatenate([np.add.outer(sign * first, second).ravel() for sign in (1, -1)])))
+        return np.append(0.0, added[np.diff(added, prepend=0.0) > _EQUAL])
+    return np.append(EPSILONS[largest - _EQUAL > EPSILONS], largest)
+
+
+@lru_cache(maxsize=64)
+def _orders(claim: TradeOff) -> tuple[PrivacyLosses, PrivacyLosses]:
+    """Return losses of a claim in both orders that give away at least as much as it allows."""
+    if isinstance(claim, DirectedProfile):
+        return claim.orders
+    if isinstance(claim, EpsilonDelta | PrivacyProfile):
+        return (losses := _losses(claim)), losses
+    epsilons, deltas = [], []
+    for epsilon in EPSILONS.tolist():  # a function of the caller's own, whose deltas a search finds
+        epsilons.append(epsilon)
+        deltas.append(min(claim.delta_at(epsilon) + _SEARCHED, _BELOW_ONE))
+        if deltas[-1] <= 2 * _SEARCHED:
+            break
+    losses = PrivacyLosses.between(epsilons, deltas, deltas)
+    return losses, losses
+
+
+def _deltas(claim: TradeOff, order: int, epsilons: FloatArray) -> FloatArray:
+    """Return delta at any epsilons, negative ones too, rounded up."""
+    if not isinstance(claim, Gaussian):
+        return _orders(claim)[order].deltas(epsilons)
+    if claim.mu == 0:
+        return np.maximum(0.0, -np.expm1(np.minimum(epsilons, 0.0)))
+    scaled = epsilons / claim.mu
+    inside = np.exp(special.log_ndtr(claim.mu / 2 - scaled))
+    outside = np.exp(np.minimum(epsilons + special.log_ndtr(-claim.mu / 2 - scaled), 0.0))
+    return np.asarray(np.clip(inside - outside, 0.0, 1.0) + _ROUNDED * inside)
+
+
+def _largest_loss(claim: TradeOff) -> float:
+    match claim:
+        case DirectedProfile():
+            return claim.largest_loss
+        case EpsilonDelta():
+            return claim.epsilon
+        case PrivacyProfile():
+            return claim.epsilons[-1]
+    return math.inf
 
 
 def _failing(tradeoff: TradeOff, rate: float) -> TradeOff:
@@ -80,43 +175,33 @@ def _either(one: float, other: float) -> float:
     return one + other - one * other
 
 
+def _few(one: EpsilonDelta | PrivacyProfile, other: EpsilonDelta | PrivacyProfile) -> bool:
+    """Return whether the losses are few enough to be added one by one."""
+    return math.prod(2 if isinstance(c, EpsilonDelta) else 2 * len(c.epsilons) for c in (one, other)) <= _MOST_LOSSES
+
+
+def _check_largest(total: float) -> None:
+    if total > LARGEST_LOSS:
+        hint = "describe the mechanism and use accounting.upper_bound"
+        raise InputError("tradeoff", f"epsilons that sum to at most {LARGEST_LOSS:g}", f"{total:g}", hint)
+
+
 def _added(one: EpsilonDelta | PrivacyProfile, other: EpsilonDelta | PrivacyProfile) -> TradeOff:
     """Add the privacy losses of two independent mechanisms that are the worst of their claims."""
-    (losses, p, failing), (others, q, failing_too) = _losses(one), _losses(other)
-    hint = "describe the mechanism and use accounting.upper_bound"
-    if len(losses) * len(others) > _MOST_LOSSES:
-        received = f"claims that bend at {len(losses):,} and {len(others):,} losses"
-        raise InputError("tradeoff", f"claims of at most {_MOST_LOSSES:,} losses together", received, hint)
-    if (total := float(losses[-1] + others[-1])) > _LARGEST_EPSILON:
-        raise InputError("tradeoff", f"epsilons that sum to at most {_LARGEST_EPSILON:g}", f"{total:g}", hint)
-    added, mass = np.add.outer(losses, others).ravel(), np.multiply.outer(p, q).ravel()
+    first, second = _losses(one), _losses(other)
+    _check_largest(float(first.at[-1] + second.at[-1]))
+    added, mass = np.add.outer(first.at, second.at).ravel(), np.multiply.outer(first.p, second.p).ravel()
     order = np.argsort(added)
     added, mass = added[order], mass[order]
     starts = np.flatnonzero(np.diff(added, prepend=-math.inf) > _EQUAL)
     ends = np.append(starts[1:], len(added)) - 1
-    return _profile(added[ends], np.add.reduceat(mass, starts), _either(failing, failing_too))
+    return _profile(added[ends], np.add.reduceat(mass, starts), _either(first.failing, second.failing))
 
 
-def _losses(claim: EpsilonDelta | PrivacyProfile) -> tuple[FloatArray, FloatArray, float]:
-    """Return the losses of a claim's worst mechanism and their probabilities (k,), and how often it fails altogether.
-
-    The worst mechanism has the claim's delta at every epsilon. Between its losses, which are the epsilons and their
-    negatives, delta is linear in e^epsilon, with a slope of minus the mass of the other output above.
-    """
-    if isinstance(claim, EpsilonDelta):
-        epsilons, deltas = np.unique([0.0, claim.epsilon]), np.array([claim.delta_at(e) for e in (0.0, claim.epsilon)])
-        deltas = deltas[-len(epsilons) :]
-    else:
-        epsilons, deltas = np.array(claim.epsilons), np.array(claim.deltas)
-    points = np.concatenate([-epsilons[:0:-1], epsilons])
-    # delta at -epsilon is 1 - e^-epsilon (1 - delta at epsilon), the mechanism being symmetric
-    values = np.concatenate([1 - np.exp(-epsilons[:0:-1]) * (1 - deltas[:0:-1]), deltas])
-    odds = np.exp(points)
-    slopes = np.diff(values) / np.diff(odds) if len(points) > 1 else np.empty(0)
-    # below the first loss delta is 1 - e^epsilon (1 - failing), above the last it is the chance of failing
-    steps = np.diff(np.concatenate([[-(1 - deltas[-1])], slopes, [0.0]]))
-    mass = np.maximum(steps * odds, 0.0)
-    return points, mass * (1 - deltas[-1]) / mass.sum(), float(deltas[-1])
+def _losses(claim: EpsilonDelta | PrivacyProfile) -> PrivacyLosses:
+    """Return the losses of a claim's worst mechanism, which has the claim's delta at every epsilon."""
+    pairs = ((claim.epsilon,), (claim.delta,)) if isinstance(claim, EpsilonDelta) else (claim.epsilons, claim.deltas)
+    return PrivacyLosses.between(*pairs, pairs[1])
 
 
 def _profile(losses: FloatArray, mass: FloatArray, failing: float) -> TradeOff:

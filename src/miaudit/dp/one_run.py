@@ -16,6 +16,8 @@ from typing import get_args
 import numpy as np
 from scipy.special.cython_special import betainc, ndtr, ndtri
 
+from miaudit.dp.directed_profile import DirectedProfile
+from miaudit.dp.privacy_profile import PrivacyProfile
 from miaudit.dp.ranked_run import RankedRun
 from miaudit.dp.selection import GUESSES_FIRST, CountBound, Option
 from miaudit.dp.tradeoff import Gaussian, TradeOff
@@ -361,6 +363,8 @@ def inverse_of(tradeoff: TradeOff | float) -> Inverse:
         return _gaussian(float(tradeoff))
     if isinstance(tradeoff, Gaussian):
         return _gaussian(tradeoff.mu)
+    if isinstance(tradeoff, PrivacyProfile | DirectedProfile):
+        return tradeoff.scalar_fpr_at_tpr()
     return lambda power: float(tradeoff.fpr_at_tpr(power))
 
 

@@ -68,7 +68,9 @@ def test_a_bundle_holds_it_and_a_plan_says_it_in_plain_values(typed: str, filed:
         ({"kind": "conditional", "smallest": 5.5}, "correction.smallest: expected 1 or more, received 5.5"),
         ("thinning:seeds=3", "correction.seeds: expected 1, or 4 to 1,000 sets of coins, received 3"),
         ("thinning:half-width=0.1,scheffe=0.5", "correction.scheffe: expected none, beside half_width"),
-        ("composition:eta=0.1,closeness=1", "expected one of eta, closeness and sample, received several"),
+        ("composition:whole,eta=0.1", "whole: expected false where the shift is stated, received true"),
+        ("composition:whole=2", "correction.whole: expected true or false, received '2'"),
+        ("composition:eta=0.1,closeness=1", "expected one of eta, closeness, sample and tradeoff, received several"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_line(said: object, line: str) -> None:
@@ -77,7 +79,7 @@ def test_what_cannot_be_meant_is_refused_in_one_line(said: object, line: str) ->
 
 
 def test_every_option_of_a_published_correction_can_be_said() -> None:
-    """A new field of a record is thought about here; samples and arrays are no words."""
+    """A new field of a record is thought about here; samples, arrays and functions are no words."""
     widths = {"standard_errors", "scheffe"}
     for kind, record in {"thinning": Thinning, "conditional": Conditional, "composition": Composition}.items():
-        assert set(OPTIONS[kind]) - widths == {field.name for field in fields(record)} - {"sample"}
+        assert set(OPTIONS[kind]) - widths == {field.name for field in fields(record)} - {"sample", "tradeoff"}

@@ -13,7 +13,7 @@ from miaudit.dp.zero_run.bounds import (
     testability,
     thin,
 )
-from miaudit.dp.zero_run.composition import Composition
+from miaudit.dp.zero_run.composition import Composition, ShiftFunction
 from miaudit.dp.zero_run.conditional import Conditional
 from miaudit.dp.zero_run.independent_guesses import (
     LEAST_ROWS_PER_COVARIATE,
@@ -32,6 +32,7 @@ __all__ = [
     "PoissonBinomial",
     "Scheffe",
     "SeedStable",
+    "ShiftFunction",
     "Sides",
     "StandardErrors",
     "Testability",

@@ -22,7 +22,7 @@ from miaudit.dp import one_run, selection
 from miaudit.dp.selection import CountTest, Sides
 from miaudit.dp.verdict import LowerBound, Parameter
 from miaudit.dp.zero_run import composition
-from miaudit.dp.zero_run.composition import Composition, Shift
+from miaudit.dp.zero_run.composition import AnyShift, Composition, Shift
 from miaudit.dp.zero_run.conditional import Conditional, ConditionalTest, expected_success
 from miaudit.dp.zero_run.independent_guesses import (
     LEAST_ROWS_PER_COVARIATE,
@@ -288,24 +288,22 @@ def _composed(job: Job, records: AuditedRecords, option: Composition) -> LowerBo
     ways = orders(job, records)
     bound = partial(_composition_bound, shift, job)
     best = _counted(job, records, ways, bound, job.confidence + shift.cost, [None] * len(ways))
-    correction = (f"error probability {shift.cost:.3g} charged for the upper limit on delta_DS",) if shift.cost else ()
+    paid = (f"error probability {shift.cost:.3g} charged for the upper limit on delta_DS",) if shift.cost else ()
     return replace(
         best,
         confidence=job.confidence,
         p_value=None if best.p_value is None else min(1.0, best.p_value + shift.cost),
-        corrections=(*records.notes, shift.how, *correction, *best.corrections),
+        corrections=(*records.notes, shift.how, *paid, *best.corrections),
     )
 
 
 def _composition_bound(
-    shift: Shift, job: Job, *, correct: int, guesses: int, canaries: float, confidence: float
+    shift: AnyShift, job: Job, *, correct: int, guesses: int, canaries: float, confidence: float
 ) -> LowerBound:
-    whole = math.ceil(canaries)
+    counts: dict[str, Any] = {"correct": correct, "guesses": guesses, "canaries": math.ceil(canaries)}
     if job.parameter == "mu":
-        bound: Callable[..., LowerBound] = composition.mu_lower_bound
-    else:
-        bound = partial(composition.epsilon_lower_bound, delta=job.delta)
-    return bound(shift, correct=correct, guesses=guesses, canaries=whole, confidence=confidence)
+        return composition.mu_lower_bound(shift, **counts, confidence=confidence)
+    return composition.epsilon_lower_bound(shift, **counts, delta=job.delta, confidence=confidence)
 
 
 # -- the order of the guesses ---------------------------------------------------------------------------------------
@@ -506,8 +504,8 @@ def _smallest(records: AuditedRecords, count: int | None, propensity: Propensity
     return records.take(chosen, f"only the {count:,} records of smallest |log-odds| were audited")
 
 
-def _shift(job: Job, records: AuditedRecords, option: Composition) -> tuple[Shift, AuditedRecords]:
-    """Return the shift that was stated, or choose its eta on a propensity sample, and the records left to audit."""
+def _shift(job: Job, records: AuditedRecords, option: Composition) -> tuple[AnyShift, AuditedRecords]:
+    """Return the shift that was stated, or estimate it on a propensity sample, and the records left to audit."""
     stated = option.stated()
     if stated is not None:
         return stated, records
@@ -515,6 +513,9 @@ def _shift(job: Job, records: AuditedRecords, option: Composition) -> tuple[Shif
     spent = option.spend * (1 - job.confidence - cost)
     confidence = job.confidence + cost + spent
     curve = composition.shift_curve(*sample, confidence=1 - spent, half_width=wide)
+    cost = confidence - job.confidence
+    if option.whole:
+        return replace(curve.function, cost=cost), records
     size = 2 * min(int(records.member.sum()), int((~records.member).sum()))
     number = max(1, min(size, job.number if isinstance(job.number, int) else round(0.05 * size)))
 
@@ -524,7 +525,7 @@ def _shift(job: Job, records: AuditedRecords, option: Composition) -> tuple[Shif
         )
         return bound.value
 
-    return replace(composition.choose_shift(curve, planned), cost=confidence - job.confidence), records
+    return replace(composition.choose_shift(curve, planned), cost=cost), records
 
 
 def _propensity_sample(

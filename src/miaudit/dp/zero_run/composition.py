@@ -19,12 +19,14 @@ from numpy.typing import ArrayLike
 from miaudit.arrays import FloatArray
 from miaudit.dp import one_run
 from miaudit.dp.composition import compose
+from miaudit.dp.directed_profile import DirectedProfile
 from miaudit.dp.selection import GUESSES_FIRST
-from miaudit.dp.tradeoff import EpsilonDelta, Gaussian, TradeOff, mu_of_pure
+from miaudit.dp.tradeoff import Custom, EpsilonDelta, Gaussian, TradeOff, mu_of_pure
 from miaudit.dp.verdict import LowerBound
 from miaudit.errors import InputError
 from miaudit.metrics.rounding import upper_text
 
+LARGEST_EPSILON = 100.0  # that a bound with a whole function can show
 GRID = tuple(round(0.05 * 1.25**k, 4) for k in range(22))  # eps_DS from 0.05 to 5.4
 _EQUAL_SIZES = (
     "members and non-members are equally many by subsampling: an approximation of the independent fair coins of the "
@@ -85,9 +87,42 @@ class Shift:
         return mu_of_pure(self.epsilon)
 
 
+@dataclass(frozen=True)
+class ShiftFunction:
+    """How much the covariates alone say about membership: a whole trade-off function (Theorem 4.1).
+
+    Attributes
+    ----------
+    tradeoff : a lower bound of the shift's trade-off function in both orders of members and non-members, such as a
+        :class:`~miaudit.dp.directed_profile.DirectedProfile` of members against non-members
+    cost : error probability that it was estimated with
+    how : in words
+    """
+
+    tradeoff: TradeOff
+    cost: float = 0.0
+    how: str = "stated"
+
+    def __post_init__(self) -> None:
+        checked: object = self.tradeoff
+        if not isinstance(checked, TradeOff):
+            hint = "miaudit.dp.tradeoff and directed_profile have them"
+            raise InputError("tradeoff", "a trade-off function", type(checked).__name__, hint)
+        if isinstance(self.tradeoff, Custom) and not self.tradeoff.symmetric:
+            # Custom takes the larger of f and its inverse, which a shift that is known in one order does not promise.
+            hint = "use DirectedProfile.of_roc or of_laws, which keep the order"
+            raise InputError("tradeoff", "a function that is its own inverse", "another", hint)
+
+
+AnyShift = Shift | ShiftFunction
+
+
 @dataclass(frozen=True, eq=False)
 class Composition:
     """The published composition audits (Algorithms 6 and 7 with Eq. 5; errata B1, B2, B12).
+
+    By default they take one pair (eps_DS, delta_DS) of the shift off. With ``whole`` or ``tradeoff`` they compose with
+    all of its trade-off function (Theorem 4.1), by the f-DP test also for epsilon.
 
     Attributes
     ----------
@@ -106,17 +141,27 @@ class Composition:
     share: float = 0.2
     spend: float = 0.1
     half_width: Any = None
+    whole: bool = False
+    tradeoff: TradeOff | None = None
 
     def __post_init__(self) -> None:
-        if sum(option is not None for option in (self.eta, self.closeness, self.sample)) > 1:
-            raise InputError("composition", "one of eta, closeness and sample", "several", "say how close in one way")
-        self.stated()
+        if sum(option is not None for option in (self.eta, self.closeness, self.sample, self.tradeoff)) > 1:
+            allowed = "one of eta, closeness, sample and tradeoff"
+            raise InputError("composition", allowed, "several", "say how close in one way")
+        if not isinstance(self.whole, bool):
+            raise InputError("whole", "true or false", repr(self.whole), "true composes with all of the function")
+        if self.stated() is not None and self.whole:
+            raise InputError(
+                "whole", "false where the shift is stated", "true", "leave eta, closeness and tradeoff out"
+            )
         for name in ("share", "spend"):
             if not (isinstance(getattr(self, name), int | float) and 0 < getattr(self, name) < 1):
                 raise InputError(name, "a number strictly between 0 and 1", repr(getattr(self, name)), "0.2 is usual")
 
-    def stated(self) -> Shift | None:
+    def stated(self) -> AnyShift | None:
         """Return the shift that was stated, or None where it has to be estimated."""
+        if self.tradeoff is not None:
+            return ShiftFunction(self.tradeoff, how="a trade-off function of the shift was stated")
         if self.closeness is not None:
             return Shift.of_closeness(self.closeness)
         if self.eta is not None:
@@ -141,12 +186,28 @@ class ShiftCurve:
     delta : array (k,), as observed
     upper : array (k,), upper limits that hold together with probability ``confidence``
     confidence : in (0, 1)
+    by_class : array (2, k), the upper limits of members and of non-members, of which ``upper`` is the larger
     """
 
     epsilon: FloatArray
     delta: FloatArray
     upper: FloatArray
     confidence: float
+    by_class: FloatArray
+
+    @property
+    def function(self) -> ShiftFunction:
+        """The trade-off function of all the upper limits together, members against non-members.
+
+        Examples
+        --------
+        >>> curve = shift_curve(np.linspace(-1, 1, 2000), np.arange(2000) % 2 == 0)
+        >>> round(curve.function.tradeoff.delta_at(0.5), 3)
+        0.084
+        """
+        members, others = (tuple(np.minimum(limits, 1 - 1e-9).tolist()) for limits in self.by_class)
+        how = f"the trade-off function below {len(self.epsilon)} upper limits of delta_DS on a propensity sample"
+        return ShiftFunction(DirectedProfile(tuple(self.epsilon.tolist()), members, others), 1 - self.confidence, how)
 
 
 def shift_curve(
@@ -182,7 +243,7 @@ def shift_curve(
     means = np.array([[_beyond(own[inside == label], float(e)) for e in grid] for label in (True, False)])
     numbers = np.array([[np.count_nonzero(inside == label)] for label in (True, False)])
     limits = _upper_limit_of_mean(means, numbers, (1 - confidence) / (2 * len(grid)))
-    return ShiftCurve(grid, means.max(axis=0), limits.max(axis=0), confidence)
+    return ShiftCurve(grid, means.max(axis=0), limits.max(axis=0), confidence, limits)
 
 
 def _beyond(log_odds: FloatArray, epsilon: float) -> float:
@@ -241,13 +302,13 @@ def choose_shift(curve: ShiftCurve, planned: Callable[[Shift], float]) -> Shift:
 
 
 def epsilon_lower_bound(
-    shift: Shift, *, correct: int, guesses: int, canaries: int, delta: float = 0.0, confidence: float = 0.95
+    shift: AnyShift, *, correct: int, guesses: int, canaries: int, delta: float = 0.0, confidence: float = 0.95
 ) -> LowerBound:
     """Algorithm 6 with erratum B2: what algorithm and shift leak together, less eps_DS.
 
     Parameters
     ----------
-    shift : of the covariates
+    shift : of the covariates; of a whole function the f-DP test of both together is inverted
     correct, guesses, canaries, delta, confidence : as in :func:`miaudit.dp.one_run.epsilon_lower_bound`
 
     Examples
@@ -255,6 +316,17 @@ def epsilon_lower_bound(
     >>> round(epsilon_lower_bound(Shift(0.5), correct=90, guesses=100, canaries=1_000).value, 3)  # 1.631 - 0.5
     1.131
     """
+    if isinstance(shift, ShiftFunction):
+        bound = one_run.lower_bound(
+            lambda epsilon: compose(EpsilonDelta(epsilon, delta), shift.tradeoff),
+            correct=correct,
+            guesses=guesses,
+            canaries=canaries,
+            confidence=confidence,
+            delta=delta,
+            largest=LARGEST_EPSILON,
+        )
+        return _of_function(bound, shift)
     together = one_run.epsilon_lower_bound(
         correct=correct,
         guesses=guesses,
@@ -277,25 +349,51 @@ def epsilon_lower_bound(
     )
 
 
-def mu_lower_bound(shift: Shift, *, correct: int, guesses: int, canaries: int, confidence: float = 0.95) -> LowerBound:
+def mu_lower_bound(
+    shift: AnyShift, *, correct: int, guesses: int, canaries: int, confidence: float = 0.95
+) -> LowerBound:
     """Algorithm 7 with Eq. (5): delta_DS stands inside the trade-off function (errata B1, B12).
 
     Parameters
     ----------
-    shift : of the covariates
+    shift : of the covariates; with a whole function the claim that is tested is that of Theorem 4.1
     correct, guesses, canaries, confidence : as in :func:`miaudit.dp.one_run.mu_lower_bound`
 
     Examples
     --------
     >>> round(mu_lower_bound(Shift(0.1), correct=416, guesses=500, canaries=10_000, confidence=0.975).value, 3)
     0.418
+    >>> whole = ShiftFunction(Gaussian(0.1))  # what a Gaussian shift of mu 0.1 really is
+    >>> round(mu_lower_bound(whole, correct=416, guesses=500, canaries=10_000, confidence=0.975).value, 3)
+    0.425
     """
+    if isinstance(shift, ShiftFunction):
+        return _of_function(
+            one_run.lower_bound(
+                lambda mu: compose(Gaussian(mu), shift.tradeoff),
+                correct=correct,
+                guesses=guesses,
+                canaries=canaries,
+                confidence=confidence,
+                parameter="mu",
+            ),
+            shift,
+        )
     bound = _mu_bound(shift, correct, guesses, canaries, confidence)
     return replace(
         bound,
         p_value=one_run.p_value(_together(0.0, shift), correct=correct, guesses=guesses, canaries=canaries),
         method="zero run, composition audit (Algorithm 7)",
         assumptions=_assumptions(shift),
+    )
+
+
+def _of_function(bound: LowerBound, shift: ShiftFunction) -> LowerBound:
+    stated = f"the covariates' part is within a trade-off function ({shift.how})"
+    return replace(
+        bound,
+        method="zero run, composition audit with the shift's trade-off function (Theorem 4.1)",
+        assumptions=(stated, _EQUAL_SIZES, GUESSES_FIRST),
     )
 
 

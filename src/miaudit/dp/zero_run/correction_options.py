@@ -41,6 +41,7 @@ OPTIONS: dict[str, dict[str, tuple[type, Option]]] = {
         "closeness": (float, Option("Densities are within e^closeness.", "it is a log-ratio", ge=0)),
         "share": (float, Option("Of the records, to choose eta on.", "0.2 is the default", gt=0, lt=1)),
         "spend": (float, Option("Of the error, to estimate the shift.", "0.1 is the default", gt=0, lt=1)),
+        "whole": (bool, Option("Compose with the shift's whole trade-off function.", "write the word alone")),
     },
 }
 OPTIONS["composition"] |= {name: OPTIONS["thinning"][name] for name in _WIDTHS}
