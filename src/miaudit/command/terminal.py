@@ -41,7 +41,8 @@ def progress(stage: str, *, meanwhile: str = "") -> Iterator[Callable[[int, int]
 
         def told(done: int, total: int) -> None:
             shown = done < total or not meanwhile
-            bar.update(task, completed=done, total=total, visible=shown, count=f"{done:,}/{total:,}")
+            count = f"{done:,}/{total:,} ({100 * done // max(total, 1)}%)"
+            bar.update(task, completed=done, total=total, visible=shown, count=count)
             bar.update(uncounted, visible=bool(meanwhile) and done >= total)
 
         yield told
