@@ -15,6 +15,7 @@ SOURCE = ROOT / "src" / "miaudit"
 # Where one file tests several modules: why, that file, and the modules.
 THROUGH = (
     ("types and one exception, which every test uses", "test_evidence.py", "arrays io/labels"),
+    ("limits in closed form, which every interval is made of", "metrics/test_classical.py", "metrics/proportions"),
     ("scores and digests of evidence", "test_evidence.py", "io/attack_scores io/evidence_digest"),
     ("findings without behaviour: their page shows them", "report/test_matched_section.py", "findings/matched"),
     ("refusals and names, which every room uses", "plugin/test_extending.py", "errors/entry_points errors/on_demand"),

@@ -127,6 +127,17 @@ def test_a_table_with_each_signal(place: Path, file: str, signal: str, columns: 
     assert metric(found, "auc")["value"] == pytest.approx(auc(-LOSS), abs=1e-6)
 
 
+@pytest.mark.parametrize(("signal", "column"), [("score", "score"), ("loss", "loss")])
+def test_shards_of_scores_and_of_losses(place: Path, signal: str, column: str) -> None:
+    for i in range(3):
+        pl.DataFrame(COLUMNS)[i::3].write_parquet(place / f"part-{i}.parquet")
+    named = {name: value for name, value in TABLE.items() if name != "table_path"}
+    evaluation = {**named, "shards": "part-?.parquet", "signal": signal, "score": column}
+    found = audited(place, evaluation, **({} if signal == "score" else {"attack": {"type": "loss"}}))
+    assert found["evidence"]["source"].startswith("3 shards")
+    assert metric(found, "auc")["value"] == pytest.approx(auc(-LOSS), abs=1e-6)
+
+
 @pytest.mark.long
 def test_score_is_the_signal_where_nothing_is_said(place: Path) -> None:
     assert metric(audited(place), "auc") == metric(audited(place, {**TABLE, "signal": "score"}), "auc")

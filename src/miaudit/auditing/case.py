@@ -22,6 +22,8 @@ from miaudit.findings.policy import PARAMETERS
 from miaudit.findings.sealed_coins import SealedCoins
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Sample
+from miaudit.metrics.counted_evidence import CountedEvidence
+from miaudit.metrics.counted_sample import CountedSample
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +64,8 @@ class Case:
     @cached_property
     def samples(self) -> dict[str, Sample]:
         """The audited records under each score."""
+        if isinstance(self.audited, CountedEvidence):
+            return {name: CountedSample(self.audited.counts) for name in self.names}
         return {name: Sample.of(self.audited.only(name)) for name in self.names}
 
 

@@ -47,7 +47,6 @@ from miaudit.findings.sealed_coins import SealedCoins, check_agreed
 from miaudit.findings.sensitivity import Sensitivity
 from miaudit.metrics import classical
 from miaudit.metrics.matched_scores import Candidates, standardised
-from miaudit.metrics.roc import histogram
 
 _ASSUMED = {
     "one-run": "One model; whether each record was trained on was decided at random (declared, not checked).",
@@ -431,7 +430,7 @@ def _of_score(
 ) -> ScoreFindings:
     """One score with its curve; without either where no metrics are shown."""
     sample, confidence = case.samples[name], case.confidence
-    binned = histogram(sample.score, sample.member)
+    binned = sample.histogram()
     if not metrics:
         return ScoreFindings(name, (), None, binned)
     if any(metric.withheld for metric in metrics):  # the curve is one of TPRs

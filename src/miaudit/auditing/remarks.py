@@ -15,6 +15,7 @@ from miaudit.causal.duplicates import Repeats
 from miaudit.evidence import Evidence
 from miaudit.findings.verdict import Verdict
 from miaudit.metrics.classical import Sample
+from miaudit.metrics.counted_sample import CountedSample
 
 CONSTANT = "Every record has"
 _FEWEST_PAIRS = 20
@@ -37,7 +38,7 @@ def _louder_scores(case: Case, verdict: Verdict, best: str) -> Iterator[str]:
 
 def constant(case: Case) -> str:
     """Say that every score that the verdict could rest on is the same for all records; empty where one is not."""
-    if any(np.ptp(case.samples[name].score) > 0 for name in case.judged):
+    if not all(case.samples[name].constant for name in case.judged):
         return ""
     which = f"the same {case.judged[0]}" if len(case.judged) == 1 else f"the same {' and the same '.join(case.judged)}"
     return f"{CONSTANT} {which}, so the attack cannot say anything about membership. Check how the scores were made."
@@ -46,7 +47,7 @@ def constant(case: Case) -> str:
 def _odd_scores(samples: Mapping[str, Sample], *, shifted: bool) -> Iterator[str]:
     """Yield notes on scores that point the wrong way or are constant."""
     for name, sample in samples.items():
-        if np.ptp(sample.score) == 0:
+        if sample.constant:
             yield f"{CONSTANT} the same {name}: this attack says nothing of anybody."
         elif sample.auc(0.99).high < 0.5:
             yield (
@@ -86,9 +87,11 @@ def _equal_rows(evidence: Evidence) -> tuple[str, ...]:
     A remark of whoever has the covariates: where these are withheld, an audit that is repeated cannot make it.
     """
     described = evidence.covariates if evidence.covariates is not None else evidence.text
+    if described is None:
+        return ()
     one_class = evidence.member.all() or not evidence.member.any()
     chances = evidence.inclusion is not None and np.ptp(evidence.inclusion) > 0  # alike records may have alike chances
-    if evidence.unit_codes is not None or evidence.run is not None or described is None or one_class or chances:
+    if evidence.unit_codes is not None or evidence.run is not None or one_class or chances:
         return ()
     equal = Repeats.of(described, evidence.member)
     applies = equal.forbids("zero-run") if evidence.design == "zero-run" else equal.beyond_chance
@@ -100,7 +103,7 @@ def _opposed(sample: Sample) -> Iterator[str]:
 
     No part of the verdict: pairs in the order of a file are a guess.
     """
-    if sample.units is not None:
+    if sample.units is not None or isinstance(sample, CountedSample):  # sorted scores never oppose each other
         return
     pairs = int(np.count_nonzero(sample.member))
     if 2 * pairs != len(sample.member) or pairs < _FEWEST_PAIRS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,12 @@ from miaudit.arrays import BoolArray
 from miaudit.causal.duplicates import content_codes
 from miaudit.causal.shared_records import Shared
 from miaudit.evidence import Evidence
+from miaudit.metrics.counted_evidence import CountedEvidence
 from miaudit.metrics.digits import many_digits
 
 __all__ = ["obstacle", "require_none"]
 
+_BY_SCORES = "their scores, which are equal in all digits"
 _DISTINCT = 0.95  # share of the rows of a side that are unlike all others of it, where a row stands for its record
 
 
@@ -34,6 +37,8 @@ def obstacle(evidence: Evidence) -> str:
     >>> obstacle(Evidence(score=score, member=np.arange(100) < 50))
     ''
     """
+    if isinstance(evidence, CountedEvidence):
+        return _of_counts(evidence)
     for one in evidence.runs:
         if one.member.all() or not one.member.any():
             continue
@@ -44,11 +49,25 @@ def obstacle(evidence: Evidence) -> str:
             shared = Shared.of(contents[rows], member)
             if shared.beyond_chance:
                 whole = Shared(shared.members, shared.nonmembers, one.n_members, one.n_nonmembers, shared.p_value)
-                return (
-                    f"{whole.size}, by {what}. Records of both sides cannot show what the model gives away about its "
-                    "members. Leave them out of the non-members, and audit again."
-                )
+                return _refusal(whole, what)
     return ""
+
+
+def _refusal(whole: Shared, what: str) -> str:
+    return (
+        f"{whole.size}, by {what}. Records of both sides cannot show what the model gives away about its "
+        "members. Leave them out of the non-members, and audit again."
+    )
+
+
+def _of_counts(evidence: CountedEvidence) -> str:
+    """As :func:`obstacle`, by the scores with many digits."""
+    blocks = ((one, many_digits(one.score)) for one in evidence.counts.ascending())
+    shared = Shared.of_counts((one.members[fine], one.nonmembers[fine]) for one, fine in blocks)
+    if not (shared.of_members and shared.of_nonmembers and shared.beyond_chance):
+        return ""
+    whole = replace(shared, of_members=evidence.n_members, of_nonmembers=evidence.n_nonmembers)
+    return _refusal(whole, _BY_SCORES)
 
 
 def require_none(contents: ArrayLike, member: ArrayLike, argument: str) -> None:
@@ -67,7 +86,7 @@ def _described(evidence: Evidence) -> Iterator[tuple[str, NDArray[Any], BoolArra
     scores = np.column_stack(list(evidence.scores.values()))
     fine = many_digits(scores).any(axis=1)
     if fine.any():
-        yield "their scores, which are equal in all digits", scores, np.asarray(fine)
+        yield _BY_SCORES, scores, np.asarray(fine)
 
 
 def _stands_for_records(x: NDArray[np.float64], member: BoolArray) -> bool:

@@ -8,6 +8,7 @@ records.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,21 +67,32 @@ class Shared:
         """
         inside = np.asarray(member, dtype=np.bool_)
         code = content_codes(contents)
-        count = np.bincount(code)
         a = np.bincount(code, weights=inside).astype(np.int64)
-        b = count - a
-        both = (a > 0) & (b > 0)
-        sizes, share = np.arange(2, _LARGEST_GROUP + 1), float(inside.mean())
-        counted = (count >= sizes[0]) & (count <= sizes[-1])
-        groups = np.bincount(count[counted], minlength=_LARGEST_GROUP + 1)[sizes]
+        return cls.of_counts([(a, np.bincount(code) - a)])
+
+    @classmethod
+    def of_counts(cls, parts: Iterable[tuple[IntArray, IntArray]]) -> Shared:
+        """Compare members (k,) and non-members (k,) that are equal, for stretches of different contents.
+
+        Examples
+        --------
+        >>> Shared.of_counts([(np.array([1, 0]), np.array([1, 1])), (np.array([2]), np.array([0]))]).nonmembers
+        1
+        """
+        sizes = np.arange(2, _LARGEST_GROUP + 1)
+        shared, of_all, many = np.zeros(2, np.int64), np.zeros(2, np.int64), 0
+        groups = np.zeros(_LARGEST_GROUP + 1, np.int64)
+        for a, b in parts:
+            both, count = (a > 0) & (b > 0), a + b
+            counted = (count >= sizes[0]) & (count <= sizes[-1])
+            groups += np.bincount(count[counted], minlength=_LARGEST_GROUP + 1)
+            shared += [int(a[both].sum()), int(b[both].sum())]
+            of_all += [int(a.sum()), int(b.sum())]
+            many += int(np.count_nonzero(both[counted]))
+        share = float(of_all[0] / max(of_all.sum(), 1))
         chance = 1 - share**sizes - (1 - share) ** sizes
-        return cls(
-            members=int(a[both].sum()),
-            nonmembers=int(b[both].sum()),
-            of_members=int(a.sum()),
-            of_nonmembers=int(b.sum()),
-            p_value=_at_least(chance, groups, int(np.count_nonzero(both[counted]))),
-        )
+        (members, nonmembers), (of_members, of_nonmembers) = shared.tolist(), of_all.tolist()
+        return cls(members, nonmembers, of_members, of_nonmembers, _at_least(chance, groups[sizes], many))
 
     @property
     def beyond_chance(self) -> bool:

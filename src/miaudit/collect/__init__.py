@@ -40,6 +40,7 @@ __all__ = [
     "ridge",
     "run_campaign",
     "runs",
+    "score_shards",
     "stability",
     "with_headline",
 ]

@@ -284,7 +284,9 @@ def from_table(
     ] = None,
     member: Annotated[
         str | None,
-        Option("Column of membership: true/false, 1/0, train/test, member/nonmember or in/out.", applies=("columns",)),
+        Option(
+            "Column of membership: true/false, 1/0, train/test, member/nonmember or in/out.", applies=("member column",)
+        ),
     ] = None,
     signal: Annotated[
         SignalKind,

@@ -80,6 +80,8 @@ def audit(
     settings, *others = request.settings()
     target = None if json and out is None else folders.results(out, Path("results/audit"), overwrite=overwrite)
     plan = settings.plan()
+    if request.source == "shards" and bundle is not None:
+        raise typer.BadParameter("--bundle goes with one file, not with --shards: it holds records")
     if isinstance(settings, TableConfig):
         if bundle is not None:
             raise typer.BadParameter("--bundle goes with scores, not with --synthetic")
@@ -127,6 +129,8 @@ class _Request:
     @classmethod
     def of(cls, files: list[Path], typed: dict[str, Any]) -> Self:
         """Look at the files for what was not typed; options that nothing reads are refused."""
+        if "shards" in typed and (files or {"members", "nonmembers", "synthetic"} & typed.keys()):
+            raise typer.BadParameter("--shards stands alone; quote the pattern ('scores/*.parquet')")
         paths, stated, assumed = _seen(files, typed)
         request = cls(paths, typed, stated, assumed, _source(paths[0], stated, stated.get("signal", "score")))
         if len(paths) > 1 and request.source != "table":
@@ -148,7 +152,7 @@ class _Request:
     @property
     def proposed(self) -> str:
         """Covariates that may be named with zero-run, as options."""
-        return _proposed(self.files[0], self.options)
+        return "" if self.source == "shards" else _proposed(self.files[0], self.options)
 
     def settings(self) -> list[AnyConfig]:
         """Return what a configuration file would say of each file, checked."""
@@ -165,8 +169,9 @@ def _collected(
     """Read the evidence, and say what was assumed."""
     from miaudit.collect import several_runs
 
-    with progress("", meanwhile="reading"):
-        collected = settings.collect(Path(), rng=rng)
+    with progress("rows read and merged", meanwhile="reading") as advance:
+        options: dict[str, Any] = {"progress": advance} if isinstance(settings, AuditConfig) else {}
+        collected = settings.collect(Path(), rng=rng, **options)
         if others:
             runs = (one for one in others if not isinstance(one, TableConfig))
             collected = several_runs.joined([collected, *(one.collect(Path(), rng=rng) for one in runs)])
@@ -269,6 +274,8 @@ def _source(file: Path | None, stated: dict[str, Any], signal: str) -> Source:
     """Return what the audit reads."""
     sides = [name for name in ("members", "nonmembers") if name in stated]
     pair = len(sides) == 2 and file is None
+    if "shards" in stated:
+        return "shards"
     if "synthetic" in stated:
         if not pair:
             raise typer.BadParameter("--synthetic goes with --members and --nonmembers, all three tables")
@@ -307,7 +314,7 @@ def _settings(file: Path | None, stated: dict[str, Any], source: Source, signal:
         attack.setdefault("type", ["loss"])
     if source in ("table", "probes"):
         evaluation["table_path"] = str(file)
-    else:
+    elif source != "shards":
         for side, path in content.pop("synthetic").items():
             kind = _FILE_OF.get(signal, signal)
             evaluation[f"{side.removesuffix('s_path')}_{kind}_path"] = path
@@ -331,5 +338,10 @@ def _refuse(keys: set[str], source: Source, collected: Collected | None = None, 
         ):
             complain(f"note: {flags[key]} is of use with --design zero-run; no design is declared")
     for key, why, place in unread(keys, OPTIONS, source, **known):
-        if key != "attack.type" or source not in ("table", "pair", "probes"):  # those who read scores refuse it
+        if key != "attack.type" or source not in (
+            "table",
+            "pair",
+            "probes",
+            "shards",
+        ):  # those who read scores refuse it
             raise typer.BadParameter(f"{flags.get(key, flag(key))} would not be used {why}; {place}")

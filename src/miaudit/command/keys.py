@@ -33,7 +33,7 @@ from miaudit.errors.options import without_none
 _SIDES = ("member", "nonmember")
 # Keys of a configuration file that are options too, by panel and section, in the order of the help.
 _PANELS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    (INPUT, "evaluation", ("score", "member")),
+    (INPUT, "evaluation", ("shards", "score", "member")),
     (INPUT, "synthetic", ("members_path", "nonmembers_path")),  # or files of evaluation, by the signal
     (INPUT, "evaluation", ("signal", "labels", "member_labels_path", "nonmember_labels_path")),
     (INPUT, "attack", ("type",)),

@@ -234,8 +234,8 @@ def _collected(settings: AnyConfig, config: Path, rng: Any, *, goes_on: bool = T
     if isinstance(settings, TableConfig):
         raise InputError("synthetic", "a target or outputs", "a synthetic table", "miaudit run audits it")
     if isinstance(settings, AuditConfig):
-        with progress("", meanwhile="reading"):
-            collected = settings.collect(config.parent, rng=rng)
+        with progress("rows read and merged", meanwhile="reading") as read:
+            collected = settings.collect(config.parent, rng=rng, progress=read)
         for key, why, place in unread(settings.given, OPTIONS, settings.source, design=collected.evidence.design):
             raise InputError(key, f"none, {why}", "one", place)
         return collected

@@ -22,6 +22,7 @@ from miaudit.collect import (
     probe_scores,
     propensity_sample,
     run_campaign,
+    score_shards,
     unused_columns,
 )
 from miaudit.collect.campaign import Campaign
@@ -207,6 +208,8 @@ class AuditConfig(Options):
     @property
     def source(self) -> Source:
         """What is read."""
+        if "shards" in self.evaluation:
+            return "shards"
         if "table_path" not in self.evaluation:
             return "pair"
         return "probes" if self.evaluation["table_path"].lower().endswith(".jsonl") else "table"
@@ -237,8 +240,12 @@ class AuditConfig(Options):
         )
         return SIGNAL_OF[kind], inside, outside
 
-    def collect(self, base: Path, *, rng: np.random.Generator) -> Collected:
+    def collect(
+        self, base: Path, *, rng: np.random.Generator, progress: Callable[[int, int], None] | None = None
+    ) -> Collected:
         """Read the outputs, with paths relative to ``base``, and turn them into evidence."""
+        if self.source == "shards":
+            return self._shards(base, progress)
         named, reference = self.signal != "score" or "type" in self.attack, self.references()
         options: Mapped = {"attack": self.attack_options() if named else None, "design": self.design, "rng": rng}
         options["references"] = () if reference is None else reference.names
@@ -259,6 +266,30 @@ class AuditConfig(Options):
         options["inclusion"] = self.evaluation.get("inclusion")
         pair = outputs.from_pairs(inside, outside, signal=signal, **options)
         return replace(with_headline(pair, self.headline()), coins=coins)
+
+    def _shards(self, base: Path, progress: Callable[[int, int], None] | None) -> Collected:
+        """Read shards of scores, or of losses: of either, the attack is known."""
+        if self.signal not in ("score", "loss") or self.attack.get("type", ("loss",)) != ("loss",):
+            received = f"{self.signal}, {', '.join(self.names())}"
+            raise InputError("signal", "score, or loss with the attack loss, for shards", received, "audit one file")
+        for coins in self.coins:
+            raise InputError("coins", "none, for shards", str(coins), "audit one file: coins are of single records")
+        if self.reference:
+            raise InputError("reference", "none, for shards", "some", "audit one file")
+        columns: Mapped = {name: self.evaluation[name] for name in ("score", "member") if name in self.evaluation}
+        several = columns.get("score")
+        if isinstance(several, list | tuple):
+            if len(several) > 1:
+                raise InputError("score", "one column, for shards", ", ".join(several), "audit each score by itself")
+            columns["score"] = several[0]
+        evidence = score_shards.read(
+            str(base / self.evaluation["shards"]),
+            **columns,
+            design=self.design,
+            signal="loss" if self.signal == "loss" else "score",
+            progress=progress,
+        )
+        return with_headline(Collected(evidence), self.headline())
 
     def _probes(self, base: Path) -> Collected:
         """Read scored probes and their key."""

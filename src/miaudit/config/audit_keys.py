@@ -69,12 +69,13 @@ def _file_of(side: str, kind: str, contents: str) -> Option:
 def _one_source(evaluation: Mapped) -> Mapped:
     """Refuse no outputs, or those of two sources, and what would be read from the other source only."""
     sources = [kind for kind in SIGNAL_OF if {f"member_{kind}_path", f"nonmember_{kind}_path"} & set(evaluation)]
-    if "table_path" in evaluation:
-        sources.append("table")
+    sources += [source for source, key in (("table", "table_path"), ("shards", "shards")) if key in evaluation]
     if len(sources) != 1:
         kinds = ", ".join(f"member_{k}_path with nonmember_{k}_path" for k in SIGNAL_OF)
         received = " and ".join(sources) or "none"
-        raise ValueError(f"expected exactly one source of outputs ({kinds}, or table_path), received {received}")
+        raise ValueError(
+            f"expected exactly one source of outputs ({kinds}, table_path, or shards), received {received}"
+        )
     for kind in _HOLDS:
         there = [side for side in ("member", "nonmember") if f"{side}_{kind}_path" in evaluation]
         if len(there) == 1:
@@ -86,6 +87,9 @@ def _one_source(evaluation: Mapped) -> Mapped:
             raise InputError("member", "the column of membership, beside score", "none", "add it")
         unread = {f"member_{kind}_path": name for name, kind in _COLUMNS.items() if f"member_{kind}_path" in evaluation}
         place, instead = "beside table_path", "name columns of the table"
+    elif sources == ["shards"]:
+        unread = {f"member_{kind}_path": "none" for kind in _COLUMNS.values() if f"member_{kind}_path" in evaluation}
+        place, instead = "beside shards", "audit one file"
     else:
         unread = {name: f"member_{kind}_path" for name, kind in _COLUMNS.items() if name in evaluation}
         unread |= {name: "member_..._path" for name in ("score", "member") if name in evaluation}
@@ -163,6 +167,13 @@ OUTPUTS = Keys(
         "table_path": Annotated[
             str | None,
             Option("A table: .npz (arrays), .parquet or .csv (columns). Or scored probes of miaudit decoys: .jsonl."),
+        ],
+        "shards": Annotated[
+            str | None,
+            Option(
+                "Files of one audit that are too large for memory, as a quoted pattern: 'scores/*.parquet'. They hold "
+                "records, or counts of members and non-members at each score.",
+            ),
         ],
         "key_path": Annotated[
             str | None,

@@ -14,12 +14,13 @@ from miaudit.evidence import Evidence
 
 __all__ = ["CIRCUMSTANCES", "Audited", "Source", "unread"]
 
-Source = Literal["table", "pair", "target", "tokens", "synthetic", "probes"]
+Source = Literal["table", "pair", "target", "tokens", "synthetic", "probes", "shards"]
 _SOURCES = {
     "synthetic": "beside a synthetic table",
     "tokens": "for token-logprobs",
     "pair": "for two files",
     "probes": "for probes with decoys",
+    "shards": "for shards, of which only counts are held",
 }
 _OF_COMMAND_LINE = {"share": ("scores",), "seal": ("scores",)}
 _GIVEN = tuple(
@@ -110,15 +111,16 @@ _COLUMN, _COVARIATES = "it names a column of a table", "it goes with covariates,
 CIRCUMSTANCES: Mapping[str, Circumstance] = {
     "synthetic table": Circumstance(lambda a: a.source == "synthetic", "without a synthetic table", "it goes with one"),
     "columns": Circumstance(lambda a: not a.of_source, _source, _COLUMN),
-    "score column": Circumstance(lambda a: not a.of_source or a.source == "probes", _source, _COLUMN),
+    "score column": Circumstance(lambda a: not a.of_source or a.source in ("probes", "shards"), _source, _COLUMN),
+    "member column": Circumstance(lambda a: not a.of_source or a.source == "shards", _source, _COLUMN),
     "probes": Circumstance(lambda a: a.source == "probes", "without probes", "it goes with probes of miaudit decoys"),
-    "unit column": Circumstance(lambda a: a.source not in ("tokens", "pair", "probes"), _source, _COLUMN),
+    "unit column": Circumstance(lambda a: a.source not in ("tokens", "pair", "probes", "shards"), _source, _COLUMN),
     "two files": Circumstance(
         lambda a: a.source == "pair", "without files of members and of non-members", "it goes with those"
     ),
     "scores": Circumstance(lambda a: a.source != "synthetic", _source, "it goes with scores"),
     "gaussian_lira": Circumstance(
-        lambda a: a.source not in ("synthetic", "tokens", "probes"), _source, "it goes with gaussian_lira"
+        lambda a: a.source not in ("synthetic", "tokens", "probes", "shards"), _source, "it goes with gaussian_lira"
     ),
     "outputs": Circumstance(lambda a: a.signal != "score", "for scores", "scores are already an attack's"),
     "predictions": Circumstance(lambda a: a.signal != "score", "for scores", "it goes with logits and probabilities"),
@@ -137,7 +139,7 @@ CIRCUMSTANCES: Mapping[str, Circumstance] = {
     "zero-run": Circumstance(lambda a: not a.randomised, _design, "it goes with zero-run"),
     "guesses": Circumstance(lambda a: a.design != "multi-run", _design, "there every run counts"),
     "record order": Circumstance(
-        lambda a: a.source not in ("synthetic", "pair", "probes"),
+        lambda a: a.source not in ("synthetic", "pair", "probes", "shards"),
         _source,
         "it goes with a table of records in one order",
     ),

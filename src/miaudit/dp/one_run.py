@@ -16,6 +16,7 @@ from typing import get_args
 import numpy as np
 from scipy.special.cython_special import betainc, ndtr, ndtri
 
+from miaudit.dp.counted_run import CountedRun
 from miaudit.dp.directed_profile import DirectedProfile
 from miaudit.dp.privacy_profile import PrivacyProfile
 from miaudit.dp.ranked_run import RankedRun
@@ -25,6 +26,7 @@ from miaudit.dp.verdict import LowerBound, Parameter
 from miaudit.errors import InputError
 from miaudit.errors.checks import check_confidence, check_delta, is_number, whole
 from miaudit.evidence import Evidence
+from miaudit.metrics.counted_evidence import CountedEvidence
 
 __all__ = ["Inverse", "audit", "epsilon_lower_bound", "lower_bound", "mu_lower_bound", "p_value"]
 
@@ -315,6 +317,8 @@ def audit(
     """
     check_confidence(confidence)
     bound = count_bound(parameter, delta)
+    if isinstance(evidence, CountedEvidence) and evidence.design == "one-run":
+        return CountedRun.of(evidence, bound, rng).lower_bound(guesses, confidence)
     run = RankedRun.of(evidence, bound, rng)
     return run.lower_bound(guesses, confidence)
 

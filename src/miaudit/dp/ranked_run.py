@@ -143,6 +143,14 @@ def _require_one_run(evidence: Evidence) -> None:
         )
 
 
+def cut(larger: int, smaller: int) -> str:
+    """Say that records of the larger class were left out, where the numbers of both could be no fair coins."""
+    return (
+        f"the larger class was cut at random from {larger:,} to {smaller:,} records: the counts are more than "
+        f"{UNFAIR} standard deviations from a fair coin's, and equal halves only approximate one"
+    )
+
+
 def _independent_records(evidence: Evidence, rng: np.random.Generator) -> tuple[Ranking, BoolArray, tuple[str, ...]]:
     """Return ranked scores and membership of one record per unit, balanced where they could be no fair coins."""
     notes: list[str] = []
@@ -156,8 +164,5 @@ def _independent_records(evidence: Evidence, rng: np.random.Generator) -> tuple[
     if larger - smaller > UNFAIR * math.sqrt(len(rows)):
         sides = [rng.permutation(side)[:smaller] for side in sides]
         rows = np.sort(np.concatenate(sides))
-        notes.append(
-            f"the larger class was cut at random from {larger:,} to {smaller:,} records: the counts are more than "
-            f"{UNFAIR} standard deviations from a fair coin's, and equal halves only approximate one"
-        )
+        notes.append(cut(larger, smaller))
     return Ranking(evidence.score, evidence.ascending).take(rows), evidence.member[rows], tuple(notes)

@@ -15,7 +15,9 @@ import numpy as np
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray
 
-_LOPSIDED = 2.0  # Gaussian scores stay near 1; losses and their exponentials are beyond it
+BOTH_SIDES = "both sides of the median score, the farthest first"
+BOTH_ENDS = "both ends of the scores in turn"
+LOPSIDED = 2.0  # Gaussian scores stay near 1; losses and their exponentials are beyond it
 _LARGE = 64  # records of a block of equal scores, from which it is sorted by itself
 
 
@@ -90,7 +92,7 @@ class Ranking:
         near, far = 4 * n // 10, n // 10
         below = float(self.ordered[near] - self.ordered[far])
         above = float(self.ordered[n - 1 - far] - self.ordered[n - 1 - near])
-        return max(below, above) > _LOPSIDED * min(below, above)
+        return max(below, above) > LOPSIDED * min(below, above)
 
     def highest_first(self, rng: np.random.Generator) -> IndexArray:
         """Return rows (n,) from the highest score to the lowest; equal scores in random order."""

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.dp import schedule
-from miaudit.dp.ranking import Ranking, ends_in_turn
+from miaudit.dp.ranking import BOTH_ENDS, BOTH_SIDES, Ranking, ends_in_turn
 from miaudit.dp.verdict import LowerBound
 from miaudit.errors import InputError, nearest
 from miaudit.errors.checks import is_number
@@ -355,8 +355,7 @@ def two_sided(ranking: Ranking, member: BoolArray, from_counts: CountBound, *, r
     """
     offset = ranking.score - ranking.centre
     guess = np.where(offset == 0, rng.random(len(offset)) < 0.5, offset > 0)
-    name = "both sides of the median score, the farthest first"
-    return CountTest(name, ranking.outermost_first(ranking.centre, rng), guess == member, from_counts)
+    return CountTest(BOTH_SIDES, ranking.outermost_first(ranking.centre, rng), guess == member, from_counts)
 
 
 def by_turns(ranking: Ranking, member: BoolArray, from_counts: CountBound, *, rng: np.random.Generator) -> CountTest:
@@ -368,8 +367,7 @@ def by_turns(ranking: Ranking, member: BoolArray, from_counts: CountBound, *, rn
     guess[ascending[len(ascending) - half :]] = True
     middle = ascending[half : len(ascending) - half]
     guess[middle] = coins[middle]
-    name = "both ends of the scores in turn"
-    return CountTest(name, ends_in_turn(ascending, rng), guess == member, from_counts)
+    return CountTest(BOTH_ENDS, ends_in_turn(ascending, rng), guess == member, from_counts)
 
 
 def one_sided(
@@ -382,7 +380,13 @@ def one_sided(
 
 
 def choose(
-    option: object, tests: Sequence[RankedTest], *, confidence: float, rng: np.random.Generator, gain: float = 1.0
+    option: object,
+    tests: Sequence[RankedTest],
+    *,
+    confidence: float,
+    rng: np.random.Generator,
+    gain: float = 1.0,
+    rows: IntArray | None = None,
 ) -> LowerBound:
     """Return the lower bound of a test over ranked records, the number of guesses chosen as the option says.
 
@@ -395,6 +399,7 @@ def choose(
     rng : draws the pilot
     gain : factor by which a later test has to promise more than an earlier one for a pilot to choose it
         A pilot is small, and the best of several looks better than it is: ``CLEARLY``.
+    rows : positions (n,) of all records, for tests that read no more than how many they are
 
     Returns
     -------
@@ -419,7 +424,7 @@ def choose(
     if not tests:
         raise InputError("rankings", "at least one ranking", "none", "pass CountTest.of(correct, bound)")
     test = tests[0]
-    rows = np.arange(len(test.places))
+    rows = np.arange(len(test.places)) if rows is None else rows
     match option:
         case None | Hedged():
             return _hedged(option or Hedged(), test, rows, confidence)

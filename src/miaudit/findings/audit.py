@@ -379,7 +379,7 @@ class Counts:
     @classmethod
     def of_sample(cls, sample: Sample, effective_nonmembers: float, confidence: float) -> Counts:
         """Count the records and the units of a sample, with the smallest FPR that can be resolved."""
-        members = int(np.count_nonzero(sample.member))
+        members, nonmembers = round(sample.roc.n_members), round(sample.roc.n_nonmembers)
         smallest = classical.smallest_fpr(effective_nonmembers, confidence)
         if sample.decoys:  # each true string stands beside every decoy of its unit
             true, decoys = sample.independent_members, sample.independent_nonmembers
@@ -388,7 +388,7 @@ class Counts:
             sample.independent_members,
             sample.independent_nonmembers,
             members,
-            len(sample.member) - members,
+            nonmembers,
             smallest,
             "records" if sample.units is None else "units",
         )

@@ -65,6 +65,22 @@ def frozen(values: NDArray[Any]) -> NDArray[Any]:
 
 def membership(member: ArrayLike) -> NDArray[np.bool_]:
     """Return membership (n,) as true and false, or refuse what is none, and one class alone."""
+    members = truth(member)
+    inside = int(np.count_nonzero(members))
+    if len(members) and inside in (0, len(members)):
+        missing = "non-members" if inside else "members"
+        raise InputError("member", "members and non-members", f"no {missing}", f"add records that are {missing}")
+    return frozen(members)
+
+
+def truth(member: ArrayLike) -> NDArray[np.bool_]:
+    """Return membership (n,) as true and false, or refuse what is none; one class alone may be a part of more.
+
+    Examples
+    --------
+    >>> truth(["train", "Train "]), truth([0, 1])
+    (array([ True,  True]), array([False,  True]))
+    """
     array = one_each(numeric.plain(member, "member"))
     if array.ndim != 1:
         raise InputError("member", "one value for each record", f"an array of shape {array.shape}", "pass one column")
@@ -78,12 +94,7 @@ def membership(member: ArrayLike) -> NDArray[np.bool_]:
     if array.dtype.kind not in "biuf" or (array.dtype.kind != "b" and not np.isin(array, (0, 1)).all()):
         shown = ", ".join(str(v)[:20] for v in np.unique(array)[:4])
         raise InputError("member", MEMBER_SAID, f"other values ({shown})", "code members as 1, non-members as 0")
-    members = np.array(array, dtype=np.bool_)
-    inside = int(np.count_nonzero(members))
-    if len(members) and inside in (0, len(members)):
-        missing = "non-members" if inside else "members"
-        raise InputError("member", "members and non-members", f"no {missing}", f"add records that are {missing}")
-    return frozen(members)
+    return np.array(array, dtype=np.bool_)
 
 
 def checked_labels(values: ArrayLike | None, name: str, n: int) -> NDArray[Any] | None:

@@ -18,7 +18,12 @@ from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.evidence import Evidence
 from miaudit.metrics import influence, matched_scores
 from miaudit.metrics.beta_mixture import BetaMixture
-from miaudit.metrics.roc import Roc
+from miaudit.metrics.proportions import clopper_pearson as clopper_pearson  # noqa: PLC0414 - its callers find it here
+from miaudit.metrics.proportions import joined as joined  # noqa: PLC0414
+from miaudit.metrics.proportions import root as root  # noqa: PLC0414
+from miaudit.metrics.proportions import student_limits as student_limits  # noqa: PLC0414
+from miaudit.metrics.proportions import wilson_limits as wilson_limits  # noqa: PLC0414
+from miaudit.metrics.roc import Histogram, Roc, histogram
 from miaudit.metrics.units import Units
 
 _BAND_NODES = 80  # a drawn band needs fewer digits than a reported limit
@@ -174,9 +179,13 @@ class Sample:
             return Estimate(None, 0.0, high, confidence, note)
         value, step = float(self.roc.tpr_at(fpr)), self.roc.step_tpr_at(fpr)
         note = "interpolated inside ties (a randomised threshold)" if not math.isclose(value, step) else ""
+        error = root(self._tpr_variance(fpr))
+        return Estimate(value, min(low, value), max(high, value), confidence, note, step, error)
+
+    def _tpr_variance(self, fpr: float) -> float:
+        """Variance of the TPR at an FPR, by the influence of each record, or unit."""
         influence = self.influence_on_tpr(fpr)
-        variance = float((influence**2).sum()) if self.units is None else self.units.variance(influence)
-        return Estimate(value, min(low, value), max(high, value), confidence, note, step, root(variance))
+        return float((influence**2).sum()) if self.units is None else self.units.variance(influence)
 
     def tpr_band(self, fpr: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:
         """Pointwise limits (k,) of the TPR at each FPR (k,)."""
@@ -200,16 +209,15 @@ class Sample:
 
     def difference(self, confidence: float) -> Estimate:
         """Mean score of members less that of non-members, in units of the score: the average effect of membership."""
-        inside, outside = self.score[self.member], self.score[~self.member]
-        n1, n0 = len(inside), len(outside)
-        m1, m0 = float(inside.mean()), float(outside.mean())
+        n1, n0 = round(self.roc.n_members), round(self.roc.n_nonmembers)
+        m1, m0, *variances = self._moments()
         if self.units is not None:
             variance = self.units.variance(self.influence_on_difference())
             freedom = self.units.freedom
             enough = min(self.units.members, self.units.nonmembers) >= 2
         else:
             enough = min(n1, n0) >= 2
-            v1, v0 = (float(x.var(ddof=1)) / len(x) if len(x) > 1 else 0.0 for x in (inside, outside))
+            v1, v0 = (variance / n for variance, n in zip(variances, (n1, n0), strict=True))
             variance = v1 + v0
             share = v1 / variance if variance > 0 else 0.5
             freedom = 1 / (share**2 / max(n1 - 1, 1) + (1 - share) ** 2 / max(n0 - 1, 1))  # Welch and Satterthwaite
@@ -217,6 +225,22 @@ class Sample:
             return Estimate(m1 - m0, -math.inf, math.inf, confidence, "no interval: fewer than two units in a class")
         low, high = student_limits(m1 - m0, math.sqrt(variance), freedom, confidence)
         return Estimate(m1 - m0, low, high, confidence, standard_error=root(variance, 0.0))
+
+    def _moments(self) -> tuple[float, float, float, float]:
+        """Mean score of members and of non-members, and the variance of each; 0 for one record."""
+        sides = (self.score[self.member], self.score[~self.member])
+        m1, m0 = (float(side.mean()) for side in sides)
+        v1, v0 = (float(side.var(ddof=1)) if len(side) > 1 else 0.0 for side in sides)
+        return m1, m0, v1, v0
+
+    @property
+    def constant(self) -> bool:
+        """Whether every record has the same score."""
+        return bool(np.ptp(self.score) == 0)
+
+    def histogram(self) -> Histogram:
+        """Bin the scores of members and of non-members alike."""
+        return histogram(self.score, self.member)
 
     def influence_on_auc(self) -> FloatArray:
         """Influence (n,) of each record on the AUC."""
@@ -504,72 +528,11 @@ def advantage_limits(
     n1 = roc.n_members if members is None else members
     n0 = roc.n_nonmembers if nonmembers is None else nonmembers
     tail = (1 - confidence) / 2
-    best = int(np.argmax(roc.tpr - roc.fpr))
-    tpr, fpr = float(roc.tpr[best]), float(roc.fpr[best])
+    tpr, fpr = roc.best
     low = tpr - fpr - math.sqrt(math.log(1 / tail) / 2 * (1 / n1 + 1 / n0 if variance is None else variance))
     up = wilson_limits(tpr, n1, confidence)[1] - tpr
     down = fpr - wilson_limits(fpr, n0, confidence)[0]
     return max(0.0, low), min(1.0, tpr - fpr + joined(up, down, opposition))
-
-
-def joined(first: float, second: float, opposition: float = 0.0) -> float:
-    """Half-width of a difference from those of its two parts: their root sum of squares, more where they oppose.
-
-    ``opposition`` is the correlation of the errors of the two, with its sign turned.
-
-    Examples
-    --------
-    >>> joined(3.0, 4.0), joined(3.0, 4.0, opposition=1.0), joined(3.0, 4.0, opposition=-1.0)
-    (5.0, 7.0, 1.0)
-    """
-    return math.sqrt(max(0.0, first * first + second * second + 2 * opposition * first * second))
-
-
-def wilson_limits(rate: float, trials: float, confidence: float) -> tuple[float, float]:
-    """Wilson's score limits of a binomial rate.
-
-    Examples
-    --------
-    >>> wilson_limits(0.0, 100, 0.95)
-    (0.0, 0.0369...)
-    """
-    z = float(-special.ndtri((1 - confidence) / 2))
-    centre = rate + z * z / (2 * trials)
-    half = z * math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials))
-    scale = 1 + z * z / trials
-    low = 0.0 if rate <= 0 else (centre - half) / scale
-    return low, 1.0 if rate >= 1 else (centre + half) / scale
-
-
-def clopper_pearson(successes: float, trials: float, confidence: float) -> tuple[float, float]:
-    """Exact limits of a binomial rate at a threshold that was fixed beforehand (never at an estimated one: C3).
-
-    Examples
-    --------
-    >>> clopper_pearson(0, 100, 0.95)
-    (0.0, 0.0362...)
-    """
-    tail = (1 - confidence) / 2
-    low = float(special.betaincinv(successes, trials - successes + 1, tail)) if successes > 0 else 0.0
-    high = float(special.betaincinv(successes + 1, trials - successes, 1 - tail)) if successes < trials else 1.0
-    return low, high
-
-
-def root(variance: float, rounding: float = _ROUNDING) -> float | None:
-    """Return the standard error, or None where a variance is 0 but for rounding: no sample is that sure.
-
-    Examples
-    --------
-    >>> root(0.0004), root(0.0)
-    (0.02, None)
-    """
-    return math.sqrt(variance) if variance > rounding else None
-
-
-def student_limits(value: float, standard_error: float, freedom: float, confidence: float) -> tuple[float, float]:
-    """Student's t limits."""
-    half = float(special.stdtrit(max(freedom, 1.0), (1 + confidence) / 2)) * standard_error
-    return value - half, value + half
 
 
 def tpr_limits_uncertain_level(

@@ -15,10 +15,10 @@ import numpy as np
 from annotated_types import MinLen
 from numpy.typing import ArrayLike
 
-from miaudit.arrays import BoolArray, FloatArray, IndexArray, Share
+from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray, Share
 
 _BINS = 30
-_TAIL = 0.005  # of the values on either side, in the end bins
+TAIL = 0.005  # of the values on either side, in the end bins
 _LEAST = 1e-290  # width of a bin, below which powers of ten and axes have no numbers any more
 _FINEST = 1e-9  # of the values, below which they count as equal: edges are written with 12 digits
 
@@ -109,9 +109,15 @@ class Roc:
         return float(np.trapezoid(self.true_positive, self.false_positive) / (self.n_members * self.n_nonmembers))
 
     @cached_property
+    def best(self) -> tuple[float, float]:
+        """TPR and FPR at the first threshold with the largest TPR - FPR."""
+        best = int(np.argmax(self.tpr - self.fpr))
+        return float(self.tpr[best]), float(self.fpr[best])
+
+    @property
     def advantage(self) -> float:
         """The largest TPR - FPR over all thresholds, 0 to 1."""
-        return float(np.max(self.tpr - self.fpr))
+        return self.best[0] - self.best[1]
 
     @property
     def has_ties(self) -> bool:
@@ -187,16 +193,24 @@ def histogram(values: FloatArray, member: BoolArray) -> Histogram:
     >>> histogram(np.array([0.0, 1.0, 2.0, 3.0]), np.array([True, False, True, False])).edges[:3]
     (0.0, 0.05, 0.1)
     """
-    low, high = np.quantile(values, [_TAIL, 1 - _TAIL])
-    size, width = max(abs(float(low)), abs(float(high))), float(high - low) / _BINS
+    low, high = np.quantile(values, [TAIL, 1 - TAIL])
+    edges = edges_between(float(low), float(high))
+    sides = (np.histogram(np.clip(values[side], edges[0], edges[-1]), edges)[0] for side in (member, ~member))
+    return binned(edges, *sides)
+
+
+def edges_between(low: float, high: float) -> FloatArray:
+    """Return round edges of about thirty bins, that hold all but the tails between two values."""
+    size, width = max(abs(low), abs(high)), (high - low) / _BINS
     step = _round_step(width if width > _FINEST * size else size)
     first = math.floor(low / step) * step
     bins = max(1, math.ceil((high - first) / step))
-    edges = first + step * np.arange(bins + 1)
-    shares = []
-    for side in (member, ~member):
-        counts, _ = np.histogram(np.clip(values[side], edges[0], edges[-1]), edges)
-        shares.append(tuple(np.round(counts / np.count_nonzero(side), 6).tolist()))
+    return np.asarray(first + step * np.arange(bins + 1))
+
+
+def binned(edges: FloatArray, members: IntArray, nonmembers: IntArray) -> Histogram:
+    """Return the histogram of counts (k,) of members and of non-members between edges (k + 1,)."""
+    shares = [tuple(np.round(counts / counts.sum(), 6).tolist()) for counts in (members, nonmembers)]
     return Histogram(tuple(float(f"{edge:.12g}") for edge in edges), shares[0], shares[1])
 
 

@@ -8,6 +8,7 @@ every mechanism by which the odds of membership of each listed record are at mos
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -15,8 +16,10 @@ import numpy as np
 from annotated_types import Interval
 from scipy import special
 
-from miaudit.arrays import BoolArray, Count, FloatArray, Inside, IntArray, Positive, Share
+from miaudit.arrays import BoolArray, Count, FloatArray, Inside, Positive, Share
 from miaudit.metrics.classical import Sample, clopper_pearson
+from miaudit.metrics.counted_sample import CountedSample
+from miaudit.metrics.sorted_counts import SortedCounts
 
 __all__ = ["SurestMembers", "surest_members", "surest_of"]
 
@@ -102,6 +105,10 @@ def surest_members(
     >>> found.listed, found.members, found.exceeded
     (50, 50, True)
     """
+    if isinstance(sample, CountedSample):
+        counts = sample.counts
+        ranked = _Ranked(counts.records, counts.members, _whole_of(counts), _members_of(counts))
+        return _tested(ranked, score=score, level=level, sure=sure, chance=chance, confidence=confidence)
     rising, member = _listable(sample)
     if not 0 < np.count_nonzero(member) < len(member):
         return None
@@ -127,19 +134,56 @@ def surest_of(
     >>> surest_of(np.arange(1000.0), right, **options).exceeded
     True
     """
-    n, inside = len(member), int(np.count_nonzero(member))
+    counts = np.cumsum(member[::-1], dtype=np.int64)
+    ranked = _Ranked(
+        len(member),
+        int(counts[-1]),
+        lambda listed: _whole(listed, rising),
+        lambda listed: int(counts[listed - 1]),
+    )
+    return _tested(ranked, score=score, level=level, sure=sure, chance=chance, confidence=confidence)
+
+
+@dataclass(frozen=True, eq=False)
+class _Ranked:
+    """Records from the highest score down: ``records`` in number, of them ``inside`` members.
+
+    ``whole`` gives the length of a list that also holds all records whose score equals its last one, and ``members``
+    the members on a list of such a length.
+    """
+
+    records: int
+    inside: int
+    whole: Callable[[int], int]
+    members: Callable[[int], int]
+
+
+def _whole_of(counts: SortedCounts) -> Callable[[int], int]:
+    n = counts.records
+    return lambda listed: n if listed >= n else n - sum(counts.below(counts.at(n - listed)))
+
+
+def _members_of(counts: SortedCounts) -> Callable[[int], int]:
+    n = counts.records
+    return lambda listed: counts.members - (0 if listed >= n else counts.below(counts.at(n - listed))[0])
+
+
+def _tested(
+    ranked: _Ranked, *, score: str, level: float, sure: float, chance: float | None, confidence: float
+) -> SurestMembers | None:
+    """Return the list of :func:`surest_members`."""
+    n, inside = ranked.records, ranked.inside
     share = inside / n if chance is None else chance
     odds = sure / (1 - sure)
     q = odds * share / (odds * share + 1 - share)
     first = max(math.ceil(math.log(level) / math.log(q)), math.ceil(_SHARE * share * n / sure))
-    first = _whole(first, rising)
+    first = ranked.whole(first)
     if first >= n:
         return None
-    counts = np.cumsum(member[::-1], dtype=np.int64)
-    listed = _longest_refuted(first, rising, counts, q, level)
-    c = int(counts[listed - 1])
+    listed = _longest_refuted(first, ranked, q, level)
+    c = ranked.members(listed)
     low, high = clopper_pearson(c, listed, confidence)
-    return SurestMembers(score, listed, c, low, high, share, sure, q, _p_value(first, counts, q), level)
+    return SurestMembers(score, listed, c, low, high, share, sure, q, _p_value(first, ranked, q), level)
 
 
 def _listable(sample: Sample) -> tuple[FloatArray, BoolArray]:
@@ -162,15 +206,15 @@ def _whole(listed: int, rising: FloatArray) -> int:
     return n if listed >= n else n - int(np.searchsorted(rising, rising[n - listed], side="left"))
 
 
-def _longest_refuted(first: int, rising: FloatArray, counts: IntArray, q: float, level: float) -> int:
+def _longest_refuted(first: int, ranked: _Ranked, q: float, level: float) -> int:
     """The length of the last list of the fixed sequence before one that is not refuted; the first, if it is not."""
     longest = longer = first
-    while longer < len(rising) and _p_value(longer, counts, q) <= level:
-        longest, longer = longer, _whole(math.ceil(_LONGER * longer), rising)
+    while longer < ranked.records and _p_value(longer, ranked, q) <= level:
+        longest, longer = longer, ranked.whole(math.ceil(_LONGER * longer))
     return longest
 
 
-def _p_value(listed: int, counts: IntArray, q: float) -> float:
+def _p_value(listed: int, ranked: _Ranked, q: float) -> float:
     """P(Bin(listed, q) is at least the members that the list holds)."""
-    c = int(counts[listed - 1])
+    c = ranked.members(listed)
     return float(special.bdtrc(c - 1, listed, q)) if c > 0 else 1.0
