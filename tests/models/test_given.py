@@ -178,7 +178,7 @@ def test_published_shadow_outputs_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"included": None}, r"an array included .*none in shadows\.npz.*which model learnt which record"),
+        ({"included": None}, r"an array included .*none in shadows\.npz.*members of each model"),
         ({"outputs": None}, r"outputs \(M, n, C\) or signals \(M, n\), received neither"),
         ({"signals": OUTPUTS[:, :, 0]}, "received both"),
         ({"outputs": OUTPUTS[0]}, r"outputs: expected numbers of shape \(M, n, C\)"),
