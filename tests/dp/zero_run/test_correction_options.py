@@ -83,3 +83,10 @@ def test_every_option_of_a_published_correction_can_be_said() -> None:
     widths = {"standard_errors", "scheffe"}
     for kind, record in {"thinning": Thinning, "conditional": Conditional, "composition": Composition}.items():
         assert set(OPTIONS[kind]) - widths == {field.name for field in fields(record)} - {"sample", "tradeoff"}
+
+
+def test_the_whole_function_of_a_shift_can_be_said() -> None:
+    for said in ("composition:whole,share=0.3", {"kind": "composition", "whole": True, "share": 0.3}):
+        option = correction_said(said)
+        assert isinstance(option, Composition)
+        assert (option.whole, option.share, option.tradeoff) == (True, 0.3, None)
