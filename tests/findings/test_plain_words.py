@@ -65,8 +65,8 @@ def test_counts_never_say_more_than_the_limits():
     ("fpr", "said"),
     [
         (0.1, "accepts 100 false accusations per 1,000 non-members"),
-        (0.001, "accepts 1 false accusations per 1,000 non-members"),
-        (0.0001, "accepts 1 false accusations per 10,000 non-members"),
+        (0.001, "accepts 1 false accusation per 1,000 non-members"),
+        (0.0001, "accepts 1 false accusation per 10,000 non-members"),
         (0.015, "accepts 15 false accusations per 1,000 non-members"),
         (0.0015, "accepts 15 false accusations per 10,000 non-members"),
         (1 / 3, "wrongly accuses 33.3% of the non-members"),
