@@ -19,8 +19,12 @@ def test_the_page_and_the_lines_say_the_shares_of_a_thousand() -> None:
     page, said = extraction_page.page(found), extraction_page.text(found)
     for rate in (found.members, found.controls, found.difference):
         assert rate.value is not None
-        shown = f"{1000 * rate.value:.0f} ({np.floor(1000 * rate.low):.0f} to {np.ceil(1000 * rate.high):.0f})"
-        assert shown in page and shown in said
+        number, limits = (
+            f"{1000 * rate.value:,.0f}",
+            f"{np.floor(1000 * rate.low):,.0f} to {np.ceil(1000 * rate.high):,.0f}",
+        )
+        assert f'<dd class="big">{number}</dd>' in page and f"with limits {limits}" in page
+        assert f"{number} ({limits})" in said
     assert said.startswith("Concern: ") and "text 1" in page and "Times trained on" in page
     assert "This holds" not in page and "differ from members in nothing but" in extraction_page.page(
         audit_extraction(records(), PLAN, design="zero-run")
@@ -31,9 +35,11 @@ def test_the_first_sentences_are_of_a_thousand_texts() -> None:
     held = replace(records(), unit=None)
     said = list(extraction_page.sentences(audit_extraction(held, PLAN, design="one-run")))
     assert said[0].startswith("Of 1,000 private texts ") and "of 1,000 that it never saw." in said[0]
-    assert "of 1,000 texts can be told to be training data, if 100 of 1,000 others may be wrongly accused" in said[1]
+    assert "of 1,000 texts can be identified as training data, if 100 of 1,000 others may be wrongly accused" in said[1]
     undeclared = audit_extraction(held, PLAN)
-    assert list(extraction_page.sentences(undeclared))[1].startswith("How many can be told to be training data is not")
+    assert list(extraction_page.sentences(undeclared))[1].startswith(
+        "How many can be identified as training data is not"
+    )
     page = extraction_page.page(replace(undeclared, source="t.jsonl"))
     assert "Not answered (undeclared)" in page and "Declare how it was decided" in page
     assert "miaudit audit t.jsonl --signal token-logprobs --design zero-run" in page
@@ -79,7 +85,7 @@ def test_the_page_of_answers_says_what_was_compared() -> None:
     assert "a part of 11 texts and of 12 controls" in page and "3.0 answers about a text on average, 2.5 about" in page
     assert "t1: private, 44 tokens in a row, line 321; word for word" in said and "t2: control, 0 tokens" in said
     assert "miaudit extraction --generations a.jsonl --texts p.jsonl --controls c.jsonl --names" in page
-    assert "can be told to be training data" not in page and "--model" not in page
+    assert "can be identified as training data" not in page and "--model" not in page
     evil = replace(found, generations=replace(found.generations, texts=EVIL, controls=EVIL), source=EVIL)
     assert len(Page(extraction_page.page(evil)).scripts) == len(Page(page).scripts)
 

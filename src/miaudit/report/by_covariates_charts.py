@@ -38,8 +38,8 @@ def charts(kinds: ByCovariates) -> dict[str, alt.LayerChart]:
         }
         for one in measured
     ]
-    kinds = {row["kind"] for row in rows}
-    present = {kind: colour for kind, colour in ((_COMPARED, BLUE), (_OTHERS, GREY)) if kind in kinds}
+    kinds_present = {row["kind"] for row in rows}
+    present = {kind: colour for kind, colour in ((_COMPARED, BLUE), (_OTHERS, GREY)) if kind in kinds_present}
     colour = coloured("kind", present) if len(present) > 1 else alt.value(BLUE)
     x = scaled("AUC among records that are alike", zero=False, format="~g", tickCount=6)
     base = over(rows).encode(y=in_rows("group", 240, sort=list(names.values())), color=colour)

@@ -119,7 +119,13 @@ def finished(
 def _styled(chart: alt.LayerChart) -> alt.LayerChart:
     title = {"anchor": "start", "fontSize": 16, "color": INK, "offset": 12}
     subtitle = {"subtitleFontSize": 12, "subtitleColor": "#47515c", "subtitlePadding": 5}
-    sizes = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 8}
+    sizes = {
+        "labelFontSize": 12,
+        "labelSeparation": 6,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "titlePadding": 8,
+    }
     colours = {"labelColor": INK, "titleColor": INK, "domainColor": "#9aa4ae", "tickColor": "#9aa4ae"}
     styled: alt.LayerChart = chart.configure(
         font=_FONT,
@@ -241,8 +247,8 @@ def reason_in(text: str) -> str:
     >>> reason_in("figures cannot be drawn within no GiB")
     ''
     """
-    match = re.search(re.escape(_NO_ROOM).replace(r"\{\}", "[0-9.e+-]{1,12}"), text)
-    return match[0] if match else ""
+    reason = re.search(re.escape(_NO_ROOM).replace(r"\{\}", "[0-9.e+-]{1,12}"), text)
+    return reason[0] if reason else ""
 
 
 def svg(spec: Mapping[str, Any]) -> str:

@@ -149,7 +149,7 @@ def text(findings: ExtractionFindings) -> str:
 
 
 def sentences(findings: ExtractionFindings) -> Iterator[str]:
-    """Say in plain words how many texts come out, and how many can be told to be training data."""
+    """Say in plain words how many texts come out, and how many can be identified as training data."""
     about, identified = _about(findings), findings.told
     what = _what(findings)
     if about.members.value is not None and about.controls.value is not None:
