@@ -171,7 +171,7 @@ def _write(batch: Drawn, place: Path, wanted: Collection[str], lines: Sequence[s
         (place / FITS / fit.folder / "out").mkdir(parents=True, exist_ok=True)
         atomic.sweep(place / FITS / fit.folder, _LEFT, lambda left: left.unlink(missing_ok=True))
         write_rows(place / FITS / fit.folder / ROWS_FILE, fit.rows, durable=False)
-    atomic.sync_all()  # before the manifest calls the draw whole
+    atomic.sync_many(place / FITS / fit.folder / ROWS_FILE for fit in batch.fits)  # before the manifest says: whole
     for old in _fits_in(place):
         if old.name not in wanted:
             shutil.rmtree(old)

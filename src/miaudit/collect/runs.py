@@ -119,7 +119,7 @@ def multi_run(
     ]
     target = _Target(fit, score, _takes_rng(fit), fixed)
     with (
-        nullcontext() if store is None else _Folder.alone(Path(store), rows, fixed, jobs, key) as place,
+        nullcontext() if store is None else _Folder.alone(store, rows, fixed, jobs, key) as place,
         _as_functions(),
     ):
         finished = resumable.finish(
@@ -312,10 +312,15 @@ class _Folder:
 
     @classmethod
     @contextmanager
-    def alone(cls, root: Path, rows: IndexArray, base: IndexArray, runs: Sequence[_Run], key: str) -> Iterator[_Folder]:
+    def alone(
+        cls, place: str | Path, rows: IndexArray, base: IndexArray, runs: Sequence[_Run], key: str
+    ) -> Iterator[_Folder]:
         """Open the folder of these runs, or make it, and keep every other process out of it."""
         if not key:
             raise InputError("key", "a word for what is trained on what, with store=", "none", "change it with them")
+        if "://" in str(place):
+            raise InputError("store", "a folder, for runs in Python", str(place), "a campaign's store may be a URL")
+        root = Path(place)
         if root.exists() and not root.is_dir():
             raise InputError("store", "a folder", f"the file {root}", "name a folder")
         fingerprint = _fingerprint(rows, base, runs, key)

@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import io
 import re
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -287,7 +288,7 @@ def _copies() -> Path:
     """The folder of copies of this process; removed when it ends, or by the next one if it was killed."""
     if not _COPIED:
         place = Path(tempfile.gettempdir())
-        atomic.sweep(place, f"{_COPIES}{atomic.RANDOM}", atomic.remove_tree)
+        atomic.sweep(place, f"{_COPIES}{atomic.RANDOM}", lambda left: shutil.rmtree(left, ignore_errors=True))
         held = contextlib.ExitStack()
         _COPIED.append(held.enter_context(atomic.scratch(_COPIES, place)))
         atexit.register(held.close)
