@@ -56,7 +56,7 @@ def test_the_first_screen_has_a_plain_sentence_and_steps(primary, said):
     assert said in words and words.index(said) < words.index("What to do next") < words.index("Metric by metric")
     clear = replace(a, verdict=replace(a.verdict, status="clear"))
     fell = Page(comparison_page.page(history([("old", b), ("new", clear)]))).words
-    assert "Hold back new" in words and "Keep new as the one to beat" in fell and "a guess, 50" in fell
+    assert "Hold back new" in words and "Keep new as the one to beat" in fell and "Random guessing would in 50." in fell
     silent = replace(rose, status="not-comparable", later="clear")
     assert comparison_page._plain(silent) == "" and "compare again" in comparison_page._steps(silent)[0].text
 

@@ -105,8 +105,10 @@ def _in_pairs(findings: DisclosureFindings) -> str:
     if auc.value is None or findings.verdict.status == "not-testable":
         return ""
     limits = f"{written(100 * auc.low, '.0f', 'down')} to {written(100 * auc.high, '.0f', 'up')}"
-    sentence = f"the attack tells {100 * auc.value:.0f} apart ({limits}); a guess, 50"
-    return f"Of 100 pairs of a member and a non-member {sentence}."
+    return (
+        f"Of 100 pairs of a member and a non-member, the attack picks the member in {100 * auc.value:.0f} ({limits}). "
+        "Random guessing would in 50."
+    )
 
 
 def _steps(findings: DisclosureFindings) -> list[Step]:
@@ -117,8 +119,8 @@ def _steps(findings: DisclosureFindings) -> list[Step]:
     if status == "not-testable":
         return [Step("Bring audited records whose membership chance decided, or more of them.", command)]
     if better and not any(one.name == findings.release for one in better):
-        names = " or ".join(f"{findings.options.index(one)} {one.words}" for one in better[:3])
-        return [Step(f"Release {names} in place of {_released(findings).words}."), again]
+        names = " or ".join(f"“{one.words}” (option {findings.options.index(one)})" for one in better[:3])
+        return [Step(f"Release {names} in place of “{_released(findings).words}”."), again]
     if status == "flagged":
         return [
             Step("Do not release it as it is; nothing that was compared is recommended in its place."),
