@@ -30,7 +30,7 @@ from miaudit.findings.about import About
 from miaudit.findings.kind import FindingsRecord
 from miaudit.findings.kinds import from_dict
 from miaudit.findings.policy import label_of
-from miaudit.report import dossier, index_page, kinds
+from miaudit.report import dossier, index_page, kinds, public_page
 
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path.insert(0, str(TESTS))
@@ -150,7 +150,7 @@ KINDS: dict[str, Callable[[], FindingsRecord]] = {
     "verification-failed": _sample("verification-failed"),
     "challenge": _sample("challenge-propensity"),
 }
-INDEX, DOSSIER = "index", "dossier"
+INDEX, DOSSIER, PUBLIC = "index", "dossier", "public"
 _IN_DOSSIER = ("audit-flagged", "audit-claim", "zero-run-refused", "table", "extraction", "disclosure")
 
 
@@ -172,6 +172,10 @@ def draw(name: str, out: Path) -> tuple[Path, list[str]]:
             (results / one / kinds.FINDINGS).write_text(KINDS[one]().to_json(), encoding="utf-8")
         page.write_text(dossier.collected(results, {}).page(), encoding="utf-8")
         return page, ["Not tested."]
+    if name == PUBLIC:
+        released: Any = KINDS["synthesis-private"]()
+        page.write_text(public_page.page(released), encoding="utf-8")
+        return page, ["What this means for one person"]
     found = KINDS[name]()
     page.write_text(kinds.page(found), encoding="utf-8")
     verdict: Any = getattr(found, "verdict", None)
@@ -481,7 +485,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Look at pages of every kind, or of those that are named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path, metavar="OUT", help="folder for pages and screenshots")
-    every = (*KINDS, INDEX, DOSSIER)
+    every = (*KINDS, INDEX, DOSSIER, PUBLIC)
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(every)}; default: all")
     given = parser.parse_args(words)
     unknown = sorted(set(given.kinds) - set(every))

@@ -27,7 +27,7 @@ def browser() -> Iterator[Any]:
     "kind",
     [
         pytest.param(kind, marks=[] if kind in FEW else pytest.mark.thorough)
-        for kind in (*look.KINDS, look.INDEX, look.DOSSIER)
+        for kind in (*look.KINDS, look.INDEX, look.DOSSIER, look.PUBLIC)
     ],
 )
 def test_nothing_is_wrong_with_it(browser: Any, tmp_path: Path, kind: str) -> None:
