@@ -425,7 +425,7 @@ def _undecided(bundle: Bundle, subject: Subject, digest: str, made_before: int, 
 def _outcome_of_scores(metric: str, estimate: Estimate, won: bool, ahead: bool, judged: int) -> str:
     value, low, high = (0.0 if x is None else x for x in (estimate.value, estimate.low, estimate.high))
     limits = f"{label(metric)} {difference(value, low, high)} against the bundle's, on {judged:,} records"
-    head = "The challenger's attack is stronger" if won else "The bundle's attack stands"
+    head = "The challenger's attack is stronger" if won else "The challenger's attack is not shown to be stronger"
     chance = "" if won or not ahead else " It is not shown to be better than chance."
     return f"{head}: {limits}.{chance}"
 
@@ -454,15 +454,15 @@ def _refused(bundle: Bundle) -> str:
 
 
 def _outcome_of_bet(bet: betting.Bet) -> str:
-    head = "The challenger's propensity refutes the bundle's" if bet.refutes else "The bundle's propensity stands"
+    head = f"The challenger's propensity {'refutes' if bet.refutes else 'does not refute'} the bundle's"
     counted = f"{bet.correct:,} of {bet.guesses:,} bets won, p = {upper_text(bet.p_value)} at a margin of {bet.gamma:g}"
     return f"{head}: {counted}."
 
 
 def _correction(before: int) -> str:
     if not before:
-        return "It is said to be the first challenge."
-    return f"It pays for {before} earlier {'challenge' if before == 1 else 'challenges'} (Bonferroni)."
+        return "It was declared as the first challenge."
+    return f"It is corrected for {before} earlier {'challenge' if before == 1 else 'challenges'} (Bonferroni)."
 
 
 def _known(order: Order | None, ahead: bool) -> str:

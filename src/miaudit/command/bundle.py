@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from miaudit.bundle import Bundle
     from miaudit.bundle.sealing import Opening
-    from miaudit.findings.audit import Findings
-    from miaudit.findings.verification import ChallengeFindings, Received, VerificationFindings
+    from miaudit.findings.verdict import Verdict
+    from miaudit.findings.verification import AuditStated, ChallengeFindings, Received, VerificationFindings
 
 _HEADS = {
     "verified": "Verified.",
@@ -86,7 +86,7 @@ def verify(
         verification = check(held, keys=_keys(key, bundle), commitment=published, progress=advance)
     page = None if received is None else _compared(received, held)
     content = replace(verification, repeat=repeat(), received=page)
-    deliver(content, lambda: "\n".join(_verified(bundle, content)), out, overwrite=overwrite, json=json)
+    deliver(content, lambda: "\n".join(_verified(bundle, held, content)), out, overwrite=overwrite, json=json)
 
 
 def challenge(
@@ -116,7 +116,8 @@ def challenge(
     """Challenge a bundle with a stronger attack, or a better propensity, on the same records.
 
     The records are those of the bundle, in its order. Where half of the labels are sealed, first send the SHA-256 that
-    is printed to the owner; the opening that lists it decides, on those records. Every earlier challenge is paid for.
+    is printed to the owner; the opening that lists it decides, on those records.
+    --made-before corrects for earlier challenges.
     """
     import numpy as np
 
@@ -137,7 +138,7 @@ def challenge(
         with progress("", meanwhile="audit"), workload.at_most(longest):
             outcome = contest.by_propensity(held, values, keys=own, made_before=made_before, rng=rng)
     content = replace(outcome, repeat=repeat())
-    deliver(content, lambda: _contested(content, held.findings), out, overwrite=overwrite, json=json)
+    deliver(content, lambda: _contested(content, held), out, overwrite=overwrite, json=json)
 
 
 def unseal(
@@ -207,31 +208,40 @@ def _compared(received: Path, held: Bundle) -> Received:
     )
 
 
-def _contested(found: ChallengeFindings, audit: Findings) -> str:
+def _contested(found: ChallengeFindings, held: Bundle) -> str:
     """The outcome of a challenge, and below it the verdict that it contests; a digest to send stays the last line."""
     outcome, *rest = _lines(found).split("\n")
-    return "\n".join([outcome, _audit_says(audit), *rest])
+    return "\n".join([outcome, _audit_says(held, held.findings.verdict), *rest])
 
 
-def _audit_says(audit: Findings) -> str:
+def _audit_says(held: Bundle, audit: AuditStated | Verdict) -> str:
     """The verdict of the audit in a bundle, with what is proven all the same."""
-    verdict = audit.verdict
-    return f"The audit says: {one_line(' '.join([verdict.text, *verdict.even_so]))}"
+    whose = "The audit" if held.sealed is None else "The audit of the open records"
+    return f"{whose} says: {one_line(' '.join([audit.text, *audit.even_so]))}"
 
 
-def _verified(path: Path, found: VerificationFindings) -> Iterator[str]:
+def _heads(found: VerificationFindings) -> tuple[str, ...]:
+    """What became of the bundle and of a page beside it; the one that decides the exit code leads."""
+    bundle = f"{_HEADS[found.status]} {one_line(found.text)}"
+    if found.received is None:
+        return (bundle,)
+    page = f"Page: {one_line(found.received.text)}"
+    if found.exit_code == replace(found, received=None).exit_code:
+        return bundle, page
+    return page, f"Bundle: {bundle}"
+
+
+def _verified(path: Path, held: Bundle, found: VerificationFindings) -> Iterator[str]:
     """The outcome of a verification, what the audit says, and what could not be checked."""
-    yield f"{_HEADS[found.status]} {one_line(found.text)}"
+    yield from _heads(found)
     yield f"SHA-256 of the bundle: {found.digest}"
     yield from (f"  {one_line(text)}" for text in found.tampered)
     yield from (f"  {d.place}: stated {d.stated}, recomputed {d.recomputed}" for d in found.differences[:20])
     if len(found.differences) > 20:
         yield f"  ... and {len(found.differences) - 20} more"
-    if found.received is not None:
-        yield f"Page: {one_line(found.received.text)}"
     audit = found.audit
     if audit is not None:
-        yield f"The audit says: {one_line(' '.join([audit.text, *audit.even_so]))}"
+        yield _audit_says(held, audit)
         yield f"  Model: {one_line(audit.model or 'not stated')}"
         yield f"  Design: {one_line(audit.design)}. {one_line(audit.declared)}"
     yield from coins_lines(found.sealed_coins, found.published)
@@ -241,7 +251,10 @@ def _verified(path: Path, found: VerificationFindings) -> Iterator[str]:
         yield from (f"  - {one_line(text)}" for text in found.not_checked)
     if found.environment:
         yield f"Environment: {one_line('; '.join(found.environment))}"
-    if audit is not None:
+    if found.received is not None and found.received.status == "other":
+        yield "\nNext: draw the page of the bundle."
+        yield f"  {shlex.join(['miaudit', 'verify', str(path), '--out', 'checked'])}"
+    elif audit is not None:
         yield "\nNext: contest it with a stronger attack on the same records."
         yield f"  {shlex.join(['miaudit', 'challenge', str(path), '--scores', 'FILE'])}"
         if found.received is None:

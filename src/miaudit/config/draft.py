@@ -425,7 +425,7 @@ class _Budget:
     @property
     def decisions(self) -> tuple[str, ...]:
         """What is to be decided, for the screen."""
-        promise = f"an attacker who takes 1% of those outside for members finds at most {self.limit(1)} of those inside"
+        promise = f"an attacker who accuses 1% of the non-members finds at most {self.limit(1)} of the members"
         return (
             f"records: {self.records:,} follows from the table; state a number that anyone may know",
             f"epsilon: 1 promises that {promise} (at 2: {self.limit(2)}, at 8: {self.limit(8)})",

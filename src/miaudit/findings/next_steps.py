@@ -229,8 +229,8 @@ def _weaken(origin: Origin) -> Iterator[Step]:
         origin.command(Intent("compare")),
     )
     yield Step(
-        "Without the training code, hand the page to the people who train the model, with a bundle, by which they "
-        "repeat the audit.",
+        "Without the training code, send this page and a bundle to the people who train the model. The bundle lets "
+        "them repeat the audit.",
         origin.command(Intent("hand on")),
     )
 

@@ -179,7 +179,7 @@ def _lists(findings: Findings) -> Iterator[tuple[str, str, str]]:
         shown = rate_with_limits(one.members / one.listed, one.low, one.high)
         of = "surest pairs, right" if one.of == "pairs" else "highest scores are members"
         name = "surest pairs" if one.of == "pairs" else "surest members"
-        yield name, f"{one.members:,} of the {one.listed:,} {of}", f"{shown} of the list {one.score}"
+        yield name, f"{one.members:,} of the {one.listed:,} {of}", f"{shown} of the list, by {one.score}"
 
 
 def _cards(findings: Findings) -> list[tuple[str, str, str]]:

@@ -296,7 +296,7 @@ def _attack(one: Attack, findings: TableFindings, file: str) -> Answer:
     status = one.status or ""
     decides = one.role == "blocking" and findings.verdict.status not in ("not-testable", "refused")
     return Answer(
-        f"{one.name}: success on members less that on control records",
+        f"{one.name}: success on members minus success on control records",
         value,
         interval,
         f"{percent(findings.verdict.confidence)} confidence",
@@ -444,7 +444,7 @@ _QUESTIONS: tuple[tuple[str, str, str, _Answering | None, str, str], ...] = (
         EDPB,
         "Are collection, training and deployment designed and documented to protect people?",
         None,
-        "miaudit does not measure it. This page is a document for that file.",
+        "miaudit does not measure it. This page can be part of that documentation.",
         "",
     ),
     (

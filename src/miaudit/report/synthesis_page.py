@@ -110,7 +110,7 @@ def limit_chart(guarantee: Guarantee) -> alt.LayerChart:
         .encode(x=x, y=alt.Y("tpr:Q", **y), text=alt.value("no attack lies above")),
     ]
     title = "What the guarantee leaves to an attack on any one record"
-    sentences = ["Above the blue line no attack can be, whatever it knows; the dashed line is a guess."]
+    sentences = ["No attack can lie above the blue line, whatever it knows. The dashed line is random guessing."]
     at = ", ".join(f"{rounded_up(100 * tpr)}% at {percent(fpr)}" for fpr, tpr in guarantee.tpr_limits)
     return finished(
         layers, title, sentences, f"Limits of the true-positive rate by the false-positive rate: {at}.", 260
