@@ -19,6 +19,7 @@ from miaudit.synthesis.generators.count_noise import CountNoise
 from miaudit.synthesis.generators.generator_config import Privacy
 from miaudit.synthesis.generators.levels import Codes
 from miaudit.synthesis.generators.noisy_tables import NoisyTable, measured, places
+from miaudit.synthesis.generators.pair_counts import PairCounts
 from miaudit.synthesis.generators.replayed_tables import replayed
 from miaudit.synthesis.generators.tables_config import TablesConfig
 from miaudit.synthesis.generators.tables_generator import TablesGenerator, fit_tables
@@ -180,16 +181,15 @@ def _exact_levels() -> Sequence[AbstractContextManager[Any]]:
     ]
 
 
-def _scores(wrong: Callable[[TablesPlan, FloatArray], FloatArray]) -> Patches:
+def _scores(wrong: Callable[[FloatArray], FloatArray]) -> Patches:
     """Choose pairs by other scores, which are divided by the same scale."""
 
     def patches() -> Sequence[AbstractContextManager[Any]]:
-        counts = private_choice._counts
+        class Wrong(PairCounts):
+            def of(self, pair: tuple[int, int]) -> FloatArray:
+                return wrong(super().of(pair))
 
-        def own(codes: Codes, pair: tuple[int, int], plan: TablesPlan) -> FloatArray:
-            return wrong(plan, counts(codes, pair, plan))
-
-        return [mock.patch.object(private_choice, "_counts", own)]
+        return [mock.patch.object(private_choice, "PairCounts", Wrong)]
 
     return patches
 
@@ -251,7 +251,7 @@ BUGS = (
         "a score of another sensitivity",
         "counts weighted by the size of the table",
         "moved a score by",
-        _scores(lambda _, counts: counts * math.sqrt(len(counts))),
+        _scores(lambda counts: counts * math.sqrt(len(counts))),
     ),
     Bug(
         "a choice with half of its scale",

@@ -25,6 +25,7 @@ from miaudit.models.targets import Precomputed, SklearnTarget
 
 TREE = SklearnTarget(DecisionTreeClassifier(max_depth=4))
 SMOOTH = SklearnTarget(LogisticRegression(C=100.0))
+_DIGEST = 38  # bytes behind each array of a store
 
 
 def noise(n: int = 120, columns: int = 5, **fields: Any) -> Records:
@@ -177,7 +178,7 @@ def test_what_many_runs_keep_grows_with_the_runs(tmp_path: Path, attacks: tuple[
         made, attacks=("lira_offline",), copies=None, audited=12, shadows=Shadows(store=tmp_path / "all")
     )
     evidence(compared)
-    assert _bytes_of(tmp_path / "all") == 12 * (128 + 12 * 2 * 4)
+    assert _bytes_of(tmp_path / "all") == 12 * (128 + 12 * 2 * 4 + _DIGEST)
 
 
 @pytest.mark.parametrize("attacks", [("loss", "margin"), ("label_only", "loss")])
@@ -193,14 +194,14 @@ def test_a_store_of_all_records_is_taken_up_as_it_is(
         older.setattr(run_campaign, "trained_models", lambda c, d, _: shadow.train(**training.training_of_all(c, d)))
         expected = evidence(kept).digest
     width = 8 * (5 if copies is not None else 1)
-    assert _bytes_of(tmp_path / "runs") == 8 * (128 + width * 2 * 4)
+    assert _bytes_of(tmp_path / "runs") == 8 * (128 + width * 2 * 4 + _DIGEST)
     state = cost(kept, rng=np.random.default_rng(0))
     assert state is not None
     assert (state.fits, state.reused) == (0, 8)
     assert evidence(kept).digest == expected == evidence(made).digest
     next((tmp_path / "runs").glob("model-00003-*.npy")).unlink()
     assert evidence(kept).digest == expected
-    assert _bytes_of(tmp_path / "runs") == 7 * (128 + width * 2 * 4) + 128 + width // 8 * 2 * 4
+    assert _bytes_of(tmp_path / "runs") == 7 * (128 + width * 2 * 4 + _DIGEST) + 128 + width // 8 * 2 * 4 + _DIGEST
 
 
 @pytest.mark.slow

@@ -93,7 +93,7 @@ def test_every_option_of_an_audit_has_its_place() -> None:
         "no_bounds",
     }
     always |= {"show_rows", "out", "bundle", "overwrite", "json", "seed", "levels", "intervals", "no_figures"}
-    always |= {"limit", "about"}  # of the records of a synthetic table, too
+    always |= {"limit", "about", "shards"}  # of the records of a synthetic table, too
     always |= {"architecture", "checkpoint", "num_classes", "model_name"}
     of_some = {key for key, option in OPTIONS.items() if option.applies} | {"share", "seal"}
     parameters = {key: name for name, (key, _) in KEYS.items()}

@@ -23,8 +23,8 @@ from miaudit.metrics.definition import BUILT_IN as METRICS
 
 DOCS = Path(__file__).parents[2] / "docs"
 REGISTERED: dict[str, tuple[Iterable[str], tuple[str, ...]]] = {
-    "attacks": (ATTACKS, ("attacks", "text")),
-    "signals": (SIGNALS, ("attacks", "text")),
+    "attacks": (ATTACKS, ("shadow_models", "text")),
+    "signals": (SIGNALS, ("shadow_models", "text")),
     "metrics": (METRICS, ("findings",)),
     "canaries": (CANARIES, ("canaries",)),
     "options of canaries": (OF_CANARIES, ("canaries",)),

@@ -19,7 +19,7 @@ from torch.nn import functional as F  # noqa: E402
 
 from miaudit.errors import InputError  # noqa: E402
 from miaudit.models import loop, nets, targets, train  # noqa: E402
-from miaudit.models.train import EarlyStopping, Pruning, TrainConfig, TrainingError, fit, fit_many, logits  # noqa: E402
+from miaudit.models.train import Adversarial, EarlyStopping, Pruning, TrainConfig, TrainingError, fit, fit_many, logits  # noqa: E402
 from miaudit.models.train_config import Private  # noqa: E402
 
 MLP = nets.mlp(6, 3, hidden=(7,))
@@ -482,6 +482,7 @@ CHANGES = {
     "augmentation": "flip-crop",
     "label_smoothing": 0.1,
     "input_noise": 0.1,
+    "adversarial": Adversarial(0.1),
     "early_stopping": EarlyStopping(),
     "pruning": Pruning(0.5),
     "private": PRIVATE,
@@ -502,6 +503,8 @@ def test_every_option_changes_the_fingerprint_of_a_store() -> None:
     configs += [
         dataclasses.replace(plain, early_stopping=EarlyStopping(share=0.2)),
         dataclasses.replace(plain, early_stopping=EarlyStopping(patience=2)),
+        dataclasses.replace(plain, adversarial=Adversarial(0.2)),
+        dataclasses.replace(plain, adversarial=Adversarial(0.1, steps=7)),
         dataclasses.replace(plain, pruning=Pruning(0.6)),
         dataclasses.replace(plain, pruning=Pruning(0.5, finetuning=0.1)),
     ]

@@ -258,7 +258,7 @@ COMMANDS: Mapping[str, Entry] = {
     ),
     "coins": Entry(
         "coins",
-        "Sealed coins: draw who is a member together with somebody else, so that neither has to trust the "
+        "Sealed coins: draw who is a member together with another party, so that neither has to trust the "
         "other. The one who trains: commit, draw, reveal. The one who attacks: answer, scores, and then "
         "miaudit audit --coins.",
         ("miaudit coins commit --coins 1000", "miaudit coins answer coins.commitment.json"),

