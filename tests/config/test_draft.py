@@ -278,14 +278,23 @@ def test_numbers_of_a_budget_go_together(tmp_path: Path, rows: int, monkeypatch:
 
 def test_what_epsilon_is_said_to_promise_is_what_it_does(tmp_path: Path) -> None:
     made = draft(EXAMPLE / "patients.csv", tmp_path)
+    assert "accuses 1% of the non-members finds at most 2.8% of the members" in " ".join(made.decisions)
     said = {
         float(eps): float(share)
-        for share, eps in re.findall(r"([\d.]+)% (?:of those inside )?at (?:epsilon )?([\d.]+\d|\d)", made.config)
+        for share, eps in re.findall(r"([\d.]+)% (?:of the members )?at (?:epsilon )?([\d.]+\d|\d)", made.config)
     }
     assert set(said) == {0.5, 1, 2, 4} and "nearly all at 8" in made.config
     for epsilon, share in said.items():
         exact = 100 * EpsilonDelta(epsilon, 0.0002).tpr_at_fpr(0.01)
         assert exact <= share < exact + 0.1
+
+
+def test_one_decimal_is_singular_on_the_screen(tmp_path: Path) -> None:
+    file = tmp_path / "numbers.csv"
+    rows = [f"{10 + i / 10:.1f},{i / 100:.2f}" for i in range(200)]
+    file.write_text("\n".join(["weight,height", *rows]) + "\n")
+    guesses = "\n".join(draft(file, tmp_path).columns)
+    assert "1 decimal\n" in guesses and "2 decimals" in guesses, guesses
 
 
 def test_a_draft_says_what_the_release_will_need(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,8 +85,8 @@ data:
   outside: clip  # a number beyond its public range is moved to the nearest end; refuse would stop there$others
 graph: {GRAPH}
 privacy:
-  # What is promised to each record. An attacker who takes 1% of the people outside the table for members finds at most
-  # $half of those inside at epsilon 0.5, $one at 1, $two at 2, $four at 4, $eight at 8. Smaller is safer, and noisier.
+  # What is promised to each record. An attacker who accuses 1% of the people outside the table finds at most
+  # $half of the members at epsilon 0.5, $one at 1, $two at 2, $four at 4, $eight at 8. Smaller is safer, and noisier.
   epsilon: 1
   delta: $delta  # the part that the promise leaves out; below 1 / records
   # A nominal number: public, round, and not the length of the table. At epsilon 1 a count of two columns' levels
@@ -102,8 +102,8 @@ ledger:
   file: ledger.json
   table: $name
   label: first release
-  # The budget of all releases together, fixed with the first. At 1 that takes it all, and no second can follow. If you
-  # may need one, decide on a larger budget now, before a result is seen: 2 leaves room for one more at epsilon 1.
+  # The budget of all releases together, fixed with the first. At 1 the first uses all of it. If you may need a
+  # second, state a larger budget now, before you see a result: 2 leaves room for one more at epsilon 1.
   epsilon: 1
   delta: $delta
 $fidelity
@@ -263,7 +263,7 @@ class _Column:
         column = self.profile
         description: str = column.kind
         if column.kind == "continuous":
-            digits = "" if column.decimals is None else f", {column.decimals} decimals"
+            digits = "" if column.decimals is None else f", {column.decimals} decimal{'s' * (column.decimals != 1)}"
             description += f", {_number(column.low)} to {_number(column.high)}{digits}"
         elif column.categories:
             shown = ", ".join(map(scalar, column.categories[:6]))
@@ -430,7 +430,7 @@ class _Budget:
             f"records: {self.records:,} follows from the table; state a number that anyone may know",
             f"epsilon: 1 promises that {promise} (at 2: {self.limit(2)}, at 8: {self.limit(8)})",
             "ledger: all releases of this table together stay below its epsilon, so keep one ledger for the table; "
-            "at 1 the first takes it all, so decide on more now if a second may be needed",
+            "at 1 the first release uses all of it, so state a larger budget now if you may need a second",
         )
 
 

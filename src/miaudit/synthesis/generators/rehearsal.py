@@ -103,7 +103,7 @@ def rehearsed(
 
 def _compared(tried: Sequence[_Tried], floor: float) -> str:
     errors = ", ".join(f"{_words(one.recipe)} {one.error:.3f}" for one in tried)
-    return f"on simulated records, distance of pairs (two samples of a world {floor:.3f}): {errors}"
+    return f"on simulated records: errors of pairs of columns are {errors} (two real samples: {floor:.3f})"
 
 
 def _foreseen(recipe: Recipe, graph: CausalGraph, records: int, rng: np.random.Generator) -> str:
@@ -122,11 +122,11 @@ def _foreseen(recipe: Recipe, graph: CausalGraph, records: int, rng: np.random.G
     if not shares:
         return ""
     share_kept = max(0.0, min(1.0, float(np.mean(shares))))
-    sentence = f"; of how simulated columns depend on each other it kept {share_kept:.0%}"
+    sentence = f"; the best keeps {share_kept:.0%} of dependence between columns"
     if share_kept >= _HOPELESS:
         return sentence
     return (
-        f"{sentence}: a release may well be of no use, so take more records, fewer columns or levels, or a larger "
+        f"{sentence}: a release would probably be useless, so take more records, fewer columns or levels, or a larger "
         "epsilon before anything is spent"
     )
 
