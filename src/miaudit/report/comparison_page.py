@@ -119,7 +119,7 @@ def _plain(findings: Comparison | History) -> str:
     if metric.name == "auc":
         counts = f"{100 * before:.0f} in {of[0]}, and {100 * after:.0f} in {of[1]}"
         picked = f"the attack picks the member in {counts}"
-        return f"Of 100 pairs of a member and a non-member, {picked}. Random guessing would in 50."
+        return f"Of 100 pairs of a member and a non-member {picked}. Random guessing would in 50."
     if metric.fpr is not None:
         wrong = f"{1000 * metric.fpr:g} of 1,000 non-members wrongly"
         counts = f"{1000 * before:,.0f} of 1,000 members in {of[0]}, and {1000 * after:,.0f} in {of[1]}"
