@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from validity import passed
 from validity.history import NoHistory, Position
 from validity.shards import Shard
@@ -30,9 +32,8 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
         shard, seed = shard or here.shard, seed or here.seed
         print(f"commit {here.commit[:12]}, number {here.count}: shard {shard}, seed {seed}")
     print(f"run it again: make test-validity SHARD={shard} SEED={seed}")
-    digests = {
-        file.relative_to(root).as_posix(): passed.digest(sources(file, root), root) for file in claim_files(root)
-    }
+    files = claim_files(root)
+    digests = {file.relative_to(root).as_posix(): passed.digest(sources(file, root), root) for file in files}
     if options.unseen or (options.shard is None and options.seed is None):
         for file in [file for file, source in digests.items() if passed.has_passed(root, file, source, shard)]:
             print(f"skipped: {file}, whose claims of this shard have passed on this source ({passed.RECORD})")
@@ -45,6 +46,9 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     command += ["--shard", str(shard), "--validity-seed", seed, "--durations", "10", *rest]
     sys.stdout.flush()
     code = subprocess.run(command, cwd=root, check=False).returncode
+    if code == pytest.ExitCode.NO_TESTS_COLLECTED and len(rest) < len(files):
+        print(f"no claim of this shard is in {', '.join(digests)}")  # all of the shard's claims were skipped
+        code = 0
     if code == 0:
         passed.add(root, digests, shard)
         print(f"what has passed is in {passed.RECORD}: commit it, and this shard is not run again on this source")

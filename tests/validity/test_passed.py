@@ -84,3 +84,16 @@ def test_only_a_run_that_passes_is_recorded(root: Path, code: int, monkeypatch: 
     assert __main__.main(named, root) == code
     assert len(runs) == 2 + 2 * bool(code)  # a run that is repeated by hand skips nothing
     assert passed.has_passed(root, "claim.py", passed.digest(SOURCES, root), Shard(3)) == (code == 0)
+
+
+@pytest.mark.parametrize(("names", "code"), [(("claim.py", "other.py"), 0), (("other.py",), 5)])
+def test_a_file_without_claims_of_the_shard_is_no_failure_after_others_were_skipped(
+    root: Path, names: tuple[str, ...], code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(__main__, "claim_files", lambda root: [root / name for name in names])
+    monkeypatch.setattr(__main__, "sources", lambda file, root: (file.name,))
+    monkeypatch.setattr(Position, "of", lambda root: Position("a" * 40, 27))
+    monkeypatch.setattr(__main__.subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=5))
+    (root / "other.py").write_text("1")
+    passed.add(root, {"claim.py": passed.digest(("claim.py",), root)}, Shard(3))
+    assert __main__.main([], root) == code  # a whole shard without a claim is a mistake
