@@ -83,7 +83,7 @@ def test_several_scores_are_paid_for() -> None:
     ("change", "reason"),
     [
         ({"covariates": None, "covariate_names": None}, "there are no covariates to describe them by"),
-        ({"design": None}, "nobody declared how membership was decided"),
+        ({"design": None}, "it is not declared how membership was decided"),
     ],
     ids=["covariates", "design"],
 )

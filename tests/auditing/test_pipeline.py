@@ -91,12 +91,12 @@ def test_an_undeclared_design_has_no_answer_but_what_it_would_be(name: str, woul
     assert findings.design is None
     assert (findings.verdict.status, findings.exit_code) == ("not-testable", 4)
     assert (findings.verdict.reason, findings.verdict.limits) == ("undeclared", ())
-    assert "Nobody declared" in findings.verdict.text
+    assert "not declared" in findings.verdict.text
     assert "--design" in findings.verdict.text
     assert f"If membership was decided at random, the verdict would be: {would_be}" in findings.verdict.text
     assert (findings.verdict.low, findings.verdict.condition, findings.verdict.level) == (None, "", "")
     assert findings.metric("auc").estimator == "raw"
-    assert any("Nobody declared" in text for text in findings.assumptions)
+    assert any("not declared" in text for text in findings.assumptions)
     declared = audited(evidence_of(name, 3000, seed=1)).verdict  # the control
     assert declared.text.startswith(would_be)
     assert declared.text in findings.verdict.text

@@ -100,7 +100,7 @@ def test_what_is_said_depends_on_what_was_stated() -> None:
     assert "by the same correction (reference score older)" in known.reference.text
     assert known.reference.conditions.startswith("Stated, not checked: the reference was trained on neither")
     assert public.reference.text.startswith("A reference model, of whose training nothing is stated")
-    assert "which nobody stated" in public.reference.conditions
+    assert "which is not stated" in public.reference.conditions
     covariate = audited(evidence, "small", use="covariate")
     assert covariate.reference is not None
     assert "no second reference tests it" in covariate.reference.text

@@ -49,7 +49,7 @@ def test_a_column_of_the_table_tests_the_correction(place: Path, run: Run) -> No
     page = " ".join((place / "o/report.html").read_text().split())
     assert "What a reference model shows" in page
     assert "Correction refuted" in page
-    assert "which nobody stated: the reference was trained on neither" in page
+    assert "which is not stated: the reference was trained on neither" in page
     code, out, err = run("verify", "b.zip")
     assert code == 0, err
     assert "came out again" in out

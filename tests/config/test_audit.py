@@ -75,7 +75,7 @@ def test_the_printed_file_runs_from_the_command_line(printed: Path, run: Callabl
     assert first["name"] == "tpr_at_fpr_0.001"
     assert first["value"] is None
     assert (found["verdict"]["status"], code) == ("not-testable", 4)  # the printed file declares no design
-    assert "Nobody declared" in found["verdict"]["text"]
+    assert "not declared" in found["verdict"]["text"]
     assert "would be: Concern" not in found["verdict"]["text"]
     assert found["metrics"][1]["bootstrap"]["replicates"] == 1000
     assert "the verdict would be: " in out

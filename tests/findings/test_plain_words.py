@@ -136,7 +136,7 @@ def test_a_matched_audit_within_its_limits_is_about_strings_alone():
 
 def test_an_undeclared_design_says_if():
     words = found(design=None).in_words
-    assert words.said.startswith("Not answered: nobody declared how membership was decided")
+    assert words.said.startswith("Not answered: it is not declared how membership was decided")
     assert "If members were assigned at random: an attacker who" in words.said
     assert "at least" not in words.said
     assert words.limits == ""

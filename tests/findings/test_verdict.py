@@ -123,7 +123,7 @@ def test_an_undeclared_design_keeps_what_the_verdict_would_be() -> None:
     assert (found.status, found.exit_code, found.exploratory) == ("not-testable", 4, True)
     assert (found.reason, found.word, found.limits) == ("undeclared", "Not answered (undeclared)", ())
     assert found.text.startswith(
-        "Not answered (undeclared): Nobody declared how membership was decided. Declare it: --"
+        "Not answered (undeclared): It is not declared how membership was decided. Declare it: --"
     )
     assert found.text.endswith(f"If membership was decided at random, the verdict would be: {would_be.text}")
 

@@ -26,7 +26,7 @@ from miaudit.findings.several_runs import SeveralRuns
 from miaudit.metrics.trials import equal_sizes, one_of_each
 
 UNDECLARED = (
-    "Nobody declared how membership came about, and a bound needs it: declare the design (one-run or multi-run if "
+    "It is not declared how membership came about, and a bound needs it: declare the design (one-run or multi-run if "
     "inclusion was randomised, else zero-run)."
 )
 _TOO_FEW = (

@@ -77,7 +77,7 @@ def _reason(case: Case, correction: Correction | None, obstacle: str) -> str:
     if audited.covariates is None:
         return "there are no covariates to describe them by"
     if audited.design is None:
-        return "nobody declared how membership was decided"
+        return "it is not declared how membership was decided"
     if audited.design == "matched":
         return "strings and their decoys have the same covariates"
     if obstacle or (audited.design == "zero-run" and correction is None):

@@ -34,12 +34,12 @@ _MOST_ROWS = 8
 _RANDOMISED = ("one-run", "multi-run")
 _ACCUSED = 0.1  # of the controls
 _UNTOLD = {
-    "zero-run": "Nobody drew which texts were trained on: they may differ in what they say, and be told by that alone.",
-    "": "Nobody declared how it was decided which texts were trained on, so they may be told by what they say alone.",
+    "zero-run": "It was not drawn which texts were trained on: they may differ in content, and be told by that alone.",
+    "": "It is not declared how it was decided which texts were trained on, so they may be told by content alone.",
 }
 _CONDITION = "if controls differ from members in nothing but that they were not trained on"
 _UNDECLARED = (
-    "Nobody declared how it was decided which texts were trained on. Declare it: --design one-run or multi-run if "
+    "It is not declared how it was decided which texts were trained on. Declare it: --design one-run or multi-run if "
     "coins decided, --design zero-run if not. If coins decided, the verdict would be:"
 )
 _MISSING = (
@@ -220,7 +220,7 @@ def judge(
 
     Parameters
     ----------
-    design : how it was decided which texts were trained on; empty if nobody said
+    design : how it was decided which texts were trained on; empty if not stated
     unit : what is counted, in words
     lack : why it cannot be answered; empty where it can, as far as texts of both kinds have a passage
     """

@@ -62,7 +62,7 @@ _ASSUMED = {
     "strong an unmeasured trait would have to be to change the result is what the sensitivity analysis says.",
     "given": "Given its stated propensity, whether a record is a member has nothing to do with its potential scores; "
     "how strong an unmeasured trait would have to be to change the result is what the sensitivity analysis says.",
-    None: "Nobody declared how membership came about. If not at random, the numbers mix memorisation with shift.",
+    None: "It is not declared how membership came about. If not at random, the numbers mix memorisation with shift.",
 }
 
 

@@ -69,7 +69,7 @@ _SHADOWS = _Model(
 _TRAINED_ON_NEITHER = _Model("A model that never saw these records", f"Stated, not checked: {CONDITIONS}.", _ELSEWHERE)
 _UNSTATED = _Model(
     "A reference model, of whose training nothing is stated,",
-    f"A reference can be relied on only where this holds, which nobody stated: {CONDITIONS}.",
+    f"A reference can be relied on only where this holds, which is not stated: {CONDITIONS}.",
     _ELSEWHERE,
     (
         *("reference.trained_on_neither", "true, for a covariate", "false"),

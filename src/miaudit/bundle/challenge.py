@@ -201,7 +201,7 @@ class _Contest:
             if coins is not None and coins.differ:  # else the chances themselves would be scores that win
                 judged = np.intersect1d(judged, coins.rows)
         if order is not None and whole.propensity is not None and whole.share == "all" and not whole.programs:
-            # Learned again: nobody saw those that the owner committed to, and made of labels they stand every bet.
+            # Learned again: those that the owner committed to were not seen, and if made of labels they win every bet.
             _, learned, rows = verify.repeated(whole, evidence)
             whole = replace(whole, propensity=learned, rows=rows)
         return cls(whole, evidence, judged, rng, submission, order, listed)

@@ -231,7 +231,7 @@ class _Prepared:
     def statement_of_open_records(self) -> _Statement:
         """Audit the open records alone.
 
-        The caller's own propensities are not used: nobody can show that they were not learned from all labels.
+        The caller's own propensities are not used: it cannot be shown that they were not learned from all labels.
         """
         is_open = np.delete(np.arange(self.evidence.n), self.keys.rows)
         nuisance = None if self.nuisance is None else replace(self.nuisance, propensity=None)

@@ -59,7 +59,7 @@ def collect_tokens(
     Raises
     ------
     InputError
-        For another target, texts whose membership nobody states, and a file that is there.
+        For another target, texts whose membership is not stated, and a file that is there.
     """
     place = tables.require_suffix(path, "--out", SUFFIXES)
     if place.exists() and not overwrite:

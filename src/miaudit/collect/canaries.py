@@ -98,7 +98,7 @@ class ReferenceModel:
 
 @dataclass(frozen=True)
 class _Invented(CanaryKind):
-    """Records that nobody has, with labels drawn uniformly: a kind says how to draw contents."""
+    """Records that no data set holds, with labels drawn uniformly: a kind says how to draw contents."""
 
     def draw(self, x: Any, count: int, rng: np.random.Generator) -> Any:
         """Return ``count`` new contents like those of ``x``."""
@@ -386,7 +386,7 @@ def added(
 
 
 def _inserted(made: Records, records: Records, insertion: Insertion, rng: np.random.Generator) -> Records:
-    """Return canaries with the units and numbers of times that are asked for; units are nobody's of the records."""
+    """Return canaries with the units and numbers of times that are asked for; units belong to no record."""
     fields = dict(made.fields)
     code = np.arange(made.n)
     if insertion.per_unit is not None:

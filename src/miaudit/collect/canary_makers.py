@@ -108,7 +108,7 @@ def _flat(x: NDArray[Any]) -> NDArray[Any]:
 
 
 def invented(records: Records, count: int, make: Maker, rng: np.random.Generator) -> Records:
-    """Records that nobody has, with random labels: drawn again where two are alike, or one is there already.
+    """Records that no data set holds, with random labels: drawn again where two are alike, or one is there already.
 
     A text is there if it nearly stands in one.
     """

@@ -177,7 +177,7 @@ def _ids(records: Records, canaries: Records, kept: IntArray) -> NDArray[Any] | 
 
 
 def _units(records: Records, canaries: Records, kept: IntArray) -> NDArray[Any]:
-    """Whose the records that stay and the canaries are: nobody's are units of their own."""
+    """Whose the records that stay and the canaries are: those without a unit are units of their own."""
     record_units, theirs = records.fields.get("unit"), np.asarray(canaries.fields["unit"])
     if record_units is None:
         return np.concatenate([[f"record-{row}" for row in kept.tolist()], theirs.astype(np.str_)])
@@ -191,7 +191,7 @@ def _units(records: Records, canaries: Records, kept: IntArray) -> NDArray[Any]:
 
 
 def _times(records: Records, canaries: Records, kept: IntArray) -> IntArray | None:
-    """How often each record that stays and each canary stands in a training; once where nobody says."""
+    """How often each record that stays and each canary stands in a training; once where it is not said."""
     if records.times is None and canaries.times is None:
         return None
     own, theirs = (np.ones(one.n, dtype=np.int64) if one.times is None else one.times for one in (records, canaries))

@@ -36,7 +36,7 @@ class Draws:
     y : array (n,)
     seed : of the models
     rng : of the attacks
-    replaced : which records give way to which, for the stability of training; None where nobody asks
+    replaced : which records give way to which, for the stability of training; None where it is not measured
     further : array (runs - 1, a), who is a member in each further run; their models are the last of ``included``
     held_out : array (h,), records beside the canaries that no model learns
     apart : array (k, n), what further models learn that tell what canaries cost; the first :data:`PLAIN` of them none
@@ -237,7 +237,7 @@ def _replaced(
 ) -> Replacements:
     """Draw which members give way to which records that the audited model did not learn; the others are the test.
 
-    Fresh are those of the population, which are not audited; where nobody set any aside, a share of the non-members.
+    Fresh are those of the population, which are not audited; where none are set aside, a share of the non-members.
     """
     pairs, member = campaign.stability, base.member
     train, outside = rows[member], rows[~member]

@@ -32,7 +32,7 @@ class Split(NamedTuple):
     Attributes
     ----------
     members, nonmembers : pairs (X, y), as :func:`miaudit.audit_model` takes them
-    left_out : rows of which equal ones are on both sides, so that nobody can say which they are
+    left_out : rows of which equal ones are on both sides, so that it is unknown which they are
     """
 
     members: tuple[Any, Any]
@@ -162,7 +162,7 @@ def leakage_scorer(X: Any, y: Any, *, metric: str = "auc", signal: str = "loss")
 
     Notes
     -----
-    Of rows that are twice in (X, y), once in a fold and once out of it, nobody can say whether they were trained on:
+    Of rows that are twice in (X, y), once in a fold and once out of it, it is unknown whether they were trained on:
     they are left out on both sides and counted (``split(...).left_out``, and a line of the log). Where a splitter
     trains on a part only of what is not in the fold (``ShuffleSplit(train_size=...)``), members that are none dilute
     the number. ``return_train_score`` has no meaning here.

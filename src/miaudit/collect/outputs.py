@@ -66,7 +66,7 @@ Model = TypeVar("Model")
 class Collected:
     """Evidence, what its collector has to say about it, and the score that the user declared to be the headline.
 
-    ``headline`` is None where nobody declared one: all scores count then; ``vulnerability`` says which records leak,
+    ``headline`` is None where none was declared: all scores count then; ``vulnerability`` says which records leak,
     where shadow models showed it; ``propensity`` is what was given beside the scores, array (n,) in (0, 1); ``sample``
     holds the separate records that it is learned from; ``stability`` is that of the training, where it was measured;
     ``coins`` are sealed coins that memberships came from; ``about`` are those of the notes that go with the evidence

@@ -35,7 +35,7 @@ class Records:
     member : array (n,), whether the audited model was trained on the record; None where that is still to be drawn
     fields : further fields of :class:`miaudit.Evidence`: covariates, covariate_names, text, unit, group
     source : str, where they came from
-    ids : array (n,), what each record is called; None where nobody says
+    ids : array (n,), what each record is called; None where they have no names
     classes : what the numbers of y stand for, where the labels are texts
     canary : array (n,) of bool, which records were made for the audit: only these are audited, all others are in every
         training (:mod:`miaudit.collect.canaries`); None where all are audited

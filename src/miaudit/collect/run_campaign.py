@@ -180,11 +180,11 @@ def _by_outputs(answers: Answers, names: list[str]) -> Collected:
 
 
 def _vulnerability(answers: Answers) -> Vulnerability | str | None:
-    """Which records leak, or why that cannot be said; None where nobody asks."""
+    """Which records leak, or why that cannot be said; None where the caller does not ask."""
     draws, options, shadows = answers.draws, answers.campaign.shadows, answers.shadows
     if options.vulnerability is False or shadows is None or answers.runs:
         return None
-    if options.given is not None and not options.vulnerability:  # nobody here drew what those models learned
+    if options.given is not None and not options.vulnerability:  # what those models learned was drawn elsewhere
         return None
     n = draws.base.n_units
     if shadows.models < vulnerable_records.fewest(n):

@@ -146,7 +146,7 @@ def zero_run(
 ) -> Evidence:
     """Score known members and known non-members of a model that is what it is (causal-mia, Algorithm 3).
 
-    Nobody drew the memberships: what tells members from non-members apart from the model (dates, sources, style) has to
+    The memberships were not drawn: what tells members from non-members beside the model (dates, sources, style) has to
     be in the covariates, or the metrics stay raw.
 
     Parameters

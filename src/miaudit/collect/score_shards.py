@@ -54,7 +54,7 @@ def read(
         Of records: a score and the membership of each. Of counts: distinct scores, and columns ``members`` and
         ``nonmembers``, whole numbers that say how many of each have the score. A score may be in several shards.
     score, member : names of columns; "score" and "member", or those that saved evidence has, where none are named
-    design : "one-run", or None where nobody declared one
+    design : "one-run", or None where none was declared
     signal : what the column of scores holds: "score" (higher is more member-like) or "loss"
     batch : records that are sorted at once, and distinct scores that stay in memory
     progress : function of rows that are finished and their total, each row read and merged
@@ -113,7 +113,7 @@ class _Files:
     rows : number of rows of each file, by its path
     score : column of the scores
     others : the column of membership, or those of the two counts
-    saved : whether columns are those of saved evidence, and nobody named them
+    saved : whether columns are those of saved evidence, and none was named
     types : of these columns, by name
     """
 

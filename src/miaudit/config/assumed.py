@@ -1,4 +1,4 @@
-"""Which columns an audit reads where nobody named them: assumed where only one fits, else asked for by name."""
+"""Which columns an audit reads where none is named: assumed where one fits, else the message asks for a name."""
 
 from __future__ import annotations
 

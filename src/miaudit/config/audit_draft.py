@@ -1,6 +1,6 @@
 """Drafts of an audit's configuration file, made of what its columns, or its two files, look like.
 
-No value of the data is in a draft, and no design: nobody can see in a file how membership came about.
+No value of the data is in a draft, and no design: a file does not show how membership came about.
 """
 
 from __future__ import annotations

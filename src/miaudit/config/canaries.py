@@ -37,7 +37,7 @@ def asked(kind: str, **options: Any) -> CanaryKind:
     Raises
     ------
     InputError
-        For a kind that nobody knows, an option that it has not, and a value outside its range.
+        For an unknown kind, an option that the kind does not have, and a value outside its range.
 
     Examples
     --------

@@ -96,7 +96,7 @@ class AtLeast:
 
 @dataclass(frozen=True)
 class Anytime:
-    """Run by run, with a stop as soon as enough is shown, or when nobody pays for another run.
+    """Run by run, with a stop as soon as enough is shown, or when no further run is paid for.
 
     Wealth starts at 1; each run multiplies it by 1 - ``stake``, plus ``stake`` / ``level`` where it refutes. A
     parameter is refuted once its wealth has reached 1 / (1 - confidence): Ville's inequality, whenever one stops.

@@ -224,7 +224,7 @@ def _no_contrast(before: Findings, after: Findings, names: tuple[str, str]) -> s
     undeclared = [name for name, audit in pairs if audit.design is None]
     if undeclared:
         return (
-            f"Nobody declared how membership came about in {' and '.join(undeclared)}: its raw numbers may mix "
+            f"It is not declared how membership came about in {' and '.join(undeclared)}: its raw numbers may mix "
             "memorisation with shift, and nothing can be said of a difference. Audit again with --design."
         )
     inverted = [name for name, audit in pairs if _is_inverted(audit)]

@@ -191,7 +191,7 @@ class NamedUnit:
 class ExtractionVerdict(Conclusion):
     """What is concluded.
 
-    ``condition`` is what it assumes and nobody declared, ``way`` the way that the text is about, ``stated`` whether the
+    ``condition`` is what it assumes undeclared, ``way`` the way that the text is about, ``stated`` whether the
     user stated the limit, ``limits`` what each way shows of it, and ``reason`` "undeclared" where nobody declared the
     design.
     """
@@ -231,7 +231,7 @@ class ExtractionFindings(FindingsRecord):
     counts : texts (and units) of both kinds, passages, and texts too short to have one
     plan : prefix, suffix, queries, chance, near, confidence (of answers made elsewhere suffix, near, confidence), and
         the limit: excess above it raises concern, below it (``within``) is within the limits
-    design : how it was decided which texts were trained on; empty if nobody said
+    design : how it was decided which texts were trained on; empty if not stated
     asked : the model that was asked to go on; None where only log-probabilities were read
     generations : the answers that were made elsewhere; None where there are none
     notes, source, repeat : as in an audit's findings

@@ -298,7 +298,7 @@ def _sizes(members: int, nonmembers: int, options: Mapping[str, Any]) -> Intent:
     return Intent("plan", {"members": members, "nonmembers": nonmembers, **options})
 
 
-# -- what nobody declared ----------------------------------------------------------------------------------------------
+# -- what was not declared --------------------------------------------------------------------------------------------
 
 
 _BEFORE_TRAINING = " Name what was known of each record before training."
@@ -319,7 +319,7 @@ def _declare(origin: Origin) -> Iterator[Step]:
         in_python = f'Evidence(..., design="{design}")'
         how = f"design: {design}{where}" if origin.from_command else in_python
         yield Step(f"{question} Then declare {design if command else how}.{besides}", command, asks=True)
-    yield Step("If nobody knows how membership was decided, this audit cannot answer.", asks=True)
+    yield Step("If it is unknown how membership was decided, this audit cannot answer.", asks=True)
 
 
 def _turn(origin: Origin) -> Iterator[Step]:

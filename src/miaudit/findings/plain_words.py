@@ -176,7 +176,7 @@ def _without_answer(found: Audited, primary: Measured | None, auc: Measured | No
             "Not answered: members were not assigned at random, so an attack may see the difference between two groups "
             "of records, and not what the model memorised."
         )
-    text = "Not answered: nobody declared how membership was decided."
+    text = "Not answered: it is not declared how membership was decided."
     if primary is None:
         return text
     status: Bound = "unresolved" if primary.value is None else "inconclusive"

@@ -116,7 +116,7 @@ class TableVerdict:
     status : "flagged", "clear", "inconclusive", "not-testable" or "refused"
     text : the verdict in sentences
     confidence : of each interval
-    reason : "undeclared" where nobody declared how membership was decided; else None
+    reason : "undeclared" where it is not declared how membership was decided; else None
     exceeded : limits that are exceeded
     unresolved : limits that these records leave open
     """

@@ -51,7 +51,7 @@ CONDITIONS: dict[str | None, str] = {
     "zero-run": "if the covariates account for how members and non-members differ",
     "given": "if the given propensities account for how members and non-members differ",
 }
-NOT_DECLARED = "Nobody declared how membership was decided."
+NOT_DECLARED = "It is not declared how membership was decided."
 DECLARE = (
     "Declare it: --design one-run or multi-run if inclusion was decided at random, --design zero-run if it was not "
     "(design: in a configuration file)."
@@ -144,13 +144,13 @@ class Verdict(Conclusion):
     Attributes
     ----------
     status : "flagged", "clear", "inconclusive", "not-testable" or "refused"
-    reason : "undeclared" where nobody declared how membership was decided, else None
+    reason : "undeclared" where it is not declared how membership was decided, else None
     metric : name of the limit that the text leads with
     threshold : that limit
     low, high : confidence limits that were compared with it
     confidence : of two-sided intervals
     level : the wording that the limits support (erratum C5); empty for limits other than a TPR at a low FPR
-    condition : what the verdict assumes and nobody declared; empty if nothing
+    condition : what the verdict assumes without a declaration; empty if nothing
     exploratory : whether the score was chosen on the same data without correction
     text : the verdict as a sentence or more
     stated : whether they are limits of this audit; else they are the default limits
@@ -230,7 +230,7 @@ def no_answer(
 
 
 def undeclared(would_be: Verdict, declare: str = DECLARE) -> Verdict:
-    """Return the verdict on evidence whose design nobody declared: not answered, and what the answer would be.
+    """Return the verdict on evidence whose design was not declared: not answered, and what the answer would be.
 
     Parameters
     ----------

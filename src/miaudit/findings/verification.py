@@ -176,7 +176,7 @@ class ChallengeFindings(FindingsRecord):
     Attributes
     ----------
     status : "won" by the challenger, "stands" for the bundle, or "undecided" while labels are sealed, where a
-        submission is ahead of which nobody knows whether it came before they were opened, where the submitted scores
+        submission is ahead that may have come after they were opened, where the submitted scores
         are shown to point the wrong way, and where the bundle's audit was refused
     digest : SHA-256 of the bundle
     labels_visible : whether the challenger could see the labels of the records that decided

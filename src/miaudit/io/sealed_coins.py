@@ -175,7 +175,7 @@ class Coins:
     Attributes
     ----------
     commitment : Commitment
-    answer : Answer, or None where nobody answered
+    answer : Answer, or None where there is no answer
     seed : 32 bytes in hexadecimal
     scores : digests (:func:`of_scores`) of scores that the drawer had before the reveal
     signature : the drawer's, of all of this; empty while the coins are only drawn, and not revealed
@@ -386,7 +386,7 @@ class Secret:
 
         Parameters
         ----------
-        answer : Answer, or None where nobody answered: then the coins are the drawer's choice
+        answer : Answer, or None where there is no answer: then the coins are the drawer's choice
 
         Raises
         ------

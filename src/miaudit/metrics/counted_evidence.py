@@ -63,7 +63,7 @@ class CountedEvidence(Evidence):
     counts : of the score, with at least one member and one non-member; higher is more member-like
     name : of the score
     digest : of the evidence with the rows in their order
-    design : "one-run", or None where nobody declared one
+    design : "one-run", or None where none was declared
     source : where the scores came from, for the report
 
     Raises

@@ -69,9 +69,9 @@ class Definition:
     def has_levels(self) -> bool:
         """Whether the reading levels are about it: a TPR at an FPR of at most 1%.
 
-        The levels (2%, 5%, 10% of the members) are of the region where chance finds next to nobody. At an FPR of 10% a
-        coin finds 10% of the members, which the levels would call material; taking chance off first would leave a
-        number that nobody set levels for. So above 1% there are none.
+        The levels (2%, 5%, 10% of the members) are of the region where chance finds almost no member. At an FPR of 10%
+        a coin finds 10% of the members, which the levels would call material; taking chance off first would leave a
+        number for which no levels are set. So above 1% there are none.
         """
         return self.fpr is not None and self.fpr <= _LARGEST_FPR_OF_LEVELS
 
@@ -134,7 +134,7 @@ def tpr_at_fpr(fpr: float) -> Definition:
 
 
 def of(name: str) -> Definition:
-    """Return the metric of a name; of one that nobody here defines, as old findings may have, no more than the name.
+    """Return the metric of a name; of an undefined one, as old findings may have, only the name.
 
     Examples
     --------

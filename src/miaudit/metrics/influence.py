@@ -101,7 +101,7 @@ class Shared:
     before, after : arrays (n,) and (m,) of int, 0 to ``count`` - 1
         Equal numbers are one record or unit; a number that only one side has is in one audit only.
     ambiguous : array (count,) of bool
-        Numbers that stand for several records, of which nobody knows which is which.
+        Numbers that stand for several records, of which it is unknown which is which.
     """
 
     before: IntArray

@@ -82,7 +82,7 @@ def surest_members(
     level : one-sided level of the test, in (0, 0.5)
     sure : precision at even odds, in (0.5, 1)
     chance : probability with which independent coins made each record a member; None where the numbers of members and
-        non-members were fixed, or nobody knows
+        non-members were fixed, or it is unknown
     confidence : two-sided, of the limits
 
     Returns

@@ -331,7 +331,7 @@ def _of_several(values: NDArray[Any], y: NDArray[Any], told: str) -> tuple[Outpu
 
 
 def _single_kind(column: NDArray[Any], y: NDArray[Any]) -> str:
-    """What one column of a model is that nobody named: labels, a probability of two classes, or predictions."""
+    """What one column of a model is that was not named: labels, a probability of two classes, or predictions."""
     if column.dtype.kind == "U" or (column.dtype.kind in "iu" and y.dtype.kind != "f"):
         return "labels"
     known = np.unique(y)

@@ -145,7 +145,7 @@ class GivenShadows:
         return place
 
     def require_labels(self, n: int, y: NDArray[Any] | None, attack: str) -> None:
-        """Refuse an attack that pools records where nobody knows their classes: here, or in the data.
+        """Refuse an attack that pools records whose classes are unknown: here, or in the data.
 
         Raises
         ------

@@ -99,7 +99,7 @@ def audited_and_shadows(
 
     Parameters
     ----------
-    n, rows : all records, and the numbers (a,) of those that are audited; nobody learns the others
+    n, rows : all records, and the numbers (a,) of those that are audited; the others are not told
     member, unit : arrays (a,)
 
     Returns

@@ -138,7 +138,7 @@ class SavedLanguage(Traits):
 class SmallLanguage(Traits):
     """A small GPT-2 from random weights, trained on some of the texts; runs no user code.
 
-    The vocabulary is learned from all texts, whether members or not, so that it gives nobody away.
+    The vocabulary is learned from all texts, whether members or not, so that it does not tell them apart.
 
     Examples
     --------

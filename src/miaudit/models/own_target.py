@@ -70,7 +70,7 @@ class OwnTarget(Traits):
         Raises
         ------
         InputError
-            For a kind that nobody knows.
+            For an unknown kind.
         """
         kind: Any = getattr(self.model, "kind", "multi-label" if self.labels else "logits")
         if kind not in get_args(Kind):
@@ -226,7 +226,7 @@ def of_class(
         (kind for name, kind in kinds.items() if hasattr(model, name) and hasattr(model, "fit")), OwnTarget
     )
     target = target_class(model, where, dict(options), called, ScriptFiles.of(folder, files) if files else None)
-    _ = target.kind  # refuses one that nobody knows
+    _ = target.kind  # refuses an unknown one
     return target
 
 

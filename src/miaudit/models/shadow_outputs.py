@@ -196,7 +196,7 @@ def signal_names() -> tuple[str, ...]:
 
 
 def unknown_signal(signal: str) -> InputError:
-    """Return the refusal of a signal that nobody knows."""
+    """Return the refusal of an unknown signal."""
     hint = nearest(signal, signal_names()) or "choose one"
     return InputError("signal", f"one of {', '.join(signal_names())}", repr(signal), hint)
 

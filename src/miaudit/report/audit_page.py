@@ -205,7 +205,7 @@ def _cards(findings: Findings) -> list[tuple[str, str, str]]:
 
 
 def _alone(findings: Findings) -> list[tuple[str, str, str]]:
-    """The AUC of the covariates alone, beside that of the attack, where nobody declared how membership came about."""
+    """The AUC of the covariates alone, beside that of the attack, where the design is not declared."""
     alone = findings.covariates_alone
     if not alone:
         return []

@@ -72,6 +72,6 @@ def _digest(body: bytes) -> bytes:
 
 
 def _is_own(status: os.stat_result) -> bool:
-    """Whether a file is a plain one of this user that nobody else can write."""
+    """Whether a file is a plain one of this user that no other user can write."""
     plain = stat.S_ISREG(status.st_mode) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     return plain and (not hasattr(os, "getuid") or status.st_uid == os.getuid())

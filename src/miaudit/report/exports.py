@@ -61,7 +61,7 @@ def model_card(findings: FindingsRecord, *, model: str, data: str = "audited rec
     -------
     str
         A YAML block, ``---`` around it, and a Markdown section. The block holds the metrics that the verdict may use:
-        never a raw metric of a zero-run audit or of one whose design nobody declared, one that is not resolved, or one
+        never a raw metric of a zero-run audit or of one whose design was not declared, one that is not resolved, or one
         that was chosen on the same data without correction. Without any there is no block. The command line, which may
         name private paths, is left out.
 

@@ -28,7 +28,7 @@ from miaudit.synthesis.table_attacks.success_rates import Comparison
 INFERENCE = "inference: "
 _MUCH_MORE = 1.5  # times as large a lower limit of near copies as of stricter ones, to be named too
 
-UNDECLARED = "Not answered (undeclared): nobody declared how membership was decided."
+UNDECLARED = "Not answered (undeclared): it is not declared how membership was decided."
 ZERO_RUN = (
     "Not answered (not testable): members and control records were not assigned at random (zero-run), so differences "
     "in success mix what the table gives away with how the two differ. The record-wise audit corrects for that."
