@@ -260,7 +260,7 @@ def test_every_section_that_the_source_cites_exists() -> None:
         ("what section 12 writes", True),
         ("# section 18: the least limit", True),
         ("(section 12 of the methods)", True),
-        ("the one-run test (docs/methods.md, sections 5 and 7)", False),
+        ("the one-run test (experiments/methods.md, sections 5 and 7)", False),
         ("Dong, Roth and Su (2022), section 2.3", False),
         ("the adversary of the paper's section 3", False),
     ],

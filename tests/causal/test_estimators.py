@@ -237,7 +237,7 @@ def test_influences_of_outcome_models_are_those_of_aipw() -> None:
 
 
 def test_the_variance_with_that_of_the_propensity_by_its_definition() -> None:
-    """docs/methods.md, section 1: learned here, the larger of with and without the score; elsewhere, what is added."""
+    """experiments/methods.md, section 1: here the larger of with and without the score, elsewhere what is added."""
     evidence, known = small(8, 120)
     generator = rng(9)
     features, influence, gradient = generator.normal(size=(120, 2)), *generator.normal(size=(2, 120)) / 120

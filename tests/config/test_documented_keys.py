@@ -347,16 +347,14 @@ TRAINING: dict[str, Any] = {
 
 
 @pytest.mark.long
-@says(
-    "of a network: `optimiser` (sgd, adam), `learning_rate`, `momentum`, `weight_decay`, `schedule` (cosine, constant)"
-)
-@says(
-    "`augmentation` (none, flip-crop), `label_smoothing`, `input_noise`, `adversarial` with `radius` and `steps`, "
-    "`early_stopping` with `share` and `patience`"
-)
-@says("`pruning` with `sparsity` and `finetuning`, `device` (auto, cpu, cuda, or cuda:1 for one of several)")
-@says("`mixed_precision`, `tf32` (false), `seed`, `loss` (cross_entropy")
-@says("for DP-SGD `private` with `noise`, `clip`, `delta`, the public number of `records` and `repeatable` (false")
+@says("`optimiser`, `learning_rate`, `momentum`, `weight_decay` | sgd or adam")
+@says("`schedule`, `epochs`, `batch` | cosine or constant")
+@says("`augmentation`, `label_smoothing`, `input_noise` | none or flip-crop")
+@says("`adversarial` | `radius` and `steps` | | `early_stopping` | `share` and `patience`")
+@says("`pruning` | `sparsity` and `finetuning`")
+@says("of DP-SGD: `noise`, `clip`, `delta`, the public number of `records`, and `repeatable` (false")
+@says("`device` | auto, cpu, cuda, or cuda:1 for one of several")
+@says("`mixed_precision`, `tf32`, `seed` | `tf32` is false")
 @pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in TRAINING.items() for value in values])
 def test_every_key_of_a_training(place: Path, key: str, value: Any) -> None:
     pytest.importorskip("torch")
@@ -365,7 +363,7 @@ def test_every_key_of_a_training(place: Path, key: str, value: Any) -> None:
     assert np.isfinite(loss(place, {**target, "training": {"epochs": 1, "batch": 10, key: value}})).all()
 
 
-@says("binary_cross_entropy of several labels, squared_error of numbers")
+@says("cross_entropy, binary_cross_entropy of several labels, or squared_error of numbers")
 @says("`y: [a, b, c]` for [several labels]")
 @says("of 0 and 1, or several numbers")
 def test_losses_of_several_labels_and_of_numbers(place: Path) -> None:
@@ -470,7 +468,7 @@ def test_canaries_of_the_data(place: Path) -> None:
     assert collected(place, TREE, {**DATA, "path": "k.npz", "canary": "k"}).evidence.n == 20
 
 
-@says("how often a record stands in a training that it is in. Row numbers that a script gets name it so often")
+@says("how often a training that contains the record contains it. A script gets its row number that many times")
 @says("a name for each record, unique: a script that writes `ids.npy` must give the same, in this order")
 @says("of a script: `python train.py --rows {rows} --seed {seed} --out {out}`, run in the folder of this file")
 @says("(losses, logits or probabilities)")
@@ -500,7 +498,7 @@ def test_a_script_gets_row_numbers_and_gives_outputs(place: Path, given: str) ->
 
 
 @says("a .npy file of changed [copies](your_model.md#what-a-campaign-does) (n, k, ...) for label-only attacks")
-@says("of given outputs, what was said of them")
+@says("With given outputs, the outputs for the copies")
 def test_copies(place: Path) -> None:
     copies = X[:, None] + 0.1 * RNG.normal(size=(N, 2, 4)).astype(np.float32)
     np.save(place / "copies.npy", copies)

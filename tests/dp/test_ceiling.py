@@ -13,7 +13,7 @@ from miaudit.dp import ceiling, one_run
 from miaudit.dp.ceiling import one_run_ceiling
 from miaudit.errors import InputError
 
-# docs/methods.md, section 7: another cap of the same argument, for m = 10,000 and 1,000 at p = .025
+# experiments/methods.md, section 7: another cap of the same argument, for m = 10,000 and 1,000 at p = .025
 STATED = {0.66: (0.557, 0.522), 1.0: (0.848, 0.802), 2.0: (1.671, 1.581), 3.0: (2.416, 2.265)}
 
 # experiments/validity/one_run.md: the least limit that mixtures give, simulated (standard error .003), 5 to 11% lower

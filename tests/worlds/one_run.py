@@ -95,7 +95,9 @@ def randomised_response(rng: np.random.Generator, *, accuracy: float, released: 
 
 
 def mu_of_released_bits(accuracy: float, chance: float = 1.0) -> float:
-    """Mu of a bit that is released with some chance, right with probability ``accuracy`` (docs/methods.md, section 6).
+    """Mu of a bit that is released with some chance, right with probability ``accuracy``.
+
+    See experiments/methods.md, section 6.
 
     The trade-off function is piecewise linear, so the smallest Gaussian one below it touches it at a kink.
     """

@@ -40,7 +40,7 @@ _ROWS_OF_A_TREE = 5000
 # at 5%: enough to withhold bounds, which need every log-odds within the margin. Beyond this it is no noise, and the
 # verdict, which the test for lack of fit guards, is withheld too (docs/zero_run_in_depth.md).
 BEYOND_LEARNING = 0.001
-_MARGIN = 0.1  # docs/methods.md, section 2: at 0 the challenge voids 12% of sound learned propensities
+_MARGIN = 0.1  # experiments/methods.md, section 2: at 0 the challenge voids 12% of sound learned propensities
 
 
 @dataclass(frozen=True)

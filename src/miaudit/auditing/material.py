@@ -4,7 +4,7 @@ With many records a test refutes a propensity for what moves nothing, and with f
 refuted stack is moved along the direction that refutes it. The evidence is refused where a metric of the verdict moves
 by more than a tenth of its standard error. A forest sees only a part of what the propensity misses: where it refutes,
 the evidence is also refused where weights and regressions disagree about the AUC by more than one standard error. The
-disagreement alone refuses nothing (docs/methods.md, section 13).
+disagreement alone refuses nothing (experiments/methods.md, section 13).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ _TREES = 100
 def _boosting() -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    # Settings of the trees in the stack (docs/methods.md, section 9)
+    # Settings of the trees in the stack (experiments/methods.md, section 9)
     return HistGradientBoostingClassifier(
         max_iter=100, learning_rate=0.1, max_leaf_nodes=8, min_samples_leaf=20, l2_regularization=5.0
     )

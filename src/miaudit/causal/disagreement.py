@@ -1,4 +1,4 @@
-"""How far the weights and the regressions disagree about one AUC (docs/methods.md, section 10).
+"""How far the weights and the regressions disagree about one AUC (experiments/methods.md, section 10).
 
 Two estimates of the corrected AUC rest on two models: that by weights alone on the propensity, that by AIPW on the
 propensity and on regressions of the score. Where the propensity misses a part of the shift, the regressions may still
@@ -17,7 +17,7 @@ from miaudit.metrics.classical import Estimate
 
 __all__ = ["LIMIT", "Disagreement"]
 
-LIMIT = 2.0  # standard errors; 0 of 227 sound audits were above it (docs/methods.md, section 10)
+LIMIT = 2.0  # standard errors; 0 of 227 sound audits were above it (experiments/methods.md, section 10)
 _ROUNDING = 1e-9
 
 

@@ -221,7 +221,8 @@ class Comparison:
     def variance(self, influence: FloatArray, gradient: FloatArray) -> float:
         """Return the variance of an estimate, with that of the fitted propensity.
 
-        Learned from the audited records: the larger of with and without the score term (docs/methods.md, section 1).
+        Learned from the audited records: the larger of with and without the score term (experiments/methods.md,
+        section 1).
         Learned from others: what their number leaves uncertain is independent, so it is added.
 
         Parameters

@@ -1,4 +1,6 @@
-"""Whether weighted non-members still differ from members in a function of the covariates (docs/methods.md, section 10).
+"""Whether weighted non-members still differ from members in a function of the covariates.
+
+See experiments/methods.md, section 10.
 
 The functions are those of the basis and the products of all pairs of the columns' normal scores, squares included.
 The means of the products and the variances of these means are moments of the scores, so that matrix products give all

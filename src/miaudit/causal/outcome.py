@@ -312,8 +312,8 @@ def one_step_further(
     """Return the mean one step further than AIPW by regressions went from Hajek's, and the larger variance of the two.
 
     What the regressions took off says what they would take off again: where models learn slowly, AIPW alone keeps a
-    bias of about one standard error. The interval covers both ends (docs/methods.md, section 9). The mean as it is for
-    other estimators. ``own`` (n,) is the members' part of the influence.
+    bias of about one standard error. The interval covers both ends (experiments/methods.md, section 9). The mean as it
+    is for other estimators. ``own`` (n,) is the members' part of the influence.
     """
     if not (isinstance(estimator, Aipw) and isinstance(law, stack.Regressed)):
         return value, variance

@@ -4,7 +4,7 @@ AIPW corrects the AUC and the average effect where the propensity misses a part 
 advantage and the curve rest on weights alone. The tilt multiplies the odds of each non-member by exp(lambda' Q), where
 Q are functions of what regressions predict of the score. It chooses lambda so that the weighted non-members have the
 mean of the members in each of them. The weights are then right where the propensity or the regressions are, at the
-thresholds that are among the functions (docs/methods.md, section 11).
+thresholds that are among the functions (experiments/methods.md, section 11).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def tilted(
     rates = [fpr for fpr in sorted(fprs, reverse=True) if classical.resolvable(fpr, effective, _CONFIDENCE)]
     above = law.expected(share_above(evidence.score[member]))
     # The thresholds are those of weights that carry one function: to look for them again with all moves a TPR by less
-    # than a fiftieth of its interval (docs/methods.md, section 11).
+    # than a fiftieth of its interval (experiments/methods.md, section 11).
     exponent = _exponent(above[:, None], member, before)
     weight = before if exponent is None else before * np.exp(exponent - exponent.max())
     thresholds = [_threshold(evidence.score[~member], weight, fpr) for fpr in rates]

@@ -58,7 +58,8 @@ class Propensity:
     features : array (n, p) or None
         Encoded covariates, standardised, no intercept; the encoding is fitted on all rows, without labels.
     dropped : names of constant covariates that were left out
-    logistic : whether the model is the default, linear in ``features`` (the score term of docs/methods.md, section 1)
+    logistic : whether the model is the default, linear in ``features`` (the score term of experiments/methods.md,
+        section 1)
     rows_per_covariate : rows that the propensity was learned from, for each feature; None if given
     models : folds and features of a stack (:func:`stacked`), which regressions of the score share; None of others
     line : the line in the covariates that is part of a stack, on the same folds
@@ -365,8 +366,8 @@ def stacked(
 ) -> Propensity:
     """Fit the propensity on other records by a stack: a line, a ridge on a basis and boosted trees.
 
-    For evidence whose shift is not a straight line (:mod:`miaudit.causal.stack`, docs/methods.md, section 9). Bounds on
-    privacy parameters need the line of :func:`fit`, whose log-odds have known errors.
+    For evidence whose shift is not a straight line (:mod:`miaudit.causal.stack`, experiments/methods.md, section 9).
+    Bounds on privacy parameters need the line of :func:`fit`, whose log-odds have known errors.
 
     Parameters
     ----------

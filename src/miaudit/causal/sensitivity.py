@@ -4,7 +4,7 @@ The marginal sensitivity model (Tan 2006) lets the true odds of membership of ea
 ones by a factor between 1/L and L, for reasons that no covariate shows. L = 1 is "no unmeasured confounding". Given the
 covariates the estimated odds stay right on average, and that makes the bounds sharp (Dorn and Guo 2023): a trait can
 only move what the covariates do not say of the score. The law of the score given the covariates enters as a quantile.
-Bounds hold with any quantile, and they are narrowest with the right one (docs/methods.md, section 15).
+Bounds hold with any quantile, and they are narrowest with the right one (experiments/methods.md, section 15).
 """
 
 from __future__ import annotations

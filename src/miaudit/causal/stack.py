@@ -268,7 +268,7 @@ def _boosted(folds: Folds, k: int, held: FloatArray) -> None:
 def _regression_options(folds: Folds) -> dict[str, Any]:
     """Return options of regressions: few bins, but many where these give each value of a column its own bin.
 
-    Half the trees at twice the rate predict scores as well (docs/methods.md, section 9).
+    Half the trees at twice the rate predict scores as well (experiments/methods.md, section 9).
     """
     levels = [len(np.unique(column)) for column in folds.x[folds.training_rows].T]
     many = any(_FEW_BINS < count <= _MOST_BINS for count in levels)

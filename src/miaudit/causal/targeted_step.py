@@ -1,4 +1,6 @@
-"""One more step of a stack's log-odds, along what its held-out residuals still show (docs/methods.md, section 12).
+"""One more step of a stack's log-odds, along what its held-out residuals still show.
+
+See experiments/methods.md, section 12.
 
 Of the records outside a fold, the strongest of all intervals of one covariate, rectangles of two, and products of two
 normal scores is added to the log-odds, while it is stronger than chance allows. The fold itself is predicted by what

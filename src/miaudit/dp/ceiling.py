@@ -44,8 +44,8 @@ def one_run_ceiling(mu: float, canaries: int, *, confidence: float = 0.95) -> fl
 
     References
     ----------
-    docs/methods.md, section 7; the cap here keeps the distribution of the scores and moves memberships alone, which
-    leaves less total variation, so the limit is 2 to 5% below the one stated there.
+    experiments/methods.md, section 7; the cap here keeps the distribution of the scores and moves memberships alone,
+    which leaves less total variation, so the limit is 2 to 5% below the one stated there.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """How many guesses an audit of a run makes, and in what order, chosen on all labels of earlier runs.
 
 The coins of a run are fresh whatever happened in the runs before it. So a number of guesses that follows from earlier
-runs alone is a constant for that run, and its one-run test keeps its level (docs/methods.md, section 7). A number that
-follows from the scores of the same run does not: the mechanism writes them.
+runs alone is a constant for that run, and its one-run test keeps its level (experiments/methods.md, section 7). A
+number that follows from the scores of the same run does not: the mechanism writes them.
 """
 
 from __future__ import annotations

@@ -22,8 +22,9 @@ def mu_p_value(mu: float, *, correct: int, guesses: int, canaries: float, slopes
 
     The theorem's constraints hold for every set T of counts, not only for {k, ..., r} as in Algorithm 2. With 1 - f
     below each of its tangents, delta(eps) + e^eps x, they read sum_k max(0, k p_k - e^eps (r - k + 1) p_{k-1})
-    <= m delta(eps) (docs/methods.md, section 6). Any feasible point of the dual gives an upper limit: the solver's is
-    clipped into its range and the objective computed again, so an inexact solution costs power and never validity.
+    <= m delta(eps) (experiments/methods.md, section 6). Any feasible point of the dual gives an upper limit: the
+    solver's is clipped into its range and the objective computed again, so an inexact solution costs power and
+    never validity.
 
     Parameters
     ----------

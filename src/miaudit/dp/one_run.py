@@ -48,8 +48,8 @@ def mu_lower_bound(*, correct: int, guesses: int, canaries: float, confidence: f
     guesses : int in [1, canaries]
         How many records were guessed at; fixed before the labels were seen.
     canaries : int or float
-        Records whose inclusion was a fair coin, guessed or not; an effective number (docs/methods.md, section 3) is
-        rounded up.
+        Records whose inclusion was a fair coin, guessed or not; an effective number (experiments/methods.md, section 3)
+        is rounded up.
     confidence : float in (0, 1)
         One-sided. The p = 0.025 of the zero-run paper is 0.975 here.
 

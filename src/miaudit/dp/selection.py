@@ -28,7 +28,7 @@ __all__ = ["PAPERS_SIX", "SWEEP", "TEN", "Bonferroni", "Exploratory", "Fixed", "
 PAPERS_SIX = (0.1, 0.05, 0.02, 0.01, 0.005, 0.0025)
 """The zero-run paper's 1000, 500, 200, 100, 50 and 25 guesses among 10,000 records (erratum B6), as fractions."""
 TEN = (0.0025, 0.005, 0.01, 0.02, 0.035, 0.05, 0.1, 0.2, 0.4, 1.0)
-"""The candidates of a pilot (docs/methods.md, section 5)."""
+"""The candidates of a pilot (experiments/methods.md, section 5)."""
 SWEEP = (*PAPERS_SIX, 0.2, 0.4, 1.0)
 """The paper's six and three more for attacks that are right nearly everywhere, which they cost up to 3% elsewhere."""
 CLEARLY = 1.2  # what a pilot asks of a later order beyond an earlier one
@@ -103,7 +103,7 @@ class Schedule:
 
     Every parameter is tested once and the walk passes through the true one, so nothing has to be paid. The number of
     guesses tied to a parameter is the best one for a perfect Gaussian attack: strong there, and blind to a few very
-    strong canaries (docs/methods.md, section 5).
+    strong canaries (experiments/methods.md, section 5).
 
     Parameters
     ----------
@@ -291,7 +291,7 @@ class CountTest:
     places : ints (n,), record numbers, the surest guess first
     correct : bools (n,), whether the guess at record i (not at the i-th in order) is right
     from_counts : bound from counts
-    survivors : bools (n,), records that thinning left (docs/methods.md, section 3); None for all
+    survivors : bools (n,), records that thinning left (experiments/methods.md, section 3); None for all
     size : (n,), what each record counts for: the s_i of thinning, which must not depend on labels; None: 1
     """
 
@@ -497,7 +497,7 @@ def _piloted(
 def _promise(fractions: Sequence[float], test: RankedTest, revealed: BoolArray, confidence: float) -> _Promise:
     """Return the largest bound that a pilot lets expect; ``revealed`` (n,) are its rows, in the order of the test.
 
-    The share of right guesses is taken a little pessimistic (docs/methods.md, section 5).
+    The share of right guesses is taken a little pessimistic (experiments/methods.md, section 5).
     """
     pilot, rest = np.flatnonzero(revealed), np.flatnonzero(~revealed)
     promises = []

@@ -2,14 +2,14 @@
 
 A single run has a ceiling that no attack and no number of canaries passes. Runs with fresh coins and fresh noise are
 independent whatever happens inside one of them: a parameter is refuted where at least j of K one-run tests refute it,
-each at a level t with P(Bin(K, t) >= j) = 1 - confidence (docs/methods.md, section 7). All that this needs is that each
-run's p-value is valid given the runs before it. So j, K and t are fixed before the first run, every run that was
-started counts, and what a run's attack learned from (reference models, settings) comes from outside the runs, or from
-runs before it.
+each at a level t with P(Bin(K, t) >= j) = 1 - confidence (experiments/methods.md, section 7). All that this needs is
+that each run's p-value is valid given the runs before it. So j, K and t are fixed before the first run, every run that
+was started counts, and what a run's attack learned from (reference models, settings) comes from outside the runs, or
+from runs before it.
 
 The same holds for the number of guesses. From three runs on, the first run chooses it and is not audited; the others
-are (docs/methods.md, section 7). A pilot inside each run is refused: it is chosen on that run, and its excess over the
-level grows with the power of the number of runs.
+are (experiments/methods.md, section 7). A pilot inside each run is refused: it is chosen on that run, and its excess
+over the level grows with the power of the number of runs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Counts = tuple[int, int, float]
 """Correct guesses, guesses and canaries of one run, as of :func:`miaudit.dp.one_run.mu_lower_bound`."""
 
 ALL_OF = 7  # up to here every run has to refute; beyond, all but one
-SCHEDULE_UP_TO = 0.4  # level of each run; above it a schedule is laid out by rounding (docs/methods.md, section 7)
+SCHEDULE_UP_TO = 0.4  # level of each run; above it rounding decides it (experiments/methods.md, section 7)
 ALIKE = 5.0  # standard deviations by which two runs' coins agree more, or less, than independent ones
 FRESH = (
     "every run had coins and noise of its own, and every run that was started counts",

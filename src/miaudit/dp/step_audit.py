@@ -6,10 +6,10 @@ its noise. What a step releases at a canary's coordinate is the evidence, as for
 (white box). The attacker of differential privacy may choose the gradients of a record anew in each step: here their
 sign alternates, which costs nothing against fresh noise and cancels noise that is not fresh.
 
-What is tested is the mechanism's own trade-off function, by the one-run test of Mahloujifar et al. (docs/methods.md,
-sections 5 and 7): whatever the implementation does, one that keeps the claim is refuted in at most 1 - confidence of
-the audits. :mod:`miaudit.models.step_canaries` puts the canaries into a PyTorch training; from anywhere else an array
-of released sums will do.
+What is tested is the mechanism's own trade-off function, by the one-run test of Mahloujifar et al.
+(experiments/methods.md, sections 5 and 7). Whatever the implementation does, one that keeps the claim is refuted in at
+most 1 - confidence of the audits. :mod:`miaudit.models.step_canaries` puts the canaries into
+a PyTorch training; from anywhere else an array of released sums will do.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def mean_epsilon(shift: str, count: int = 25, **options: object) -> float:
 @pytest.mark.long
 @pytest.mark.parametrize(("shift", "signed", "unsigned"), [("mild", 0.917, 0.539), ("strong", 0.894, 0.204)])
 def test_signed_log_odds_keep_the_power_that_absolute_ones_lose(shift: str, signed: float, unsigned: float) -> None:
-    """True epsilon 1, m = 2,000 (docs/methods.md, section 3)."""
+    """True epsilon 1, m = 2,000 (experiments/methods.md, section 3)."""
     found = mean_epsilon(shift)
     assert 0.85 <= found < 1
     assert found == pytest.approx(signed, abs=0.035)

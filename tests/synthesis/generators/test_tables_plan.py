@@ -31,7 +31,7 @@ NO_GRAPH = CausalGraph(GRAPH.schema, {"columns": GRAPH.schema.names})
 
 
 def spent(found: TablesPlan) -> float:
-    """The mu of all tables by the sensitivity of each count: mu^2 = sum c / s^2 (docs/methods.md, section 8)."""
+    """The mu of all tables by the sensitivity of each count: mu^2 = sum c / s^2 (experiments/methods.md, section 8)."""
     return math.sqrt(sum(found.changes / found.sd(share) ** 2 for share in found.shares))
 
 

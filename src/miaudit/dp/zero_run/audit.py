@@ -494,7 +494,7 @@ def _smallest(records: AuditedRecords, count: int | None, propensity: Propensity
             "smallest",
             "given propensities",
             "learned ones",
-            "records chosen by their own learned log-odds are a winner's curse (docs/methods.md, section 3)",
+            "records chosen by their own learned log-odds are a winner's curse (experiments/methods.md, section 3)",
         )
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= len(records.rows):
         raise InputError(

@@ -26,7 +26,7 @@ class Conditional:
     Attributes
     ----------
     aware : whether guesses are ranked by their expected success after tampering, or by the score alone
-    signed : tamper with T lambda (docs/methods.md, section 3), or with the paper's |lambda|
+    signed : tamper with T lambda (experiments/methods.md, section 3), or with the paper's |lambda|
     margin, smallest : as in :class:`PoissonBinomial`
     """
 
@@ -46,7 +46,7 @@ def tampering_at(epsilon: float, toward: FloatArray) -> FloatArray:
     ----------
     epsilon : of the claim, 0 or more
     toward : array (n,), log-odds that the guess is right before the algorithm is asked
-        Its absolute value |lambda| in the paper; T lambda gives up less (docs/methods.md, section 3).
+        Its absolute value |lambda| in the paper; T lambda gives up less (experiments/methods.md, section 3).
 
     Returns
     -------

@@ -7,7 +7,7 @@ the log-odds are known within a half-width only. The theorem and what it gains o
 
 **Poisson-binomial**, of pure epsilon: the i-th guess T_i of a record with log-odds of membership lambda_i is right with
 probability at most sigma(epsilon + T_i lambda_i), whatever the guesses before it turned out to be, if the algorithm is
-epsilon-DP (Theorem D.1 of the zero-run paper, with the sign kept: docs/methods.md, section 3).
+epsilon-DP (Theorem D.1 of the zero-run paper, with the sign kept: experiments/methods.md, section 3).
 """
 
 # ruff: noqa: PLC0415 - scipy loads when used
@@ -205,7 +205,9 @@ class SeedStableTest:
 
 @dataclass(frozen=True)
 class StandardErrors:
-    """So many standard errors of each record's log-odds, pointwise (the default, with two; docs/methods.md, section 4).
+    """So many standard errors of each record's log-odds, pointwise (the default, with two).
+
+    See experiments/methods.md, section 4.
 
     Attributes
     ----------
@@ -518,7 +520,7 @@ class PoissonBinomial:
     Attributes
     ----------
     margin : pessimism on the log-odds, 0 or more; None: 0 for given propensities, 0.1 for learned ones
-    signed : T lambda (docs/methods.md, section 3), or with False the paper's |lambda|
+    signed : T lambda (experiments/methods.md, section 3), or with False the paper's |lambda|
     smallest : use only so many records of smallest |lambda|; for given propensities only
     """
 

@@ -83,8 +83,8 @@ def fit(
     table : the private records, n of them
     graph : over the columns of the table's schema; None where none is known
     privacy : the differential privacy that is required; with None the generator claims nothing
-    method : "tables", noisy counts (docs/methods.md, section 8), "vae", a network (causal-synthesis), or None: what the
-        options are for, and without options the better of the two in a rehearsal on simulated records
+    method : "tables", noisy counts (experiments/methods.md, section 8), "vae", a network (causal-synthesis), or None:
+        what the options are for, and without options the better of the two in a rehearsal on simulated records
     rng : of everything that differential privacy does not rest on. With privacy what it does rest on comes from the
         operating system, and from nothing that could be published: anyone who knows how it was drawn can subtract the
         noise

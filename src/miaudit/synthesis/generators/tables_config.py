@@ -19,7 +19,7 @@ _PRIVATE = "bins read off the private table would have to be paid for: state edg
 
 @dataclass(frozen=True)
 class TablesConfig:
-    """How noisy tables are measured and combined (docs/methods.md, section 8).
+    """How noisy tables are measured and combined (experiments/methods.md, section 8).
 
     Attributes
     ----------
