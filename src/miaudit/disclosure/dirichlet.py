@@ -6,7 +6,7 @@ two Dirichlet laws; the true label is class 0.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from scipy import special
 from miaudit.arrays import BoolArray, FloatArray
 from miaudit.attacks.dirichlet_fit import SMOOTHING, Fit, check, fit
 from miaudit.errors import InputError
+from miaudit.errors.checks import finite
 
 __all__ = [
     "SMOOTHING",
@@ -74,7 +75,7 @@ class World:
             raise InputError("classes", "a whole number K >= 2", repr(self.classes), "with K = 1 nothing is disclosed")
         object.__setattr__(self, "classes", int(self.classes))
         for name in ("aleatoric", "epistemic", "calibration_error"):
-            object.__setattr__(self, name, _finite(name, getattr(self, name)))
+            object.__setattr__(self, name, finite(name, getattr(self, name), "a finite number", "pass a number"))
         if self.epistemic <= 0:
             raise InputError("epistemic", "epistemic > 0", f"{self.epistemic:g}", "it is 1 / (sum of the parameters)")
         if self.calibration_error < 0:
@@ -114,16 +115,6 @@ class World:
         mean = (1 + self.calibration_error) * (1 - self.aleatoric)
         others = (1 - mean) / (self.classes - 1) / self.epistemic
         return np.array([mean / self.epistemic] + [others] * (self.classes - 1))
-
-
-def _finite(name: str, value: object) -> float:
-    try:
-        number = float(value)  # type: ignore[arg-type]  # refused below if it is none
-    except (TypeError, ValueError):
-        number = math.nan
-    if isinstance(value, bool | str) or not math.isfinite(number):
-        raise InputError(name, "a finite number", repr(value), "pass a number")
-    return number
 
 
 def parameters(name: str, alpha: ArrayLike) -> FloatArray:
@@ -285,17 +276,39 @@ def goodness(
         expected = f"parameters of shape {(len(outputs), outputs.shape[2])}"
         raise InputError("alpha", expected, f"shape {laws.shape}", "pass what fit returned for the same outputs")
     transforms = _transforms(outputs, laws, label)
-    distance = kolmogorov(transforms, counted)
-    pooled = float(kolmogorov(transforms[counted][None, :], np.ones((1, int(counted.sum())), dtype=np.bool_))[0])
+
+    def simulated(rng: np.random.Generator) -> FloatArray:
+        sampled = sample(laws, outputs.shape[1], rng=rng)
+        return _transforms(sampled, fit(sampled, counted, smoothing=smoothing).alpha, label)
+
+    return goodness_of(transforms, counted, simulated, replicates, rng)
+
+
+def goodness_of(
+    u: FloatArray,
+    counted: BoolArray,
+    simulated: Callable[[np.random.Generator], FloatArray],
+    replicates: int,
+    rng: np.random.Generator | None,
+) -> Goodness:
+    """Return the goodness of fit of laws, by the probability transforms of the outputs under them.
+
+    Parameters
+    ----------
+    u : array (n, M), uniform in each row if the laws are right
+    counted : bools (n, M)
+    simulated : transforms (n, M) of one data set from the fitted laws, under the laws fitted to that data set
+    replicates, rng : as in :func:`goodness`
+    """
+    distance = kolmogorov(u, counted)
+    pooled = float(kolmogorov(u[counted][None, :], np.ones((1, int(counted.sum())), dtype=np.bool_))[0])
     if not replicates:
         return Goodness(distance, pooled, None)
     if rng is None:
         raise InputError("rng", "a numpy Generator where replicates are drawn", "None", "pass np.random.default_rng(0)")
-    beyond = np.zeros(len(outputs))
+    beyond = np.zeros(len(u))
     for _ in range(replicates):
-        simulated = sample(laws, outputs.shape[1], rng=rng)
-        again = fit(simulated, counted, smoothing=smoothing).alpha
-        beyond += kolmogorov(_transforms(simulated, again, label), counted) >= distance
+        beyond += kolmogorov(simulated(rng), counted) >= distance
     return Goodness(distance, pooled, (1 + beyond) / (1 + replicates))
 
 

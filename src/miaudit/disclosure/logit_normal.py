@@ -17,7 +17,7 @@ from scipy import special
 
 from miaudit.arrays import FloatArray, IntArray
 from miaudit.attacks.dirichlet_fit import SMOOTHING, check, smooth
-from miaudit.disclosure.dirichlet import Goodness, kolmogorov
+from miaudit.disclosure.dirichlet import Goodness, goodness_of
 from miaudit.errors import InputError
 
 __all__ = ["Fit", "Law", "divergence", "fit", "goodness", "label_margin", "log_density", "sample"]
@@ -260,19 +260,13 @@ def goodness(
     outputs = np.asarray(p)
     counted = check(outputs, mask, smoothing)
     u = _transforms(smooth(outputs, smoothing), law)
-    distance = kolmogorov(u, counted)
-    everything = np.ones((1, int(counted.sum())), dtype=np.bool_)
-    pooled = float(kolmogorov(u[counted][None, :], everything)[0])
-    if not replicates:
-        return Goodness(distance, pooled, None)
-    if rng is None:
-        raise InputError("rng", "a numpy Generator where replicates are drawn", "None", "pass np.random.default_rng(0)")
-    beyond = np.zeros(len(outputs))
-    for _ in range(replicates):
-        simulated = sample(law, outputs.shape[1], rng=rng)
-        again = fit(simulated, counted, smoothing=smoothing, shrinkage=shrinkage).law
-        beyond += kolmogorov(_transforms(smooth(simulated, smoothing), again), counted) >= distance
-    return Goodness(distance, pooled, (1 + beyond) / (1 + replicates))
+
+    def simulated(rng: np.random.Generator) -> FloatArray:
+        sampled = sample(law, outputs.shape[1], rng=rng)
+        again = fit(sampled, counted, smoothing=smoothing, shrinkage=shrinkage).law
+        return _transforms(smooth(sampled, smoothing), again)
+
+    return goodness_of(u, counted, simulated, replicates, rng)
 
 
 def _transforms(p: FloatArray, law: Law) -> FloatArray:
