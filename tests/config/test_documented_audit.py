@@ -8,7 +8,11 @@ same for ``target``, ``data`` and ``shadow``.
 from __future__ import annotations
 
 import itertools
+import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -655,3 +659,22 @@ def test_every_key_of_these_sections_is_tried_here() -> None:
                 if f'"{kind[1] if kind else name}"' not in source and f"{name}=" not in source:
                     missing.append(f"{title}: {key}")
     assert not missing
+
+
+def test_the_complete_file_of_a_model_runs_in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "your_model.md").read_text(encoding="utf-8")
+    page = page.partition("## A scikit-learn model, from its code")[2]
+    blocks = {kind: re.findall(rf"^```{kind}\n(.*?)^```", page, flags=re.M | re.S)[0] for kind in ("python", "yaml")}
+    monkeypatch.chdir(tmp_path)
+    exec(compile(blocks["python"], "your_model.md", "exec"), {})
+    Path("audit.yaml").write_text(blocks["yaml"], encoding="utf-8")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "miaudit", "run", "audit.yaml"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    found = json.loads(Path("results/findings.json").read_text(encoding="utf-8"))
+    assert done.returncode == found["exit_code"], done.stderr
+    assert found["design"] == "one-run"
+    by_score = {one["score"]: {metric["name"]: metric for metric in one["metrics"]} for one in found["scores"]}
+    assert set(by_score) == {"lira_online", "loss"}
+    assert by_score["lira_online"]["auc"]["low"] > 0.55  # a tree that is grown to the end knows its members
+    assert Path("results/report.html").is_file()
