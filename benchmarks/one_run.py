@@ -12,7 +12,6 @@ import os
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before numpy: one thread of linear algebra on either side
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from target_table import row, show, write
 
 import miaudit as ma
 from miaudit.dp import one_run, selection
@@ -157,19 +157,6 @@ def against_jax_privacy() -> list[dict[str, Any]]:
     ]
 
 
-def row(what: str, value: float, unit: str, target: float | None, *, at_least: bool = False) -> dict[str, Any]:
-    met = None if target is None else bool(value >= target if at_least else value <= target)
-    return {"what": what, "value": value, "unit": unit, "target": target, "at_least": at_least, "met": met}
-
-
-def show(rows: list[dict[str, Any]]) -> None:
-    for r in rows:
-        target = ""
-        if r["target"] is not None:
-            target = f"{'at least' if r['at_least'] else 'at most'} {r['target']:g}  {'met' if r['met'] else 'MISSED'}"
-        print(f"{r['what']:62s} {r['value']:10.4g} {r['unit']:6s} {target}", flush=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="the smaller number of guesses only")
@@ -177,8 +164,7 @@ def main() -> None:
     options = parser.parse_args()
     rows = ratios(options.quick)
     show(rows)
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    write(rows, options.json)
 
 
 if __name__ == "__main__":

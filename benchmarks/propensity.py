@@ -11,7 +11,6 @@ import os
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before numpy: one thread of linear algebra on either side
 
 import argparse
-import json
 import time
 import warnings
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from target_table import row, show, write
 
 import miaudit as ma
 from miaudit.causal import propensity
@@ -94,19 +94,6 @@ def ratios(count: int) -> list[dict[str, Any]]:
     ]
 
 
-def row(what: str, value: float, unit: str, target: float | None, *, at_least: bool = False) -> dict[str, Any]:
-    met = None if target is None else (value >= target if at_least else value <= target)
-    return {"what": what, "value": value, "unit": unit, "target": target, "at_least": at_least, "met": met}
-
-
-def show(rows: list[dict[str, Any]]) -> None:
-    for r in rows:
-        target = ""
-        if r["target"] is not None:
-            target = f"{'at least' if r['at_least'] else 'at most'} {r['target']:g}  {'met' if r['met'] else 'MISSED'}"
-        print(f"{r['what']:62s} {r['value']:10.4g} {r['unit']:6s} {target}", flush=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="each loop from one fit")
@@ -115,8 +102,7 @@ def main() -> None:
     warnings.simplefilter("ignore", FutureWarning)
     rows = ratios(1 if options.quick else 10)
     show(rows)
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    write(rows, options.json)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
+from target_table import row, show, write
+
 import miaudit as ma
 from miaudit.metrics import bootstrap, definition
 from miaudit.metrics.classical import Sample
@@ -170,19 +172,6 @@ def from_parquet(sizes: tuple[int, ...]) -> list[dict[str, Any]]:
     return rows
 
 
-def row(what: str, value: float, unit: str, target: float | None, *, at_least: bool = False) -> dict[str, Any]:
-    met = None if target is None else (value >= target if at_least else value <= target)
-    return {"what": what, "value": value, "unit": unit, "target": target, "at_least": at_least, "met": met}
-
-
-def show(rows: list[dict[str, Any]]) -> None:
-    for r in rows:
-        target = ""
-        if r["target"] is not None:
-            target = f"{'at least' if r['at_least'] else 'at most'} {r['target']:g}  {'met' if r['met'] else 'MISSED'}"
-        print(f"{r['what']:62s} {r['value']:10.4g} {r['unit']:6s} {target}", flush=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the loop, and files up to 1,000,000 scores")
@@ -199,8 +188,7 @@ def main() -> None:
         found = part()
         show(found)
         rows += found
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    write(rows, options.json)
 
 
 if __name__ == "__main__":

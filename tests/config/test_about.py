@@ -10,6 +10,7 @@ from miaudit.config.about import pairs_of
 from miaudit.config.section import ConfigError
 from miaudit.errors import InputError
 from miaudit.findings.about import About
+from miaudit.report import dossier
 
 
 def written(tmp_path, about):
@@ -85,10 +86,41 @@ def test_audits_by_command_enter_a_history(tmp_path, run):
     assert out.index("2026-01-01") < out.index("2026-02-01")
 
 
-def test_a_synthetic_table_takes_none(tmp_path, run):
-    words = ["audit", "--synthetic", "s.csv", "--members", "m.csv", "--nonmembers", "n.csv", "--about", "by=me"]
-    code, _, err = run(*words)
-    assert code == 2 and "--about goes with scores" in err
+# What each other kind of findings is made by, beside the option or section that states what it is of.
+@pytest.mark.parametrize("kind", ["table", "extraction", "disclosure"])
+def test_it_reaches_the_findings_of_tables_texts_and_disclosures_and_the_dossier(tmp_path, run, kind):
+    out, stated = tmp_path / "audits" / kind, ["--about", "model=triage", "--about", "owner=Clinic North"]
+    rng = np.random.default_rng(0)
+    if kind == "table":
+        for name in "smn":
+            (tmp_path / f"{name}.csv").write_text("a,b\n" + "".join(f"{x:.3f},{x > 0}\n" for x in rng.normal(size=60)))
+        files = {"--synthetic": "s.csv", "--members": "m.csv", "--nonmembers": "n.csv"}
+        words = ["audit", *(word for key, name in files.items() for word in (key, str(tmp_path / name)))]
+    elif kind == "extraction":
+        texts = [{"id": str(i), "member": i < 6, "logprobs": [-0.1] * 8} for i in range(12)]
+        (tmp_path / "t.jsonl").write_text("".join(json.dumps(text) + "\n" for text in texts))
+        words = ["extraction", str(tmp_path / "t.jsonl"), "--prefix", "4", "--suffix", "4"]
+    else:
+        np.savez(tmp_path / "d.npz", x=rng.normal(size=(160, 2)), y=np.arange(160) % 2)
+        content = {
+            "about": {"model": "triage", "owner": "Clinic North"},
+            "target": {"kind": "sklearn", "estimator": "sklearn.naive_bayes:GaussianNB"},
+            "data": {"path": "d.npz", "x": "x", "y": "y"},
+            "disclosure": {"defences": ["label"]},
+            "shadow": {"models": 8},
+        }
+        (tmp_path / "d.yaml").write_text(json.dumps(content))
+        words, stated = ["disclosure", str(tmp_path / "d.yaml")], []
+    code, _, err = run(*words, *stated, "--out", str(out))
+    assert code in (0, 3, 4), err
+    assert json.loads((out / "findings.json").read_bytes())["about"]["owner"] == "Clinic North"
+    assert (out / "report.html").read_text(encoding="utf-8").count("Model triage · Owner: Clinic North") == 1
+    assert dossier.collected(tmp_path / "audits", {}).about["owner"] == "Clinic North"
+
+
+def test_what_is_stated_of_texts_is_checked_before_they_are_read(run):
+    code, _, err = run("extraction", "missing.jsonl", "--about", "date=today")
+    assert code == 1 and "date: expected a date, such as 2026-03-01" in err
 
 
 @pytest.mark.thorough

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
+from causal_mia import dpsgd
 from scipy.stats import norm
 
 import miaudit
@@ -20,19 +21,6 @@ from miaudit.findings.verdict import no_answer
 pytestmark = pytest.mark.long
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "causal_mia"
-
-
-def load(name: str):
-    specification = importlib.util.spec_from_file_location(f"causal_mia_{name}", FOLDER / f"{name}.py")
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[specification.name] = module
-    specification.loader.exec_module(module)
-    return module
-
-
-dpsgd = load("dpsgd")
 
 
 def one_record_at_a_time(features, targets, plan, *, models, rng, extra):
@@ -93,7 +81,7 @@ def test_evaluations_are_kept_as_they_are(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.syspath_prepend(str(FOLDER))
     for name in ("synthetic", "figures", "dpsgd"):  # other experiments have modules of the same names
         monkeypatch.delitem(sys.modules, name, raising=False)
-    run = load("run")
+    run = import_module("causal_mia.run")
     rng = np.random.default_rng(0)
     rows = {
         name: dict(zip(run.FIELDS, rng.random(len(run.FIELDS)).tolist(), strict=True)) | {"curve": rng.random(101)}
@@ -149,7 +137,7 @@ def test_the_guarantee_by_an_accountant() -> None:
 
 @pytest.mark.long
 def test_the_limit_of_epsilon_delta() -> None:
-    figures = load("figures")
+    figures = import_module("causal_mia.figures")
     fpr = np.linspace(0, 1, 11)
     for epsilon, delta in ((0.602, 0.01), (3.6, 0.01), (0.0, 0.2)):
         edge = figures.limit(fpr, epsilon, delta)
@@ -165,7 +153,7 @@ def test_the_limit_of_epsilon_delta() -> None:
 @pytest.mark.long
 def test_an_answer_is_one_of_the_audit_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever makes ``miaudit.audit`` refuse, refuses here: overlap, a challenge, a learning curve."""
-    real_shift = load("real_shift")
+    real_shift = import_module("causal_mia.real_shift")
     shift = ("Digits, ink", "real", 1000, FOLDER, 1)
     told = real_shift.audit(*shift)
     assert all("value" in told[plan] for plan in real_shift.PLANS)

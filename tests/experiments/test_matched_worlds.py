@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
-
-PLACE = Path(__file__).parents[2] / "experiments" / "matched" / "worlds.py"
-
-
-def loaded() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("matched_worlds", PLACE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-worlds = loaded()
+from matched import worlds
 
 
 @pytest.mark.parametrize("name", list(worlds.NULLS))

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -16,18 +13,14 @@ FOLDER = Path(__file__).parents[2] / "experiments" / "uncertainty_mia"
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 NEEDED = ("location30/location30.npz", "mia_scores_location30/location30_mia_scores.npz")
 ABSENT = [name for name in NEEDED if not (DATA / name).is_file()]
+MODULES = ("memguard",)
+EXTRA = "torch"
 
 
 @pytest.fixture
-def experiment(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+def experiment(parts: dict[str, ModuleType]) -> ModuleType:
     """The module of the experiment."""
-    pytest.importorskip("torch", reason="the extra `torch`")
-    monkeypatch.syspath_prepend(str(FOLDER))
-    sys.modules.pop("memguard", None)
-    try:
-        yield importlib.import_module("memguard")
-    finally:
-        sys.modules.pop("memguard", None)
+    return parts["memguard"]
 
 
 @pytest.mark.long

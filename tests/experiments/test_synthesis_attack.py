@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -21,20 +18,7 @@ pytestmark = pytest.mark.long
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "causal_synthesis"
 MODULES = ("attack", "graphs", "figures", "kept", "run")
-
-
-@pytest.fixture
-def parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ModuleType]]:
-    """The modules of the experiment, by name; other experiments have modules of the same names."""
-    pytest.importorskip("torch", reason="the extra `torch`")
-    monkeypatch.syspath_prepend(str(FOLDER))
-    hidden = {name: sys.modules.pop(name) for name in MODULES if name in sys.modules}
-    try:
-        yield {name: importlib.import_module(name) for name in MODULES}
-    finally:
-        for name in MODULES:
-            sys.modules.pop(name, None)
-        sys.modules.update(hidden)
+EXTRA = "torch"
 
 
 @pytest.mark.slow

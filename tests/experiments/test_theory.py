@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -16,19 +13,6 @@ from scipy import optimize
 FOLDER = Path(__file__).parents[2] / "experiments" / "causal_synthesis"
 MODULES = ("convex", "theory", "kept")
 PARENTS = np.array([[False, False, False], [True, False, False], [True, True, False]])
-
-
-@pytest.fixture
-def parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ModuleType]]:
-    """The modules of the experiment, by name; other experiments have modules of the same names."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    hidden = {name: sys.modules.pop(name) for name in MODULES if name in sys.modules}
-    try:
-        yield {name: importlib.import_module(name) for name in MODULES}
-    finally:
-        for name in MODULES:
-            sys.modules.pop(name, None)
-        sys.modules.update(hidden)
 
 
 def test_newton_finds_what_a_general_minimiser_finds(parts) -> None:

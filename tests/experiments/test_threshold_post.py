@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import copy
-import importlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,19 +20,6 @@ FOLDER = Path(__file__).parents[2] / "experiments" / "threshold_post"
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 MODULES = ("early_stopping", "networks", "pair", "run")
 FORMS = ("small", "full")
-
-
-@pytest.fixture
-def parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ModuleType]]:
-    """The modules of the experiment, by name; other experiments have modules of the same names."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    hidden = {name: sys.modules.pop(name) for name in MODULES if name in sys.modules}
-    try:
-        yield {name: importlib.import_module(name) for name in MODULES}
-    finally:
-        for name in MODULES:
-            sys.modules.pop(name, None)
-        sys.modules.update(hidden)
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,6 @@ import yaml
 pytestmark = pytest.mark.long
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "uncertainty_mia"
-
-
-def load(name: str) -> Any:
-    specification = importlib.util.spec_from_file_location(f"uncertainty_mia_{name}", FOLDER / f"{name}.py")
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[specification.name] = module
-    specification.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +33,8 @@ def run() -> Any:
     names = ("figures", "theory")
     before = {name: sys.modules.get(name) for name in names}
     for name in names:  # as when the script runs from its folder
-        sys.modules[name] = load(name)
-    module = load("run")
+        sys.modules[name] = import_module(f"uncertainty_mia.{name}")
+    module = import_module("uncertainty_mia.run")
     for name, was in before.items():
         if was is None:
             del sys.modules[name]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -21,20 +19,7 @@ DATA = Path(__file__).parents[2].parent / "shared" / "data"
 NEEDED = ("location30/location30.npz", "office_caltech10/office_caltech10_googlenet1024.npz")
 ABSENT = [name for name in NEEDED if not (DATA / name).is_file()]
 MODULES = ("trained", "trained_subgroups", "trained_figures", "trained_networks")
-
-
-@pytest.fixture
-def parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ModuleType]]:
-    """The modules of the experiment, by name."""
-    pytest.importorskip("torch", reason="the extra `torch`")
-    monkeypatch.syspath_prepend(str(FOLDER))
-    hidden = {name: sys.modules.pop(name) for name in MODULES if name in sys.modules}
-    try:
-        yield {name: importlib.import_module(name) for name in MODULES}
-    finally:
-        for name in MODULES:
-            sys.modules.pop(name, None)
-        sys.modules.update(hidden)
+EXTRA = "torch"
 
 
 @pytest.mark.long

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -14,20 +11,13 @@ import pytest
 FOLDER = Path(__file__).parents[2] / "experiments" / "uncertainty_mia"
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 MODULES = ("trainings", "trained", "trained_subgroups", "trained_networks")
+EXTRA = "torch"
 
 
 @pytest.fixture
-def experiment(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+def experiment(parts: dict[str, ModuleType]) -> ModuleType:
     """The module of the experiment."""
-    pytest.importorskip("torch", reason="the extra `torch`")
-    monkeypatch.syspath_prepend(str(FOLDER))
-    hidden = {name: sys.modules.pop(name) for name in MODULES if name in sys.modules}
-    try:
-        yield importlib.import_module("trainings")
-    finally:
-        for name in MODULES:
-            sys.modules.pop(name, None)
-        sys.modules.update(hidden)
+    return parts["trainings"]
 
 
 @pytest.mark.long

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from scipy import integrate, stats
+from zero_run import iwildcam, synthetic
 
 pytestmark = pytest.mark.long
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "zero_run"
-
-
-def load(name: str) -> Any:
-    specification = importlib.util.spec_from_file_location(f"zero_run_{name}", FOLDER / f"{name}.py")
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[specification.name] = module
-    specification.loader.exec_module(module)
-    return module
-
-
-synthetic, iwildcam = load("synthetic"), load("iwildcam")
 
 
 @pytest.mark.long
@@ -109,7 +96,7 @@ def test_a_stopped_run_goes_on_and_a_longer_one_takes_it_over(tmp_path: Path, mo
     monkeypatch.syspath_prepend(str(FOLDER))
     for name in ("synthetic", "figures"):  # other experiments have modules of the same names
         monkeypatch.delitem(sys.modules, name, raising=False)
-    run, world = load("run"), synthetic.NoisySum(20, 400, 2.0, 0.66)
+    run, world = import_module("zero_run.run"), synthetic.NoisySum(20, 400, 2.0, 0.66)
     settings = {"repetitions": 2, "d": 20, "rows": 1000, "replicates": 20}
 
     def bounds(count: int, folder: Path) -> dict[str, dict[str, list[float]]]:

@@ -29,18 +29,16 @@ _MOST_TEXTS = 40_000  # beyond these, the first units only
 def of_reference(true: FloatArray, decoys: FloatArray, rng: np.random.Generator) -> LawCheck:
     """Test by scores of a model that never saw the strings, true (n,) and decoys (n, K): ranks must be uniform."""
     p = uniform_p_value(ranks(true, decoys, rng), decoys.shape[1])
-    if p > LEVEL:
-        text = (
-            "The reference model, which never saw the strings (stated, not checked), ranks the true strings as if "
-            f"chance had placed them (p = {upper_text(p, 2)})."
-        )
-        return LawCheck("reference", p, False, text)
-    text = (
-        "The reference model ranks the true strings other than chance does "
-        f"(p = {upper_text(p, 2)}). Either true strings and decoys do not follow one law, or the reference saw some "
-        "of them. So no number says what the audited model gives away."
+    shown = f"(p = {upper_text(p, 2)})"
+    right = (
+        "The reference model, which never saw the strings (stated, not checked), ranks the true strings as if "
+        f"chance had placed them {shown}."
     )
-    return LawCheck("reference", p, True, text)
+    refuted = (
+        f"The reference model ranks the true strings other than chance does {shown}. Either true strings and decoys do "
+        "not follow one law, or the reference saw some of them. So no number says what the audited model gives away."
+    )
+    return LawCheck("reference", p, p <= LEVEL, refuted if p <= LEVEL else right)
 
 
 def of_format(texts: NDArray[np.object_], rng: np.random.Generator) -> LawCheck | None:
@@ -50,18 +48,17 @@ def of_format(texts: NDArray[np.object_], rng: np.random.Generator) -> LawCheck 
     if not len(rank):
         return None
     p = rank_p_value(rank, texts.shape[1] - 1)
-    if p > LEVEL:
-        text = (
-            "Character n-grams, learned on some units and tested on others, do not identify the true strings "
-            f"(p = {upper_text(p, 2)}). That tests their format only."
-        )
-        return LawCheck("format", p, False, text)
-    text = (
-        "The format of the strings identifies the true ones: character n-grams that were learned on other units rank "
-        f"them first too often (p = {upper_text(p, 2)}). True strings and decoys do not follow one law, so no number "
-        "says what the model gives away. Draw the decoys by the rule that drew the true strings."
+    shown = f"(p = {upper_text(p, 2)})"
+    right = (
+        "Character n-grams, learned on some units and tested on others, do not identify the true strings "
+        f"{shown}. That tests their format only."
     )
-    return LawCheck("format", p, True, text)
+    refuted = (
+        "The format of the strings identifies the true ones: character n-grams that were learned on other units rank "
+        f"them first too often {shown}. True strings and decoys do not follow one law, so no number says what the "
+        "model gives away. Draw the decoys by the rule that drew the true strings."
+    )
+    return LawCheck("format", p, p <= LEVEL, refuted if p <= LEVEL else right)
 
 
 def format_ranks(texts: NDArray[np.object_], rng: np.random.Generator) -> IntArray:

@@ -15,7 +15,7 @@ from miaudit.collect.outputs import TOKENS, check_signal
 from miaudit.command import folders, options, right_command
 from miaudit.command import keys as of_file
 from miaudit.command.keys import KEYS, taken
-from miaudit.command.options import RECORD, BundleOut, Json, Out, Overwrite, Seal, Seed, Share, flag, takes
+from miaudit.command.options import AboutPairs, BundleOut, Json, Out, Overwrite, Seal, Seed, Share, flag, takes
 from miaudit.command.results import BundleWish, check_free, computed, deliver, summary
 from miaudit.command.synthetic_table import audit_table
 from miaudit.command.terminal import complain, progress
@@ -54,17 +54,7 @@ def audit(
     overwrite: Overwrite = False,
     json: Json = False,
     seed: Seed = 0,
-    about: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--about",
-            metavar="<name=value>",
-            help="What the audit is of, for the page and a history: model=triage, version=2.1, data=..., by=..., "
-            "date=2026-03-01. Repeat it. No clock is read.",
-            rich_help_panel=RECORD,
-            show_default=False,
-        ),
-    ] = None,
+    about: AboutPairs = None,
     **_options: Any,
 ) -> None:
     """Audit scores, losses, logits or probabilities of records whose membership is known.
@@ -298,8 +288,6 @@ def _settings(file: Path | None, stated: dict[str, Any], source: Source, signal:
     """Return what a configuration file would say, checked."""
     content = of_file.content(stated)
     if "about" in stated:
-        if source == "synthetic":
-            raise typer.BadParameter("--about goes with scores, not with --synthetic")
         content["about"] = pairs_of(stated["about"])
     evaluation, attack = content.setdefault("evaluation", {}), content.setdefault("attack", {})
     if "type" in attack:

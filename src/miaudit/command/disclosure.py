@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,7 +49,7 @@ def disclosure(
     figures = settings.reporting.get("figures", True) and not no_figures
     check_free(target, overwrite=overwrite, figures=figures)
     announce(settings.user_code, config)
-    findings = _found(settings, settings.trial(config.parent), rng)
+    findings = replace(_found(settings, settings.trial(config.parent), rng), about=settings.stated)
     deliver(findings, lambda: _summary(findings), target, overwrite=overwrite, json=json, figures=figures)
 
 

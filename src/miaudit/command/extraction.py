@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from miaudit.command.options import Json, Out, Overwrite, given, share_option, takes
+from miaudit.command.options import AboutPairs, Json, Out, Overwrite, given, share_option, takes
 from miaudit.command.results import check_free, deliver, repeat
 from miaudit.command.terminal import progress
 from miaudit.errors import InputError
@@ -154,6 +154,7 @@ def extraction(
     limit: _Limit = None,
     names: _Named = False,
     *,
+    about: AboutPairs = None,
     out: Out = None,
     overwrite: Overwrite = False,
     json: Json = False,
@@ -166,17 +167,20 @@ def extraction(
     words and punctuation marks. Members that exceed controls by more than the limit are a concern (exit code 3).
     """
     from miaudit.auditing.extraction import ExtractionPlan
+    from miaudit.command.keys import validated
+    from miaudit.config.about import Stated, pairs_of
     from miaudit.findings.policy import checked
     from miaudit.report import extraction_page
 
     check_free(out, overwrite=overwrite)
+    stated = validated({"about": pairs_of(about or ())}, Stated).stated
     files = _files(context, file, *(options.pop(name) for name in _OF_ANSWERS))
-    model = _model_of(context, **options)
     plan = ExtractionPlan(prefix, suffix, queries, chance, near, confidence, None if not limit else checked(limit))
     if isinstance(files, Path):
-        findings = _audited(files, plan, model, design=design or "", names=names)
+        findings = _audited(files, plan, _model_of(context, **options), design=design or "", names=names)
     else:
         findings = _compared(files, plan, design=design or "", names=names)
+    findings = replace(findings, about=stated)
     deliver(findings, lambda: extraction_page.text(findings), out, overwrite=overwrite, json=json)
 
 

@@ -26,6 +26,7 @@ from miaudit.command.options import (
     share_option,
 )
 from miaudit.config import audit as configuration
+from miaudit.config.about import Stated
 from miaudit.config.section import Refused, options_in, problems
 from miaudit.errors import MiauditError
 from miaudit.errors.options import without_none
@@ -93,7 +94,7 @@ _KINDS = {
 }
 _PAIRS = {"limit": "<name=value>", "exclude_levels": "<column=level>", "fpr_targets": "<shares>", "levels": "<shares>"}
 _FLAGS = {"fpr_targets": ("--fpr-targets", "--fpr")}  # options with a short spelling
-AnyFile = TypeVar("AnyFile", bound=configuration.Options)
+AnyFile = TypeVar("AnyFile", bound=Stated)
 
 
 def taken(name: str) -> tuple[Any, Any]:

@@ -51,6 +51,17 @@ Limit = Annotated[
         show_default=False,
     ),
 ]
+AboutPairs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--about",
+        metavar="<name=value>",
+        help="What the audit is of, for the page and a history: model=triage, version=2.1, data=..., by=..., "
+        "date=2026-03-01. Repeat it. No clock is read.",
+        rich_help_panel=RECORD,
+        show_default=False,
+    ),
+]
 Seed = Annotated[int, _of_output("--seed", min=0, help="Seed of everything random; it is written into the findings.")]
 DryRun = Annotated[
     bool,

@@ -6,7 +6,9 @@ import datetime
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from miaudit.config.section import Keys
+from pydantic import Field
+
+from miaudit.config.section import File, Keys
 from miaudit.errors import InputError, nearest
 from miaudit.errors.options import Option
 from miaudit.findings.about import About
@@ -74,13 +76,18 @@ def pairs_of(texts: Sequence[str]) -> dict[str, str]:
     return section
 
 
-def about_of(section: dict[str, Any]) -> About | None:
-    """Return what a section states, or None where it states nothing.
+class Stated(File):
+    """A file, or a command line, that may state what it is about.
 
     Examples
     --------
-    >>> about_of({"model": "triage", "date": "2026-03-01"}).line, about_of({})
-    ('Model triage · 2026-03-01', None)
+    >>> Stated.model_validate({"about": {"model": "triage", "date": "2026-03-01"}}).stated.line
+    'Model triage · 2026-03-01'
     """
-    stated = {name: value for name, value in section.items() if value is not None}
-    return About(**stated) if stated else None
+
+    about: Annotated[dict[str, Any], ABOUT] = Field(default_factory=dict)
+
+    @property
+    def stated(self) -> About | None:
+        """What is stated, for findings and their page; None where nothing is."""
+        return About(**self.about) if self.about else None

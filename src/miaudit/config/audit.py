@@ -27,14 +27,13 @@ from miaudit.collect import (
 )
 from miaudit.collect.campaign import Campaign
 from miaudit.collect.outputs import Attack, Collected, SignalKind, from_table, with_headline
-from miaudit.config.about import ABOUT, about_of
+from miaudit.config.about import Stated
 from miaudit.config.audit_keys import ATTACK, EVALUATED, MODEL, OUTPUTS, REFERENCE, REPORTING, SIGNAL_OF, SYNTHETIC
 from miaudit.config.canaries import CanarySection
 from miaudit.config.data_section import DataSection
 from miaudit.config.privacy import PRIVACY, bounds_of
 from miaudit.config.sealed_coins import COINS, coins_of
 from miaudit.config.section import (
-    File,
     Keys,
     keys_in,
     keys_of,
@@ -53,7 +52,6 @@ from miaudit.dp.mechanism import Mechanism, from_mapping
 from miaudit.errors import InputError
 from miaudit.errors.options import Option, options_of
 from miaudit.evidence import Design
-from miaudit.findings.about import About
 from miaudit.findings.policy import COPIES
 from miaudit.findings.table import TableFindings
 from miaudit.io import sides
@@ -69,7 +67,7 @@ _EVIDENCE_ARGUMENTS = ("score", "group", "run", *_SAMPLE_ARGUMENTS)
 _TABLE_ARGUMENTS = ("score", "signal", "labels", "group", "run", "inclusion", "propensity", *_SAMPLE_ARGUMENTS)
 
 
-class Options(File):
+class Options(Stated):
     """What every configuration file may say, whatever its evidence comes from."""
 
     model: Annotated[Mapped, MODEL] = Field(default_factory=dict)
@@ -90,11 +88,6 @@ class Options(File):
         """How membership came about, as declared."""
         design: Design | None = self.evaluation.get("design")
         return design
-
-    @property
-    def stated(self) -> About | None:
-        """What the file states about the audit, for its page; None where it states nothing."""
-        return about_of(getattr(self, "about", {}))
 
     @property
     def seed(self) -> int:
@@ -197,7 +190,6 @@ class AuditConfig(Options):
 
     evaluation: Annotated[Mapped, OUTPUTS]
     coins: Annotated[Mapped, COINS] = Field(default_factory=dict)
-    about: Annotated[Mapped, ABOUT] = Field(default_factory=dict)
 
     def refused(self) -> Iterator[str]:
         """Say also that coins of outputs that are there have been revealed."""
@@ -359,7 +351,7 @@ class TableConfig(Options):
         tables = table_files.read(*sides, schema=files.get("schema_path"), unit=self.evaluation.get("unit"))
         plan = self.attack_options()
         plan.check_names(tables.synthetic.schema.names, tables.left_out)
-        return audit_table(
+        findings = audit_table(
             tables.synthetic,
             tables.members,
             tables.control,
@@ -373,6 +365,7 @@ class TableConfig(Options):
             rng=rng,
             **options,
         )
+        return replace(findings, about=self.stated)
 
 
 class CampaignConfig(Options):
@@ -391,7 +384,6 @@ class CampaignConfig(Options):
     shadow: ShadowSection = ShadowSection()
     stability: Annotated[Mapped, STABILITY] = Field(default_factory=dict)
     coins: Annotated[Mapped, COINS] = Field(default_factory=dict)
-    about: Annotated[Mapped, ABOUT] = Field(default_factory=dict)
     runs: Annotated[
         int,
         Option(

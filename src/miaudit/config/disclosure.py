@@ -10,10 +10,10 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from miaudit.auditing.plan import Plan
 from miaudit.config import section as sections
+from miaudit.config.about import Stated
 from miaudit.config.audit_keys import MODEL
 from miaudit.config.data_section import DataSection
 from miaudit.config.section import (
-    File,
     FilePath,
     Keys,
     OneOrSeveral,
@@ -213,7 +213,7 @@ class EvaluationSection(Section):
 REPORTING = Keys(keys_of(Plan, "limits", "primary_metric", "threshold_for_concern"))
 
 
-class DisclosureConfig(File):
+class DisclosureConfig(Stated):
     """A whole configuration file.
 
     Examples

@@ -33,7 +33,7 @@ from miaudit.dp.privacy_profile import PrivacyProfile
 from miaudit.dp.tradeoff import LARGEST_MU, Gaussian, TradeOff, mu_of_pure
 from miaudit.dp.verdict import Parameter, UpperBound
 from miaudit.errors import InputError
-from miaudit.errors.checks import check_delta
+from miaudit.errors.checks import check_delta, positive
 
 __all__ = ["calibrate_noise", "dp_sgd", "from_mapping", "tradeoff", "upper_bound"]
 
@@ -148,8 +148,7 @@ def calibrate_noise(
     >>> print(f"{noise:.4f}: {upper_bound(GaussianNoise(noise), delta=1e-5).value:.4f}")
     3.7306: 1.0000
     """
-    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 < epsilon < math.inf:
-        raise InputError("epsilon", "a finite number above 0", repr(epsilon), "8 or less is usual")
+    positive("epsilon", epsilon, "8 or less is usual")
     if not 0 < tolerance <= 0.1:
         raise InputError("tolerance", "a number in (0, 0.1]", repr(tolerance), "0.001 is the default")
 

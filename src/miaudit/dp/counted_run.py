@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
-from miaudit.dp.ranked_run import UNFAIR, cut
+from miaudit.dp.ranked_run import UNFAIR, IndependentRun, cut
 from miaudit.dp.ranking import BOTH_ENDS, BOTH_SIDES, LOPSIDED
-from miaudit.dp.selection import CLEARLY, CountBound, Fixed, Hedged, Option, Pilot, choose
+from miaudit.dp.selection import CountBound, Hedged, Pilot
 from miaudit.dp.verdict import LowerBound
 from miaudit.metrics.counted_evidence import CountedEvidence, needs_records
 from miaudit.metrics.sorted_counts import SortedCounts
@@ -74,23 +74,15 @@ class _CountedOrder:
 
 
 @dataclass(frozen=True, eq=False)
-class CountedRun:
+class CountedRun(IndependentRun):
     """Independent records of one run, by sorted counts, and two orders of guesses.
 
     Attributes
     ----------
     counts : of the records that count
-    notes : what was left out, in words
-    bound : lower bound from counts
-    before : number of records before any were left out
-    generators : one for the ties of each order, and others that no order here uses
     """
 
     counts: SortedCounts
-    notes: tuple[str, ...]
-    bound: CountBound
-    before: int
-    generators: tuple[np.random.Generator, ...]
 
     @classmethod
     def of(cls, evidence: CountedEvidence, bound: CountBound, rng: np.random.Generator) -> CountedRun:
@@ -106,33 +98,24 @@ class CountedRun:
             inside, outside = (_drawn_of(n, smaller, rng) for n in (counts.members, counts.nonmembers))
             counts = counts.thinned(inside, outside)
             notes.append(cut(larger, smaller))
-        return cls(counts, tuple(notes), bound, evidence.n, tuple(rng.spawn(5)))
+        return cls(tuple(notes), bound, evidence.n, tuple(rng.spawn(5)), counts)
 
     @property
     def records(self) -> int:
         """Number of records that count."""
         return self.counts.records
 
-    def lower_bound(self, guesses: Option | int | None, confidence: float) -> LowerBound:
-        """Return the lower bound with as many guesses as an option of :mod:`miaudit.dp.selection` says.
+    @property
+    def rows(self) -> IntArray:
+        """As many positions as records, which take no memory: no order here reads one."""
+        return self.both_sides.places
 
-        Raises
-        ------
-        InputError
-            For a pilot, which reveals records one by one.
-        """
-        option = Fixed(guesses) if isinstance(guesses, int) and not isinstance(guesses, bool) else guesses
-        if isinstance(option, Pilot):
+    def orders_for(self, guesses: object) -> tuple[_CountedOrder, ...]:
+        """Return the order that an option uses; a pilot is refused, as it reveals records one by one."""
+        if isinstance(guesses, Pilot):
             needs_records()
-        notes = self.notes
-        if isinstance(option, Fixed) and self.records < option.count <= self.before:
-            fewer = f"{self.records:,} guesses instead of {option.count:,}, one at every record that was left"
-            option, notes = Fixed(self.records), (*notes, fewer)
-        hedged = option is None or isinstance(option, Hedged)
-        order = self.in_turn if hedged and self.lopsided else self.both_sides
-        rng = self.generators[4]
-        bound = choose(option, (order,), confidence=confidence, rng=rng, gain=CLEARLY, rows=order.places)
-        return replace(bound, corrections=(*notes, *bound.corrections))
+        hedged = guesses is None or isinstance(guesses, Hedged)
+        return (self.in_turn if hedged and self.lopsided else self.both_sides,)
 
     @property
     def both_sides(self) -> _CountedOrder:

@@ -56,7 +56,7 @@ class Pairs:
 
     def ranked(self, bound: CountBound, rng: np.random.Generator) -> RankedRun:
         """Return the pairs as one run whose coins are fair; nothing is left out."""
-        return RankedRun(Ranking.of(self.score), self.first, (), bound, len(self.first), tuple(rng.spawn(5)))
+        return RankedRun((), bound, len(self.first), tuple(rng.spawn(5)), Ranking.of(self.score), self.first)
 
 
 def pairs(evidence: Evidence, rng: np.random.Generator) -> Pairs:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from miaudit.errors import InputError, nearest
-from miaudit.errors.checks import whole
+from miaudit.errors.checks import positive, whole
 
 __all__ = [
     "Composed",
@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 _DEEPEST = 20
+_HINT = "nothing is private without noise and records"
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class GaussianNoise:
     noise: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise", _positive("noise", self.noise))
+        object.__setattr__(self, "noise", positive("noise", self.noise, _HINT))
 
     def __str__(self) -> str:
         return f"Gaussian noise of standard deviation {self.noise:g} sensitivities"
@@ -49,7 +50,7 @@ class LaplaceNoise:
     noise: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise", _positive("noise", self.noise))
+        object.__setattr__(self, "noise", positive("noise", self.noise, _HINT))
 
     def __str__(self) -> str:
         return f"Laplace noise of scale {self.noise:g} sensitivities"
@@ -67,7 +68,7 @@ class Selection:
     epsilon: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _positive("epsilon", self.epsilon))
+        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon, _HINT))
 
     @property
     def mu(self) -> float:
@@ -106,7 +107,7 @@ class PoissonSubsampled:
 
     def __post_init__(self) -> None:
         _check_noise(self.mechanism)
-        rate = _positive("rate", self.rate)
+        rate = positive("rate", self.rate, _HINT)
         if rate > 1:
             raise InputError("rate", "a probability in (0, 1]", f"{rate:g}", "batch size divided by records")
         object.__setattr__(self, "rate", rate)
@@ -188,7 +189,7 @@ def dp_sgd(
         received = "neither" if steps is None else "both"
         raise InputError("steps", "steps or epochs, one of them", received, "steps = epochs * records / batch")
     if epochs is not None:
-        steps = math.ceil(_positive("epochs", epochs) * n / size - 1e-9)
+        steps = math.ceil(positive("epochs", epochs, _HINT) * n / size - 1e-9)
     step: Mechanism = GaussianNoise(noise)
     if size < n:
         step = PoissonSubsampled(GaussianNoise(noise), size / n)
@@ -285,10 +286,3 @@ def _read(path: str, description: object) -> Mechanism:
         return make(**values)
     except InputError as error:
         raise InputError(f"{path}.{error.argument}", error.allowed, error.received, error.next_step) from None
-
-
-def _positive(name: str, value: object) -> float:
-    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
-    if not good:
-        raise InputError(name, "a finite number above 0", repr(value), "nothing is private without noise and records")
-    return float(value)  # type: ignore[arg-type]  # checked above

@@ -24,7 +24,7 @@ from miaudit.dp.selection import GUESSES_FIRST, CountBound, Option
 from miaudit.dp.tradeoff import Gaussian, TradeOff
 from miaudit.dp.verdict import LowerBound, Parameter
 from miaudit.errors import InputError
-from miaudit.errors.checks import check_confidence, check_delta, is_number, whole
+from miaudit.errors.checks import check_confidence, check_delta, is_number, positive, whole
 from miaudit.evidence import Evidence
 from miaudit.metrics.counted_evidence import CountedEvidence
 
@@ -163,8 +163,7 @@ def lower_bound(
     """
     c, r, m = check_counts(correct, guesses, canaries)
     level = 1 - check_confidence(confidence)
-    if not (is_number(largest) and 0 < largest < math.inf):
-        raise InputError("largest", "a finite number above 0", repr(largest), "where does the family end?")
+    positive("largest", largest, "where does the family end?")
 
     def bound(right: int) -> float:
         return last_rejected(lambda x: _rejects(inverse_of(family(x)), right, r, m, level), largest)

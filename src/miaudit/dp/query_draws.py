@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from miaudit.arrays import FloatArray
 from miaudit.dp.replay import Draws
 from miaudit.errors import InputError
-from miaudit.errors.checks import finite
+from miaudit.errors.checks import finite, positive
 
 __all__ = ["Call", "History", "Query", "QueryDraws", "UnlikeHistoryError"]
 
@@ -125,9 +125,8 @@ class QueryDraws(Draws):
 
     def choose(self, scores: ArrayLike, scale: float = 1.0, name: str = "") -> int:
         """Return a position, with a probability in proportion to exp(score / scale); pinned to the history."""
-        values, divisor = _numbers(f"choice {name}".strip(), scores), _scale(scale)
-        if not divisor:
-            raise InputError("scale", "a finite number above 0", repr(scale), "pass what scores are divided by")
+        values = _numbers(f"choice {name}".strip(), scores)
+        divisor = positive("scale", scale, "pass what scores are divided by")
         position = 0 if self._rng is None else int(np.argmax(values / divisor + self._rng.gumbel(size=len(values))))
         return int(self._asked(Query(True, name, values, divisor), position))
 

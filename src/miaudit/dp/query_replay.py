@@ -28,7 +28,7 @@ from miaudit.dp import impulses
 from miaudit.dp.mechanism import Selection
 from miaudit.dp.query_draws import Call, History, QueryDraws, UnlikeHistoryError
 from miaudit.errors import InputError, one_line
-from miaudit.errors.checks import check_generator, finite, whole
+from miaudit.errors.checks import check_generator, positive, whole
 from miaudit.errors.options import check_choice
 
 __all__ = ["Claim", "QueryComparison", "QueryDraws", "ReplayedQuery", "check", "with_one", "with_one_replaced"]
@@ -70,12 +70,8 @@ class Claim:
         check_choice("unit", self.unit, _UNITS)
         for name in ("budget", "sensitivity", "score_sensitivity"):
             value = getattr(self, name)
-            if value is None and name != "budget":
-                continue
-            number = finite(name, value, "a finite number above 0", _FROM_PROOF)
-            if number <= 0:
-                raise InputError(name, "a finite number above 0", repr(value), _FROM_PROOF)
-            object.__setattr__(self, name, number)
+            if value is not None or name == "budget":
+                object.__setattr__(self, name, positive(name, value, _FROM_PROOF))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,6 +19,7 @@ from miaudit.dp.selection import (
     Hedged,
     Option,
     Pilot,
+    RankedTest,
     by_turns,
     choose,
     one_sided,
@@ -28,31 +30,72 @@ from miaudit.errors import DesignError
 from miaudit.evidence import Evidence
 from miaudit.metrics.trials import one_of_each
 
-__all__ = ["UNFAIR", "RankedRun"]
+__all__ = ["UNFAIR", "IndependentRun", "RankedRun"]
 
 UNFAIR = 2  # standard deviations; a fixed split of 56 to 44 in 1,000 records is 3.8 of them, and no coin
 
 
 @dataclass(frozen=True, eq=False)
-class RankedRun:
-    """Independent records of one run, and four orders of guesses.
+class IndependentRun(ABC):
+    """One run whose records were included by fair coins, in whatever form its scores are held.
 
     Attributes
     ----------
-    ranking : the scores, sorted
-    member : bools (n,)
     notes : what was left out, in words
     bound : lower bound from counts
     before : number of records before any were left out
     generators : one for the ties of each order, and one for a pilot
     """
 
-    ranking: Ranking
-    member: BoolArray
     notes: tuple[str, ...]
     bound: CountBound
     before: int
     generators: tuple[np.random.Generator, ...]
+
+    @property
+    @abstractmethod
+    def records(self) -> int:
+        """Return the number of independent records."""
+
+    @property
+    def rows(self) -> IntArray:
+        """Return the positions (n,) of all records."""
+        return np.arange(self.records)
+
+    @abstractmethod
+    def orders_for(self, guesses: object) -> tuple[RankedTest, ...]:
+        """Return the orders that an option of :mod:`miaudit.dp.selection` uses or chooses from."""
+
+    def lower_bound(self, guesses: Option | int | None, confidence: float) -> LowerBound:
+        """Return the lower bound with as many guesses as an option of :mod:`miaudit.dp.selection` says.
+
+        Parameters
+        ----------
+        guesses : int, an option, or None for the default; of sorted counts no pilot
+        confidence : in (0, 1), one-sided
+        """
+        option = Fixed(guesses) if isinstance(guesses, int) and not isinstance(guesses, bool) else guesses
+        notes = self.notes
+        if isinstance(option, Fixed) and self.records < option.count <= self.before:
+            fewer = f"{self.records:,} guesses instead of {option.count:,}, one at every record that was left"
+            option, notes = Fixed(self.records), (*notes, fewer)
+        rng, rows = self.generators[4], self.rows
+        bound = choose(option, self.orders_for(option), confidence=confidence, rng=rng, gain=CLEARLY, rows=rows)
+        return replace(bound, corrections=(*notes, *bound.corrections))
+
+
+@dataclass(frozen=True, eq=False)
+class RankedRun(IndependentRun):
+    """Independent records of one run, and four orders of guesses.
+
+    Attributes
+    ----------
+    ranking : the scores, sorted
+    member : bools (n,)
+    """
+
+    ranking: Ranking
+    member: BoolArray
 
     @classmethod
     def of(cls, evidence: Evidence, bound: CountBound, rng: np.random.Generator) -> RankedRun:
@@ -70,7 +113,7 @@ class RankedRun:
         """
         _require_one_run(evidence)
         ranking, member, notes = _independent_records(evidence, rng)
-        return cls(ranking, member, notes, bound, evidence.n, tuple(rng.spawn(5)))
+        return cls(notes, bound, evidence.n, tuple(rng.spawn(5)), ranking, member)
 
     @property
     def records(self) -> int:
@@ -102,22 +145,6 @@ class RankedRun:
     def right(self) -> tuple[IntArray, ...]:
         """Return for each order how many of the first 1, 2, ..., n guesses are right (n,)."""
         return tuple(np.cumsum(test.correct[test.places]) for test in self.every_order)
-
-    def lower_bound(self, guesses: Option | int | None, confidence: float) -> LowerBound:
-        """Return the lower bound with as many guesses as an option of :mod:`miaudit.dp.selection` says.
-
-        Parameters
-        ----------
-        guesses : int, an option, or None for the default
-        confidence : in (0, 1), one-sided
-        """
-        option = Fixed(guesses) if isinstance(guesses, int) and not isinstance(guesses, bool) else guesses
-        notes = self.notes
-        if isinstance(option, Fixed) and self.records < option.count <= self.before:
-            fewer = f"{self.records:,} guesses instead of {option.count:,}, one at every record that was left"
-            option, notes = Fixed(self.records), (*notes, fewer)
-        bound = choose(option, self.orders_for(option), confidence=confidence, rng=self.generators[4], gain=CLEARLY)
-        return replace(bound, corrections=(*notes, *bound.corrections))
 
     def orders_for(self, guesses: object) -> tuple[CountTest, ...]:
         """Return the orders that an option of :mod:`miaudit.dp.selection` uses or chooses from."""

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from miaudit.arrays import FloatArray
 from miaudit.dp import impulses
 from miaudit.errors import InputError
-from miaudit.errors.checks import finite, whole
+from miaudit.errors.checks import finite, positive, whole
 
 __all__ = ["Change", "Claim", "Comparison", "Draws", "StepNoise", "check", "without_one"]
 
@@ -59,11 +59,7 @@ class Claim:
 
     def __post_init__(self) -> None:
         for name in ("clip", "noise_multiplier"):
-            value = getattr(self, name)
-            number = finite(name, value, "a finite number above 0", _FROM_CLIP)
-            if number <= 0:
-                raise InputError(name, "a finite number above 0", repr(value), _FROM_CLIP)
-            object.__setattr__(self, name, number)
+            object.__setattr__(self, name, positive(name, getattr(self, name), _FROM_CLIP))
 
     @property
     def deviation(self) -> float:

@@ -10,7 +10,7 @@ from miaudit.errors import InputError
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["check_confidence", "check_delta", "check_generator", "finite", "is_number", "is_whole"]
+__all__ = ["check_confidence", "check_delta", "check_generator", "finite", "is_number", "is_whole", "positive"]
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
@@ -80,7 +80,22 @@ def finite(name: str, value: object, allowed: str, hint: str) -> float:
     try:
         number = float(value)  # type: ignore[arg-type]  # refused below if it is none
     except (TypeError, ValueError, OverflowError):
-        raise InputError(name, allowed, repr(value), hint) from None
+        raise InputError(name, allowed, repr(value)[:60], hint) from None
     if isinstance(value, bool | str) or not math.isfinite(number):
-        raise InputError(name, allowed, repr(value), hint)
+        raise InputError(name, allowed, repr(value)[:60], hint)
+    return number
+
+
+def positive(name: str, value: object, hint: str) -> float:
+    """Return a value as a finite number above 0, or refuse it.
+
+    Examples
+    --------
+    >>> positive("clip", 0, "take it from the training")
+    Traceback (most recent call last):
+    miaudit.errors.InputError: clip: expected a finite number above 0, received 0; take it from the training
+    """
+    number = finite(name, value, "a finite number above 0", hint)
+    if number <= 0:
+        raise InputError(name, "a finite number above 0", repr(value)[:60], hint)
     return number

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, MinLen
 
 from miaudit.arrays import Count, Share
+from miaudit.findings.about import About
 from miaudit.findings.kind import Entries, FindingsRecord
 from miaudit.findings.verdict import LimitResult, Verdict
 
@@ -144,7 +145,7 @@ class DisclosureFindings(FindingsRecord):
     confidence : of single limits, and of each family of differences together
     drivers : groups of records, those that the release gives away most first
     predictions : what uncertainty and calibration predict beside what was measured, plain values for each disclosure
-    notes, plan, source, target, repeat : as in an audit's findings
+    about, notes, plan, source, target, repeat : as in an audit's findings
     """
 
     KIND = "disclosure"
@@ -160,6 +161,7 @@ class DisclosureFindings(FindingsRecord):
     confidence: Share
     drivers: tuple[Driver, ...] = ()
     predictions: tuple[Annotated[Mapping[str, Any], _PREDICTION], ...] = ()
+    about: About | None = None
     notes: tuple[str, ...] = ()
     plan: Mapping[str, Any] = field(default_factory=dict)
     source: str = ""
@@ -175,8 +177,3 @@ class DisclosureFindings(FindingsRecord):
                     kind = "metric" if name in one.leakage else name
                     own = {"kind": kind, "score": one.name, "name": name, "confidence": self.confidence}
                     yield {**own, **{key: getattr(limits, key) for key in ("value", "low", "high", "note")}}
-
-    @property
-    def exit_code(self) -> int:
-        """0 within the limits, 3 concern about the release, 4 not answered."""
-        return self.verdict.exit_code

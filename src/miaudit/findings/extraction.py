@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge
 
 from miaudit.arrays import Count, Inside, NotNegative, Positive, Share, Text
+from miaudit.findings.about import About
 from miaudit.findings.kind import Entries, FindingsRecord
 from miaudit.findings.verdict import Conclusion, LimitResult, word_of
 
@@ -234,7 +235,7 @@ class ExtractionFindings(FindingsRecord):
     design : how it was decided which texts were trained on; empty if not stated
     asked : the model that was asked to go on; None where only log-probabilities were read
     generations : the answers that were made elsewhere; None where there are none
-    notes, source, repeat : as in an audit's findings
+    about, notes, source, repeat : as in an audit's findings
     """
 
     KIND = "extraction"
@@ -257,14 +258,10 @@ class ExtractionFindings(FindingsRecord):
     asked: Asked | None = None
     runs: tuple[Run, ...] = ()
     generations: Generations | None = None
+    about: About | None = None
     notes: tuple[str, ...] = ()
     source: str = ""
     repeat: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def exit_code(self) -> int:
-        """0 within the limits, 3 concern, 4 not answered."""
-        return self.verdict.exit_code
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         """What comes out of members and of controls, in each way, and the difference."""

@@ -59,6 +59,7 @@ class FindingsRecord:
     FORMAT : version of the kind's format
     KIND : its name in the file
     DERIVED : properties that stand in the file too, before the fields; ``part.name`` stands at the end of that part
+    verdict : what is concluded; a kind without one has an ``exit_code`` of its own
     repeat : version, command, and whatever else it takes to repeat the work
     """
 
@@ -66,6 +67,7 @@ class FindingsRecord:
     KIND: ClassVar[str]
     DERIVED: ClassVar[tuple[str, ...]] = ("exit_code",)
     repeat: Mapping[str, Any]
+    verdict: Any
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
 
     def __init_subclass__(cls) -> None:
@@ -74,8 +76,9 @@ class FindingsRecord:
 
     @property
     def exit_code(self) -> int:
-        """Of the command line: 0 within the limits, 3 concern, 4 not answered."""
-        raise NotImplementedError
+        """Of the command line: 0 within the limits, 3 concern, 4 not answered; that of the verdict."""
+        code: int = self.verdict.exit_code
+        return code
 
     @classmethod
     def head(cls) -> dict[str, Any]:

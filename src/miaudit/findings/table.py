@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from annotated_types import MinLen
 
 from miaudit.arrays import Count, Share
+from miaudit.findings.about import About
 from miaudit.findings.audit import Findings
 from miaudit.findings.fidelity import Fidelity
 from miaudit.findings.kind import Entries, FindingsRecord, Whole
@@ -189,7 +190,7 @@ class TableFindings(FindingsRecord):
     columns : name and kind of each
     schema : where the schema came from, in a sentence
     cannot_see : what such an audit is blind to, in sentences
-    notes, plan, repeat : as in an audit's findings
+    about, notes, plan, repeat : as in an audit's findings
     """
 
     KIND = "table"
@@ -206,6 +207,7 @@ class TableFindings(FindingsRecord):
     near_control: PositiveControl | None = None
     by_value: tuple[SecretValue, ...] = ()
     cannot_see: tuple[str, ...] = ()
+    about: About | None = None
     notes: tuple[str, ...] = ()
     plan: Mapping[str, Any] = field(default_factory=dict)
     source: str = ""

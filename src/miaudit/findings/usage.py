@@ -85,11 +85,6 @@ class UsageFindings(FindingsRecord):
     source: str = ""
     repeat: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def exit_code(self) -> int:
-        """0 stated, 3 concern, 4 not answered."""
-        return self.verdict.exit_code
-
     def _rows(self) -> Iterator[dict[str, Any]]:
         """The bound on the share of used records."""
         one = self.usage
@@ -130,11 +125,6 @@ class DeletionFindings(FindingsRecord):
     notes: tuple[str, ...] = ()
     source: str = ""
     repeat: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def exit_code(self) -> int:
-        """0 equivalence shown, 3 concern, 4 not answered."""
-        return self.verdict.exit_code
 
     @property
     def confidence(self) -> Inside:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import os
 import re
 import shutil
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from miaudit.errors import InputError
+from miaudit.errors.checks import positive
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 LIBRARIES = (
@@ -62,9 +62,8 @@ class Resources:
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise InputError(name, f"a whole number from {least}", repr(value), f"{least} is the default")
         for name in ("cpus", "memory", "timeout"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
-                raise InputError(name, "a number above 0", repr(value), "leave it out for the default")
+            if getattr(self, name) is not None:
+                positive(name, getattr(self, name), "leave it out for the default")
         if self.gpus is not None and not (0 <= self.gpus < 1 or (self.gpus >= 1 and self.gpus == int(self.gpus))):
             hint = "1 is one for each fit"
             raise InputError("gpus", "a whole number, or a share below 1", repr(self.gpus), hint)

@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 from miaudit.arrays import FloatArray
 from miaudit.dp.replay import Draws
 from miaudit.errors import InputError
-from miaudit.errors.checks import finite
+from miaudit.errors.checks import positive
 
 __all__ = ["RecordedStep", "State"]
 
@@ -91,10 +91,8 @@ class RecordedStep:
         if len(lengths) != 1 or min(lengths) < 1:
             received = f"{len(tensors)} of lengths {sorted(lengths)}" if tensors else "none"
             raise InputError("records", "tensors of one length, such as (x, y)", received, "pass tensors (n, ...)")
-        allowed, hint = "a finite number above 0", "pass the number by which the training divides, 1 for a sum"
-        self._scale = finite("divided_by", divided_by, allowed, hint)
-        if self._scale <= 0:
-            raise InputError("divided_by", allowed, repr(divided_by), hint)
+        hint = "pass the number by which the training divides, 1 for a sum"
+        self._scale = positive("divided_by", divided_by, hint)
         self._step, self._model, self._records, self._optimizer = step, model, tensors, optimizer
         self._memory: dict[str, Any] = {} if memory is None else memory
         self._released: list[list[Tensor]] = []

@@ -21,12 +21,13 @@ from torch.nn import functional as F
 from miaudit.arrays import BoolArray, FloatArray
 from miaudit.dp.step_audit import Released
 from miaudit.errors import InputError
-from miaudit.errors.checks import whole
+from miaudit.errors.checks import positive, whole
 
 __all__ = ["StepCanaries", "WatchedModel"]
 
 _MARK = 2**22  # below it all canaries' records lie, beyond it all natural ones; float32 is exact to four times as much
 _MOST = 2**20
+_HINT = "take that of the training"
 
 
 class WatchedModel(nn.Module):
@@ -144,11 +145,11 @@ class StepCanaries:
             received = f"{len(labels):,} labels of {len(records):,} records"
             raise InputError("y", "a label for each record", received, "pass those of x")
         m = whole("count", count, "1,000 canaries are a start", low=2, high=_MOST)
-        self.clip = _above_zero("clip", clip)
+        self.clip = positive("clip", clip, _HINT)
         if apart:
             _check_apart(net, records[:8])
         self.coins = _drawn(coins, m, rng)
-        loudness = self.clip * _above_zero("times", times)
+        loudness = self.clip * positive("times", times, _HINT)
         self.model = WatchedModel(
             net, m, loudness, whole("spread", spread, "1,000 canaries are a start", low=1, high=_MOST)
         )
@@ -196,7 +197,7 @@ class StepCanaries:
         InputError
             If no step was heard.
         """
-        scale = _above_zero("divided_by", divided_by) / self.clip
+        scale = positive("divided_by", divided_by, _HINT) / self.clip
         sums = self._sums(scale)
         if sums.mean() < 0:  # which way a loss falls is its own affair; no coin is looked at
             scale, sums = -scale, -sums
@@ -271,9 +272,3 @@ def _drawn(coins: ArrayLike | None, count: int, rng: np.random.Generator) -> Boo
         received = f"shape {checked.shape} of type {checked.dtype}"
         raise InputError("coins", f"an array ({count},) of bool", received, "one coin for each canary")
     return checked
-
-
-def _above_zero(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise InputError(name, "a finite number above 0", repr(value), "take that of the training")
-    return float(value)

@@ -72,11 +72,6 @@ class Answer:
     status: str = ""
     word: str = ""
 
-    @property
-    def tone(self) -> str:
-        """The colour of its word on the page."""
-        return _TONES.get(self.status, "inconclusive") if self.status else ""
-
 
 @dataclass(frozen=True)
 class Question:
@@ -98,11 +93,6 @@ class Finding:
     word: str
     status: str
     exit_code: int
-
-    @property
-    def tone(self) -> str:
-        """The colour of its word on the page."""
-        return _TONES.get(self.status, "inconclusive")
 
 
 @dataclass(frozen=True)
@@ -143,6 +133,7 @@ class Dossier:
             about=[(name, self.about[key]) for key, name in _STATED.items()],
             title=self.about["model"],
             not_stated=_NOT_STATED,
+            tone=lambda status: _TONES.get(status, "inconclusive"),
             sources=by_source,
             listed=self.findings,
             unread=self.unread,
@@ -210,7 +201,7 @@ def _files(place: Path) -> list[Path]:
 
 def _about(findings: Any) -> dict[str, str]:
     """What is stated: each key with its values, where several findings state different ones all of them."""
-    stated = [one.about for one in findings if isinstance(one, Findings) and one.about is not None]
+    stated = [one.about for one in findings if getattr(one, "about", None) is not None]
     names = [field.name for field in fields(About)]
     by_name = {name: dict.fromkeys(filter(None, (getattr(one, name) for one in stated))) for name in names}
     return {name: "; ".join(values) or _NOT_STATED for name, values in by_name.items()}

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from miaudit.errors import OutputError, one_line
 from miaudit.findings.kind import Drawing, FindingsRecord
 from miaudit.findings.kinds import AUDIT, KINDS
-from miaudit.findings.release import SynthesisFindings
 from miaudit.io import atomic
 from miaudit.report import drawing
 
@@ -44,6 +43,7 @@ _DRAWN_BY = {
     "usage": ("usage_page",),
     "deletion": ("usage_page",),
 }
+_BESIDE = {"synthesis": {PUBLIC: "public_page"}}  # pages beside report.html, and the module of each: "" for no page
 
 
 def page(findings: FindingsRecord, *, files: bool = False, built: Built | None = None) -> str:
@@ -289,7 +289,7 @@ def _publish(
             raise drawing.DrawingError(undrawn)
 
     try:
-        atomic.replace_folder(out, (*_drawings(), *_pages(findings.KIND), FINDINGS), make, check)
+        atomic.replace_folder(out, (*_drawings(), PAGE, *_BESIDE.get(findings.KIND, ()), FINDINGS), make, check)
     except OSError as error:
         raise _unwritable(out, error) from error
     return undrawn
@@ -301,10 +301,6 @@ def _drawings() -> tuple[str, ...]:
     return tuple(f"{FIGURES}/{name}.{suffix}" for name in names for suffix in ("svg", "png"))
 
 
-def _pages(kind: str) -> tuple[str, ...]:
-    return (PAGE, PUBLIC) if kind == SynthesisFindings.KIND else (PAGE,)
-
-
 def _make(findings: FindingsRecord, folder: Path, wanted: bool) -> str:
     """Fill a folder; return why it is without figures that were wanted, or nothing."""
     from miaudit.report import page_frame
@@ -314,10 +310,9 @@ def _make(findings: FindingsRecord, folder: Path, wanted: bool) -> str:
     if undrawn:
         shown = page_frame.Built({}, undrawn)
     (folder / PAGE).write_text(page(findings, files=not shown.missing, built=shown), encoding="utf-8")
-    if isinstance(findings, SynthesisFindings) and findings.guarantee is not None and not findings.stopped:
-        from miaudit.report import public_page
-
-        (folder / PUBLIC).write_text(public_page.page(findings, built=shown), encoding="utf-8")
+    for name, module in _BESIDE.get(findings.KIND, {}).items():
+        if text := import_module(f"{__package__}.{module}").page(findings, built=shown):
+            (folder / name).write_text(text, encoding="utf-8")
     (folder / FINDINGS).write_text(findings.to_json(), encoding="utf-8")
     return undrawn
 

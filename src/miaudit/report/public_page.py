@@ -35,21 +35,16 @@ def publishable(findings: SynthesisFindings) -> SynthesisFindings:
 
 
 def page(findings: SynthesisFindings, *, built: Built | None = None) -> str:
-    """Write the public page of a release as one self-contained HTML page.
+    """Write the public page of a release as one self-contained HTML page; empty without a guarantee or a table.
 
     Parameters
     ----------
-    findings : of a release with a guarantee
+    findings : of a release
     built : the charts of the publisher's own page, of which those of private records are left out
-
-    Raises
-    ------
-    ValueError
-        Without a guarantee, or where no table was made.
     """
     shown, guarantee = publishable(findings), findings.guarantee
     if guarantee is None or findings.stopped:
-        raise ValueError("a public page belongs to a release with a guarantee")
+        return ""
     charts = built or page_frame.built(synthesis_page.charts(shown))
     judged = () if shown.fidelity_of is None else ("kept", *fidelity_charts.NAMES)
     specs = {name: spec for name, spec in charts.specs.items() if name in (*_FREE, *judged)}
@@ -60,14 +55,14 @@ def page(findings: SynthesisFindings, *, built: Built | None = None) -> str:
         cards=_cards(shown),
         limits=[(percent(fpr), f"{rounded_up(100 * tpr)}%") for fpr, tpr in guarantee.tpr_limits],
         guarantee=synthesis_page.guarantee_facts(guarantee, shown.neighbours),
-        useful=synthesis_page.kept_rows(shown.useful),
+        useful=synthesis_page.usefulness_table(shown.useful),
         fidelity=fidelity_charts.cards(shown.fidelity),
     )
 
 
 def _cards(findings: SynthesisFindings) -> list[tuple[str, str, str]]:
     guarantee = findings.guarantee
-    assert guarantee is not None  # noqa: S101 - page() refuses others
+    assert guarantee is not None  # noqa: S101 - page() is empty for others
     fpr, tpr = guarantee.tpr_limits[1]
     return [
         ("Epsilon", rounded_up(guarantee.epsilon, 6), "smaller is more private"),

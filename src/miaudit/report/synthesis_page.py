@@ -27,7 +27,7 @@ def charts(findings: SynthesisFindings) -> dict[str, alt.LayerChart]:
     if findings.graph:
         by_name |= graph_charts.charts(findings.graph)
     if findings.guarantee:
-        by_name["limit"] = limit_chart(findings.guarantee)
+        by_name["limit"] = _limit_chart(findings.guarantee)
     if findings.useful and findings.useful.kept:
         by_name["kept"] = _shares_kept(findings.useful)
     if findings.fidelity:
@@ -46,7 +46,7 @@ def page(findings: SynthesisFindings, *, built: Built | None = None) -> str:
         cards=_cards(findings),
         guarantee=guarantee_facts(findings.guarantee, findings.neighbours),
         spent=_spent(findings.spent),
-        useful=kept_rows(findings.useful),
+        useful=usefulness_table(findings.useful),
         fidelity=fidelity_charts.cards(findings.fidelity),
     )
 
@@ -85,7 +85,7 @@ def _steps(findings: SynthesisFindings) -> list[Step]:
     return [*steps, Step("Try the promise: attack the table with records that it was made of, and with others.", audit)]
 
 
-def limit_chart(guarantee: Guarantee) -> alt.LayerChart:
+def _limit_chart(guarantee: Guarantee) -> alt.LayerChart:
     """The largest true-positive rate at each false-positive rate that the claim leaves to an attack on a record."""
     import altair as alt
 
@@ -178,7 +178,7 @@ def _shares_kept(usefulness: Usefulness) -> alt.LayerChart:
     return finished(layers, "What the release keeps", sentences, f"Shares kept: {at}.", 60 + 34 * len(rows))
 
 
-def kept_rows(usefulness: Usefulness | None) -> dict[str, Any] | None:
+def usefulness_table(usefulness: Usefulness | None) -> dict[str, Any] | None:
     """Return what a release keeps as the rows of a table; None where it was not judged."""
     if usefulness is None:
         return None

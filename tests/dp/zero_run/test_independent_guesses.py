@@ -214,7 +214,7 @@ def test_another_classifier_needs_replicates() -> None:
 
 @pytest.mark.parametrize("multiple", [0, -1, math.nan, math.inf])
 def test_a_multiple_is_above_0(multiple: float) -> None:
-    with pytest.raises(InputError, match="multiple: expected a number above 0"):
+    with pytest.raises(InputError, match="multiple: expected a finite number above 0"):
         StandardErrors(multiple)
 
 

@@ -28,7 +28,7 @@ from miaudit.causal.propensity import Propensity
 from miaudit.dp.selection import GUESSES_FIRST, CountBound
 from miaudit.dp.verdict import LowerBound
 from miaudit.errors import InputError
-from miaudit.errors.checks import is_number
+from miaudit.errors.checks import is_number, positive
 from miaudit.evidence import Evidence
 from miaudit.metrics.trials import approximate_tail, kish_share, largest_tail, tail_exceeds
 
@@ -217,8 +217,7 @@ class StandardErrors:
     multiple: float = _STANDARD_ERRORS
 
     def __post_init__(self) -> None:
-        if not (is_number(self.multiple) and 0 < self.multiple < math.inf):
-            raise InputError("multiple", "a number above 0", repr(self.multiple), "2 is the default")
+        positive("multiple", self.multiple, "2 is the default")
 
 
 @dataclass(frozen=True)
