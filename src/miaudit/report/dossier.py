@@ -46,7 +46,10 @@ _STATED = {
     "date": "Date",
 }
 _DECLARED = "membership was assigned as declared; not checked here"
-_TONES = {"flagged": "flagged", "clear": "clear"}
+
+
+def _tone(status: str, conditional: bool) -> str:
+    return "inconclusive" if status not in ("flagged", "clear") or (conditional and status == "clear") else status
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,11 @@ class Answer:
     status: str = ""
     word: str = ""
 
+    @property
+    def tone(self) -> str:
+        """The colour of its word on the page: none that says "all is well" where that holds on a condition."""
+        return _tone(self.status, self.assumption in CONDITIONS.values()) if self.status else ""
+
 
 @dataclass(frozen=True)
 class Question:
@@ -86,13 +94,19 @@ class Question:
 
 @dataclass(frozen=True)
 class Finding:
-    """One findings file of the folder, with its verdict."""
+    """One findings file of the folder, with its verdict, and whether that holds on a condition only."""
 
     file: str
     kind: str
     word: str
     status: str
     exit_code: int
+    conditional: bool = False
+
+    @property
+    def tone(self) -> str:
+        """The colour of its word on the page."""
+        return _tone(self.status, self.conditional)
 
 
 @dataclass(frozen=True)
@@ -133,7 +147,6 @@ class Dossier:
             about=[(name, self.about[key]) for key, name in _STATED.items()],
             title=self.about["model"],
             not_stated=_NOT_STATED,
-            tone=lambda status: _TONES.get(status, "inconclusive"),
             sources=by_source,
             listed=self.findings,
             unread=self.unread,
@@ -216,7 +229,8 @@ def _finding(file: str, findings: FindingsRecord) -> Finding:
         word = word_of(status, findings.verdict.reason)
     if findings.exit_code == 3 and status != "flagged":  # by a claim, or by one of several verdicts
         status, word = "flagged", CONCERN
-    return Finding(file, findings.KIND, str(word or status), status, findings.exit_code)
+    conditional = bool(getattr(verdict, "condition", ""))
+    return Finding(file, findings.KIND, str(word or status), status, findings.exit_code, conditional)
 
 
 def _answers(answer: _Answering | None, held: Mapping[str, FindingsRecord]) -> Iterator[Answer]:
