@@ -180,8 +180,8 @@ class Health:
             every = self.global_variance == 1
             parts.append(
                 f"{'every record has' if every else f'{self.global_variance:.1%} of the records have'} fewer than "
-                f"{LEAST_FOR_RECORD} shadow models that learned it, or that did not ({self.models} in all). The average "
-                f"variance of all records replaces its own. {2 * LEAST_FOR_RECORD} shadow models or more would sharpen "
+                f"{LEAST_FOR_RECORD} shadow models that learned it, or that did not ({self.models} in all). The mean "
+                f"of all records replaces its own variance. {2 * LEAST_FOR_RECORD} shadow models or more would sharpen "
                 f"the attack"
             )
         if self.far is None:
@@ -230,7 +230,7 @@ def health(
     >>> health(rng.normal(size=(300, 64)), included).note
     ''
     >>> health(rng.normal(size=(300, 64)), included[:, rng.permutation(64)] & (np.arange(64) < 10)).note
-    'every record has fewer than 16 shadow models that learned it, or that did not (64 in all). The average ...'
+    'every record has fewer than 16 shadow models that learned it, or that did not (64 in all). The mean ...'
     >>> health(rng.exponential(size=(300, 64)) ** 2, included).far
     1.0
     """
