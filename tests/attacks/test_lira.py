@@ -336,7 +336,7 @@ def test_health_says_where_the_variance_is_not_the_records_own() -> None:
     assert found.global_variance == 1.0
     assert found.far is None
     assert "every record has fewer than 16 shadow models that learned it, or that did not (8 in all)" in found.note
-    assert "could not be tested" in found.note
+    assert "A test of its Gaussian model takes 8 shadow models" in found.note
     asked = lira.health(w.shadow, w.included, variance="global")
     assert "fewer than 16" not in asked.note
     target, shadow, included = uneven(400, 34)

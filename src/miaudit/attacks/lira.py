@@ -180,21 +180,21 @@ class Health:
             every = self.global_variance == 1
             parts.append(
                 f"{'every record has' if every else f'{self.global_variance:.1%} of the records have'} fewer than "
-                f"{LEAST_FOR_RECORD} shadow models that learned it, or that did not ({self.models} in all): too few to "
-                f"tell how much models vary on one record alone, so the average over all records took the place of its "
-                f"own variance; {2 * LEAST_FOR_RECORD} shadow models or more would sharpen the attack"
+                f"{LEAST_FOR_RECORD} shadow models that learned it, or that did not ({self.models} in all). The mean "
+                f"of all records replaces its own variance. {2 * LEAST_FOR_RECORD} shadow models or more would sharpen "
+                f"the attack"
             )
         if self.far is None:
             parts.append(
-                f"whether its Gaussian model fits could not be tested: that takes {LEAST_FOR_NORMALITY} shadow models "
-                f"that learned a record, or as many that did not"
+                f"A test of its Gaussian model takes {LEAST_FOR_NORMALITY} shadow models that learned a record, or as "
+                f"many that did not"
             )
         elif self.far > 0:
             parts.append(
-                f"its Gaussian model does not fit {self.far:.1%} of the {self.tested:,} records tested, so the attack "
-                f"may be weaker than it could be; the metrics stay valid"
+                f"Its Gaussian model does not fit {self.far:.1%} of the {self.tested:,} records tested. The attack may "
+                f"be weaker than it could be, but the metrics stay valid"
             )
-        return "; ".join(parts)
+        return ". ".join(parts)
 
 
 def health(
@@ -230,7 +230,7 @@ def health(
     >>> health(rng.normal(size=(300, 64)), included).note
     ''
     >>> health(rng.normal(size=(300, 64)), included[:, rng.permutation(64)] & (np.arange(64) < 10)).note
-    'every record has fewer than 16 shadow models that learned it, or that did not (64 in all): too few to tell ...'
+    'every record has fewer than 16 shadow models that learned it, or that did not (64 in all). The mean ...'
     >>> health(rng.exponential(size=(300, 64)) ** 2, included).far
     1.0
     """

@@ -40,7 +40,7 @@ class GaussianNoise:
         object.__setattr__(self, "noise", positive("noise", self.noise, _HINT))
 
     def __str__(self) -> str:
-        return f"Gaussian noise of standard deviation {self.noise:g} sensitivities"
+        return f"Gaussian noise (standard deviation {self.noise:g} times what one record can change)"
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class LaplaceNoise:
         object.__setattr__(self, "noise", positive("noise", self.noise, _HINT))
 
     def __str__(self) -> str:
-        return f"Laplace noise of scale {self.noise:g} sensitivities"
+        return f"Laplace noise (scale {self.noise:g} times what one record can change)"
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Selection:
         return cls(float(2 * (log_ndtr(mu / 2) - log_ndtr(-mu / 2))))
 
     def __str__(self) -> str:
-        return f"a private choice of epsilon {self.epsilon:g}"
+        return f"one private choice with epsilon {self.epsilon:g}"
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class PoissonSubsampled:
         object.__setattr__(self, "rate", rate)
 
     def __str__(self) -> str:
-        return f"{self.mechanism}, on a Poisson sample of rate {self.rate:.6g}"
+        return f"{self.mechanism}, on a random {100 * self.rate:.6g}% of the records"
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Composed:
             raise InputError("parts", "at least one mechanism", "none", "list what was released")
 
     def __str__(self) -> str:
-        return " and ".join(f"({part})" for part in self.parts)
+        return ", and then ".join(map(str, self.parts))
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,8 @@ class Repeated:
         object.__setattr__(self, "times", whole("times", self.times, "round it as the training did"))
 
     def __str__(self) -> str:
-        return f"{self.times:,} times ({self.mechanism})"
+        several = isinstance(self.mechanism, Composed)
+        return f"{self.times:,} times: ({self.mechanism})" if several else f"{self.times:,} times: {self.mechanism}"
 
 
 Mechanism = GaussianNoise | LaplaceNoise | Selection | PoissonSubsampled | Composed | Repeated
@@ -171,7 +172,7 @@ def dp_sgd(
     Examples
     --------
     >>> print(dp_sgd(records=2000, batch=128, noise=3, epochs=75))
-    1,172 times (Gaussian noise of standard deviation 3 sensitivities, on a Poisson sample of rate 0.064)
+    1,172 times: Gaussian noise (standard deviation 3 times what one record can change), on a random 6.4% of the records
     """
     n, size = (
         whole("records", records, "round it as the training did"),
@@ -211,7 +212,7 @@ def from_mapping(description: Mapping[str, Any]) -> Mechanism:
     Examples
     --------
     >>> print(from_mapping({"kind": "repeated", "times": 3, "mechanism": {"kind": "laplace", "noise": 2}}))
-    3 times (Laplace noise of scale 2 sensitivities)
+    3 times: Laplace noise (scale 2 times what one record can change)
     """
     depth, level = 0, [description]
     while level := [part for x in level for part in _parts(x)]:
