@@ -179,12 +179,7 @@ def examine(
     case = choose(evidence, paid(plan, evidence, coins), rng=streams.choice)
     case = zero_run.sampled(case, nuisance, streams.choice) if evidence.design == "zero-run" else case
     gates = Gates.of(case, nuisance, streams).weighed(case, streams.causal)
-    options: dict[str, Any] = {"coins": coins, "turn": turn, "progress": progress}
-    examined = _Examined.of(case, gates, streams, **options)
-    strength = _sensitivity(examined, streams)
-    if refuting := _known_to_be_wrong(examined, strength):
-        gates, strength = examined.gates.refused(refuting), None
-        examined = _Examined.of(case, gates, streams, **options)
+    examined, gates, strength = _concluded(case, gates, streams, coins=coins, turn=turn, progress=progress)
     findings = _findings(examined, evidence, plan, coins=coins, notes=notes, rng=streams.causal)
     findings = replace(findings, vulnerability=vulnerability, repeat=_repeated(repeat))
     findings = replace(findings, unused_columns=shown(unused, case, gates.propensity))
@@ -195,6 +190,18 @@ def examine(
         )
         findings = replace(findings, by_covariates=kinds)
     return findings, gates.propensity, case.rows
+
+
+def _concluded(
+    case: Case, gates: Gates, streams: seeds.AuditStreams, **options: Any
+) -> tuple[_Examined, Gates, Sensitivity | None]:
+    """Conclude, and once more without corrections where their propensity is known to be wrong by as much as matters."""
+    examined = _Examined.of(case, gates, streams, **options)
+    strength = _sensitivity(examined, streams)
+    if refuting := _known_to_be_wrong(examined, strength):
+        gates = examined.gates.refused(refuting)
+        return _Examined.of(case, gates, streams, **options), gates, None
+    return examined, gates, strength
 
 
 def _repeated(repeat: Mapping[str, Any] | None) -> dict[str, Any]:
