@@ -468,7 +468,7 @@ def test_canaries_of_the_data(place: Path) -> None:
     assert collected(place, TREE, {**DATA, "path": "k.npz", "canary": "k"}).evidence.n == 20
 
 
-@says("how often a training that contains the record contains it. A script gets its row number that many times")
+@says("copies of the record in a training that has it. A script gets its row number that many times")
 @says("a name for each record, unique: a script that writes `ids.npy` must give the same, in this order")
 @says("of a script: `python train.py --rows {rows} --seed {seed} --out {out}`, run in the folder of this file")
 @says("(losses, logits or probabilities)")

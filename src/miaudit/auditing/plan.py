@@ -98,7 +98,7 @@ class Bounds:
     mechanism: Annotated[
         Mechanism | None,
         Option(
-            "A YAML file that describes the algorithm (kind: dp-sgd, ...); what it guarantees stands beside the bounds "
+            "A YAML file that describes the algorithm (kind: dp-sgd, ...); its guarantee is shown beside the bounds "
             "and, without a claim, is the claim.",
             read=_mechanism_named,
         ),

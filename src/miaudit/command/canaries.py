@@ -62,7 +62,7 @@ Times = Annotated[
     str | None,
     typer.Option(
         "--times",
-        help="How often a canary stands in a training that has it: 4, or 1,4,16,64, shared out evenly.",
+        help="Copies of a canary in a training that has it: 4, or 1,4,16,64, shared out evenly.",
         **_of_kind,
     ),
 ]

@@ -35,7 +35,7 @@ def init(
 ) -> None:
     """Look at the columns of a file, and draft the configuration that audits it.
 
-    The draft says what was assumed and why, what could not be told, and what to
+    The draft says what was assumed and why, what stayed unclear, and what to
     run next. Names and the first rows are looked at, no value is written into it,
     and how membership came about is never guessed. A table without a column of
     membership is taken for a private one, of which a synthetic table is to be made:

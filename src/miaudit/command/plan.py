@@ -77,7 +77,7 @@ def plan(
 ) -> None:
     """Say what an audit will be able to see, before any data is collected, or any score of zero-run records.
 
-    From covariates of records whose membership nobody drew: what would refuse it, how wide it is, what helps.
+    From covariates of records that were not assigned at random: what would refuse it, how wide it is, what helps.
     """
     options_given = options.given(context)
     if file is not None or {*_OF_TABLE, *_OF_SIDES} & set(options_given):

@@ -194,7 +194,7 @@ COMMANDS: Mapping[str, Entry] = {
         "bundle",
         "Challenge a bundle with a stronger attack, or a better propensity, on the same records.",
         ("miaudit challenge audit.zip --scores scores.npy",),
-        "Exit codes: 0 the bundle stands; 1 could not run; 2 usage; 3 the challenger won; 4 undecided.",
+        "Exit codes: 0 no stronger attack shown; 1 could not run; 2 usage; 3 the challenger won; 4 undecided.",
     ),
     "unseal": Entry(
         "bundle",

@@ -66,7 +66,7 @@ def synthesise(
     Start with the table: miaudit synthesise TABLE.csv drafts TABLE/graph.yaml
     (columns and causes) and TABLE/synthesise.yaml (epsilon, ledger and more),
     marks what was read off the private table, which no guarantee covers, and
-    says what to look at. That is no release, so the exit code is 4.
+    says what to look at. A draft is not a release: exit code 4.
 
     Then miaudit synthesise TABLE/synthesise.yaml writes what you can publish:
     synthetic.csv (or .parquet), synthetic.json and the page synthetic.html.

@@ -369,7 +369,7 @@ def _fit(fit: LackOfFit | None) -> str:
     product = f"{' times '.join(fit.product)}: z {fit.product_z:.1f}, refuted above {fit.product_limit:.1f}"
     return (
         f"Neither a forest ({tried}){_sum(fit)} nor any product or square of covariates ({product}) foresees more of "
-        "membership. That is no proof of the propensity."
+        "membership. This does not prove the propensity."
     )
 
 

@@ -221,5 +221,5 @@ def _in_words(known: _Known) -> list[str]:
     if known.reachable is not None:
         sentences.append("Dotted: what an attack without any error could have shown with so much evidence.")
     if known.lower == 0:
-        sentences.append("A lower bound of 0 shows nothing; that is no sign of privacy.")
+        sentences.append("A lower bound of 0 shows nothing. Do not treat it as a sign of privacy.")
     return sentences

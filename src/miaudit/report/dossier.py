@@ -365,9 +365,7 @@ def _refuted(file: str, findings: FindingsRecord) -> Iterator[Answer]:
     for bound in findings.bounds:
         at = f" at delta = {bound.delta:g}" if bound.parameter == "epsilon" else ""
         sure = "exploratory, no confidence" if bound.exploratory else f"{percent(bound.confidence)} confidence"
-        value = (
-            f"at least {lower_text(bound.value)}" if bound.value > 0 else "nothing shown, which is no sign of privacy"
-        )
+        value = f"at least {lower_text(bound.value)}" if bound.value > 0 else "nothing shown, not a sign of privacy"
         own = (in_words(findings.design), "; ".join(bound.assumptions) or _assumed(findings), file, status, word)
         yield Answer(f"lower bound on {bound.parameter}{at}", value, "one-sided", sure, *own)
 

@@ -165,9 +165,7 @@ def _section(content: Findings, url: str) -> Iterator[str]:
     yield f"- Attack: {escaped(content.scores[0].score)}."
     for bound in content.bounds:
         sure = "exploratory, no confidence" if bound.exploratory else f"{percent(bound.confidence)} confidence"
-        shown = (
-            f"at least {lower_text(bound.value)}" if bound.value > 0 else "nothing shown, which is no sign of privacy"
-        )
+        shown = f"at least {lower_text(bound.value)}" if bound.value > 0 else "nothing shown, not a sign of privacy"
         yield f"- {_parameter(bound)}: {shown} ({sure})."
     reasons = () if content.overlap is None else content.overlap.reasons
     sentence = (
