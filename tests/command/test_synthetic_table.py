@@ -14,6 +14,7 @@ import typer
 from miaudit.command import synthetic_table
 from miaudit.config.audit import TableConfig
 from miaudit.errors import InputError
+from worlds.patients import patients
 
 
 @pytest.fixture
@@ -108,18 +109,6 @@ def test_households_go_through_the_command(
     found = json.loads(said)
     assert (code, found["exit_code"], found["verdict"]["status"]) == (4, 4, "refused")
     assert found["verdict"]["text"].startswith("Not answered (refused): 400 records have an equal one")
-
-
-def patients(n: int, rng: np.random.Generator) -> pl.DataFrame:
-    columns = {
-        "age": rng.integers(18, 90, n),
-        "job": rng.choice(list("abcdef"), n),
-        "income": np.round(np.exp(rng.normal(10, 0.5, n)), 2),
-        "bmi": np.round(rng.normal(25, 4, n), 1),
-        "city": rng.choice([f"c{i}" for i in range(30)], n),
-        "dose": np.round(rng.gamma(2, 2, n), 2),
-    }
-    return pl.DataFrame(columns)
 
 
 def single(frame: pl.DataFrame) -> pl.DataFrame:

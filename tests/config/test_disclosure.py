@@ -159,7 +159,7 @@ disclosure: {given: {memguard: {outputs_path: d.npz, columns: [p]}}}
             "reporting: {primary_metric: tpr_at_fpr_0.5}",
             "reporting.primary_metric: expected one of .*, received 'tpr_at_fpr_0.5'",
         ),
-        ("privacy: {delta: 1}", "privacy: unknown key; known here: target, data"),
+        ("privacy: {delta: 1}", "privacy: unknown key; known here: about, target, data"),
         ("evaluation: {design: zero-run}", "evaluation.design"),
         ("shadow: {models: 3}", "an even number"),
         ("shadow: {models: 4, keep: signal}", "expected outputs as shadow.keep, received signal"),

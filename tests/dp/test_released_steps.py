@@ -7,22 +7,9 @@ import pytest
 from scipy import stats
 
 from miaudit import Evidence
-from miaudit.dp.mechanism import GaussianNoise, PoissonSubsampled, Repeated
 from miaudit.dp.released_steps import Released, Sampled, Steps, Summed, check_sampling, evidence, strange_noise
 from miaudit.errors import InputError
-
-STEPS = 9
-CLAIM = Repeated(GaussianNoise(3.0), STEPS)  # mu = 1
-SAMPLED = Repeated(PoissonSubsampled(GaussianNoise(1.0), 0.2), 40)
-
-
-def released(
-    rng: np.random.Generator, *, m: int = 1_000, steps: int = STEPS, noise: float = 3.0, rate: float = 1.0
-) -> Released:
-    """A right implementation, by arrays."""
-    coins = rng.random(m) < 0.5
-    joined = (rng.random((steps, m)) < rate) & coins
-    return Released(joined + noise * rng.normal(size=(steps, m)), coins, joined)
+from worlds.steps import CLAIM, SAMPLED, released
 
 
 def test_scores_of_a_sampled_step_are_its_log_likelihood_ratio() -> None:

@@ -8,20 +8,7 @@ from miaudit.dp import accounting, one_run, several_runs, step_audit
 from miaudit.dp.mechanism import GaussianNoise, LaplaceNoise, PoissonSubsampled, Repeated
 from miaudit.dp.step_audit import AgainstRerun, Released, SameBatch, Sampled
 from miaudit.errors import InputError
-
-STEPS = 9
-CLAIM = Repeated(GaussianNoise(3.0), STEPS)  # mu = 1
-SAMPLED = Repeated(PoissonSubsampled(GaussianNoise(1.0), 0.2), 40)
-
-
-def released(
-    rng: np.random.Generator, *, m: int = 1_000, steps: int = STEPS, noise: float = 3.0, rate: float = 1.0
-) -> Released:
-    """A right implementation, by arrays."""
-    coins = rng.random(m) < 0.5
-    joined = (rng.random((steps, m)) < rate) & coins
-    return Released(joined + noise * rng.normal(size=(steps, m)), coins, joined)
-
+from worlds.steps import CLAIM, SAMPLED, STEPS, released
 
 # -- right implementations ---------------------------------------------------------------------------------------------
 

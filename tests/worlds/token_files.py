@@ -65,3 +65,19 @@ class TextWorld:
             for world in (own, other)
         )
         return float(np.searchsorted(np.sort(outside), inside).mean() / len(outside))
+
+
+def ragged(n: int = 60, longest: int = 40, seed: int = 0) -> dict[str, np.ndarray]:
+    """Texts of any length, the shortest ones of one and two tokens, with ties, as the arguments of records."""
+    rng = np.random.default_rng(seed)
+    lengths = np.r_[1, 2, longest, rng.integers(1, longest, n - 3)]
+    offsets = np.r_[0, np.cumsum(lengths)]
+    total = int(offsets[-1])
+    return {
+        "log_p": np.round(-rng.exponential(3.0, total), 1),  # rounded: with ties
+        "offsets": offsets,
+        "mean": -rng.exponential(3.0, total),
+        "std": rng.exponential(1.0, total) * (rng.random(total) < 0.95),
+        "reference_log_p": -rng.exponential(2.0, total),
+        "reference_offsets": offsets,
+    }

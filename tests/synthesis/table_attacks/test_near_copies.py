@@ -17,22 +17,11 @@ from miaudit.synthesis.table_attacks.near_copies import NearCopies, cells, grids
 from miaudit.synthesis.table_attacks.success_rates import Comparison
 from miaudit.synthesis.table_attacks.table_files import of_frames
 from miaudit.synthesis.table_attacks.table_verdict import rows
+from worlds.patients import patients
 
 N = 1000
 LIMITS = {"threshold": 0.05, "confidence": 0.95}
 Change = Callable[[pl.DataFrame, np.random.Generator], pl.DataFrame]
-
-
-def people(n: int, rng: np.random.Generator) -> pl.DataFrame:
-    columns = {
-        "age": rng.integers(18, 90, n),
-        "job": rng.choice(list("abcdef"), n),
-        "income": np.round(np.exp(rng.normal(10, 0.5, n)), 2),
-        "bmi": np.round(rng.normal(25, 4, n), 1),
-        "city": rng.choice([f"c{i}" for i in range(30)], n),
-        "dose": np.round(rng.gamma(2, 2, n), 2),
-    }
-    return pl.DataFrame(columns)
 
 
 def compared(released: pl.DataFrame, members: pl.DataFrame, control: pl.DataFrame) -> tuple[Comparison, ...]:
@@ -189,7 +178,7 @@ KEYS: dict[str, Callable[[int, np.random.Generator], list[np.ndarray]]] = {
 def three(change: Change, key: str, copied: int, seed: int) -> tuple[Comparison, ...]:
     """Tables of which one has copies of members, changed, and all have keys of their own."""
     rng = np.random.default_rng([seed, copied])
-    members, control, made = (people(N, rng) for _ in range(3))
+    members, control, made = (patients(N, rng) for _ in range(3))
     if copied:
         made = pl.concat([made.tail(N - copied), change(members.head(copied), rng)], how="vertical_relaxed")
     frames = [made, members, control]
@@ -221,7 +210,7 @@ def test_a_key_hides_no_copy(key: str) -> None:
 def test_a_key_that_is_kept_hides_exact_copies() -> None:
     """The control: with the key among the columns no copy is exact, and the one column may be the key."""
     rng = np.random.default_rng(3)
-    members, control, made = (people(N, rng) for _ in range(3))
+    members, control, made = (patients(N, rng) for _ in range(3))
     made = pl.concat([made.tail(N - 20), members.head(20)])
     keys = rng.permutation(10 * N).reshape(10, N)
     frames = [
@@ -243,10 +232,10 @@ def whole(n: int, rng: np.random.Generator) -> pl.DataFrame:
 
 def repeated(n: int, rng: np.random.Generator) -> pl.DataFrame:
     """Of a finite population, so that records are equal on all sides."""
-    return people(400, np.random.default_rng(7)).sample(n, with_replacement=True, seed=int(rng.integers(2**32)))
+    return patients(400, np.random.default_rng(7)).sample(n, with_replacement=True, seed=int(rng.integers(2**32)))
 
 
-@pytest.mark.parametrize("draw", [people, coarse, whole, repeated])
+@pytest.mark.parametrize("draw", [patients, coarse, whole, repeated])
 def test_tables_without_a_leak_are_seldom_flagged(draw: Callable[[int, np.random.Generator], pl.DataFrame]) -> None:
     """At most 2.5% of tables; tests/slow/test_table_verdicts.py has more of them, and the control is above."""
     count = 0
