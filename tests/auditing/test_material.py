@@ -9,8 +9,9 @@ import pytest
 from scipy import special
 
 from miaudit import Evidence, Nuisance, Plan, audit
+from miaudit.auditing import material
 from miaudit.auditing.corrected_score import CorrectedScore
-from miaudit.auditing.material import Moves
+from miaudit.auditing.material import Moves, known_error, outweighs
 from miaudit.causal.disagreement import Disagreement
 from miaudit.causal.propensity import Propensity
 from miaudit.metrics.classical import Estimate
@@ -99,6 +100,7 @@ def test_a_misfit_refuses_or_warns_by_what_it_moves(moved: Moves, monkeypatch: p
     member = rng.random(1500) < special.expit(2 * wave)
     evidence = Evidence(score=wave + rng.normal(size=1500), member=member, covariates=x, design="zero-run")
     monkeypatch.setattr(Moves, "of", classmethod(lambda *_, **__: moved))
+    monkeypatch.setattr(material, "known_error", lambda *_: 1.0)
     result = audit(evidence, plan=Plan(bounds=None), rng=np.random.default_rng(1))
     assert result.overlap is not None and result.overlap.fit is not None and result.overlap.fit.rejected
     assert (result.verdict.status == "refused") == moved.matter
@@ -110,3 +112,61 @@ def test_a_misfit_refuses_or_warns_by_what_it_moves(moved: Moves, monkeypatch: p
         assert any(metric.estimator == "tilted" for metric in result.metrics)
     else:
         assert "the model of how they differ is not good enough" in result.in_words.said
+
+
+# -- what is known to be wrong, beside what would change the conclusion ---------------------------------------------
+
+
+def given(logit: np.ndarray) -> Propensity:
+    return Propensity.given(special.expit(logit))
+
+
+def test_the_known_error_is_the_factor_of_nine_records_in_ten() -> None:
+    logit = np.linspace(-1, 1, 1001)
+    assert known_error(given(logit), []) == 1
+    assert known_error(given(logit), [given(logit)]) == 1
+    # log-odds that move by up to 0.5 either way, evenly: nine in ten by at most 0.45
+    moved = given(logit + np.random.default_rng(0).permutation(np.linspace(-0.5, 0.5, 1001)))
+    assert known_error(given(logit), [moved]) == pytest.approx(np.exp(0.45), rel=1e-3)
+    assert known_error(given(logit), [given(logit), moved]) == known_error(given(logit), [moved])
+    # odds count up to a factor, so that one factor for all records is no error
+    assert known_error(given(logit), [given(logit + 0.7)]) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("known", "needed", "refused"), [(1.3, 1.2, True), (1.2, 1.2, True), (1.1, 1.2, False)])
+def test_a_conclusion_must_survive_what_is_known_to_be_wrong(known: float, needed: float, refused: bool) -> None:
+    sentence = outweighs(known, needed)
+    assert bool(sentence) == refused
+    if refused:
+        assert f"up to {known:.2f}" in sentence
+        assert f"{needed:.2f}" in sentence
+
+
+def test_without_a_misfit_or_with_a_conclusion_that_nothing_changes_all_stays() -> None:
+    assert outweighs(1.0, 1.0) == ""
+    assert outweighs(5.0, None) == ""
+
+
+def waves(leak: float, seed: int, n: int = 1500) -> Evidence:
+    """Members lie on rings of the covariates, which a forest sees in part; the score knows membership alone."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 3))
+    member = rng.random(n) < special.expit(2 * np.sin(3 * np.sqrt((x**2).sum(axis=1))))
+    return Evidence(score=leak * member + rng.normal(size=n), member=member, covariates=x, design="zero-run")
+
+
+@pytest.mark.thorough
+def test_a_refuted_stack_answers_only_what_would_survive_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Moves, "of", classmethod(lambda *_, **__: Moves(0.01, "auc", 0.1)))
+    plan = Plan(primary_metric="auc", bounds=None)
+    weak, strong = (audit(waves(leak, 0), plan=plan, rng=np.random.default_rng(1)) for leak in (0.3, 3.0))
+    for one in (weak, strong):
+        assert one.overlap is not None and one.overlap.fit is not None and one.overlap.fit.rejected
+    assert weak.verdict.status == "refused"
+    assert "would already change what this audit concludes" in weak.overlap.reasons[-1]
+    assert weak.sensitivity is None
+    assert not any(one.estimator == "aipw" for one in weak.metrics)
+    assert "the model of how they differ is not good enough" in weak.in_words.said
+    assert strong.verdict.status == "flagged"
+    assert strong.sensitivity is not None
+    assert "matters little" in strong.overlap.warnings[-1]

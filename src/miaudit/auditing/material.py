@@ -5,6 +5,9 @@ refuted stack is moved along the direction that refutes it. The evidence is refu
 by more than a tenth of its standard error. A forest sees only a part of what the propensity misses: where it refutes,
 the evidence is also refused where weights and regressions disagree about the AUC by more than one standard error. The
 disagreement alone refuses nothing (experiments/methods.md, section 13).
+
+Where neither refuses, the propensity is still known to be wrong. The conclusion then has to survive an error of the
+size that is known: an unmeasured trait as strong as what the propensity misses must not be able to change it.
 """
 
 from __future__ import annotations
@@ -17,11 +20,12 @@ import numpy as np
 from scipy import special
 
 from miaudit.auditing.corrected_score import CorrectedScore
+from miaudit.causal.benchmarks import SHARE
 from miaudit.causal.propensity import Propensity
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate
 
-__all__ = ["Moves"]
+__all__ = ["Moves", "known_error", "outweighs"]
 
 LARGEST_MOVE = 0.1  # standard errors of the metric
 LARGEST_GAP = 1.0  # standard errors of the AUC
@@ -86,6 +90,46 @@ class Moves:
             differs = f"The AUC by weights and by regressions differs by {self.gap:.1f} standard errors"
             return f"{differs} (limit {LARGEST_GAP:g})."
         return f"It moves {label} by {self.errors:.2f} standard errors (limit {LARGEST_MOVE:g})."
+
+
+def known_error(learned: Propensity, moved: Iterable[Propensity]) -> float:
+    """Return the factor by which what refutes a propensity changes the odds of nine records in ten at most, 1 or more.
+
+    One factor for all records is no error, since weights are divided by their sum. The share of the records is that of
+    the yardstick of sensitivity (:mod:`miaudit.causal.benchmarks`).
+
+    Parameters
+    ----------
+    learned : the propensity
+    moved : the same, moved along each direction that refutes it; the largest factor counts, and 1 without any
+    """
+    changes = (one.logit - learned.logit for one in moved)
+    factors = (float(np.exp(np.quantile(np.abs(change - np.median(change)), SHARE))) for change in changes)
+    return max(factors, default=1.0)
+
+
+def outweighs(known: float, needed: float | None) -> str:
+    """Say that a propensity is known to be wrong by as much as would change the conclusion; empty if it is not.
+
+    Parameters
+    ----------
+    known : of :func:`known_error`
+    needed : the smallest factor of an unmeasured trait that changes the conclusion; None where none was found
+
+    Examples
+    --------
+    >>> outweighs(1.1, 1.2)
+    ''
+    >>> print(outweighs(1.742, 1.204))
+    What it misses changes the odds of nine records in ten by a factor of up to 1.74. An unmeasured trait that does so \
+    by 1.20 would already change what this audit concludes.
+    """
+    if known <= 1.0 or needed is None or known < needed:
+        return ""
+    return (
+        f"What it misses changes the odds of nine records in ten by a factor of up to {known:.2f}. An unmeasured trait "
+        f"that does so by {needed:.2f} would already change what this audit concludes."
+    )
 
 
 def _moves(

@@ -17,6 +17,7 @@ from miaudit.auditing import (
     fair_coins,
     judgement,
     matched,
+    material,
     remarks,
     sensitivity,
     several_runs,
@@ -178,11 +179,16 @@ def examine(
     case = choose(evidence, paid(plan, evidence, coins), rng=streams.choice)
     case = zero_run.sampled(case, nuisance, streams.choice) if evidence.design == "zero-run" else case
     gates = Gates.of(case, nuisance, streams).weighed(case, streams.causal)
-    examined = _Examined.of(case, gates, streams, coins=coins, turn=turn, progress=progress)
+    options: dict[str, Any] = {"coins": coins, "turn": turn, "progress": progress}
+    examined = _Examined.of(case, gates, streams, **options)
+    strength = _sensitivity(examined, streams)
+    if refuting := _known_to_be_wrong(examined, strength):
+        gates, strength = examined.gates.refused(refuting), None
+        examined = _Examined.of(case, gates, streams, **options)
     findings = _findings(examined, evidence, plan, coins=coins, notes=notes, rng=streams.causal)
     findings = replace(findings, vulnerability=vulnerability, repeat=_repeated(repeat))
     findings = replace(findings, unused_columns=shown(unused, case, gates.propensity))
-    findings = replace(findings, sensitivity=_sensitivity(examined, streams))
+    findings = replace(findings, sensitivity=strength)
     if case.plan.by_covariates:
         kinds = by_covariates.measure(
             case, examined.judged.best, gates.used, gates.obstacle, rng=streams.causal.spawn(1)[0]
@@ -385,6 +391,16 @@ def _sensitivity(examined: _Examined, streams: seeds.AuditStreams) -> Sensitivit
         examined.claim,
         rng=copy.deepcopy(streams.verdict),
     )
+
+
+def _known_to_be_wrong(examined: _Examined, strength: Sensitivity | None) -> str:
+    """Why the weights of a conclusion are refuted after all: they miss as much as would change it; empty if not."""
+    used = examined.gates.used
+    if used is None or strength is None or strength.limits[0].limit == "mu":
+        return ""
+    known = material.known_error(used.propensity, used.moved)
+    sentence = material.outweighs(known, strength.limits[0].factor)
+    return f"{used.misfit} {sentence}" if sentence else ""
 
 
 def _most_exposed(audited: Evidence, count: int, numbers: IndexArray | None) -> tuple[dict[str, Any], ...]:
