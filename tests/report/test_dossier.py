@@ -19,6 +19,7 @@ from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError
 from miaudit.findings.about import About
 from miaudit.findings.audit import Findings
+from miaudit.findings.verdict import CONDITIONS
 from miaudit.metrics.definition import amount
 from miaudit.report import dossier
 from report.test_audit_page import EVIL
@@ -146,3 +147,10 @@ def test_the_command_writes_page_and_values_and_replaces_nothing(
     assert run("export", "audit/findings.json", "--to", "dossier", "--out", "one.pdf")[0] == 1
     assert run("export", ".", "--to", "dossier", "--overwrite")[0] == 0
     assert Path("dossier.html").read_bytes() == before
+
+
+def test_an_answer_that_holds_on_a_condition_is_not_green() -> None:
+    answer = dossier.Answer("members", "0.500", "0.480 to 0.520", "95% confidence", "", "", "findings.json", "clear")
+    assert answer.tone == "clear"
+    assert replace(answer, assumption=CONDITIONS["zero-run"]).tone == "inconclusive"
+    assert replace(answer, assumption=CONDITIONS["zero-run"], status="flagged").tone == "flagged"

@@ -28,3 +28,13 @@ def test_the_surest_members_are_counts_and_silence_clears_nothing() -> None:
     (row,) = limit_rows([LimitResult("surest_members", "loss", 30.0, 36.0, 0.9, 0.7, "silent")])
     assert row["measured"] == "30 of the 36 highest scores are members"
     assert (row["outcome"], row["tone"]) == ("no alarm", "")
+
+
+def test_what_is_within_its_limit_on_a_condition_is_not_green() -> None:
+    within = LimitResult("auc", "loss", 0.48, 0.52, 0.6, 1.0, "within")
+    over = LimitResult("auc", "loss", 0.61, 0.66, 0.6, 0.001, "exceeded")
+    tones = {
+        conditional: [limit_rows([one], conditional=conditional)[0]["tone"] for one in (within, over)]
+        for conditional in (False, True)
+    }
+    assert tones == {False: ["clear", "flagged"], True: ["inconclusive", "flagged"]}

@@ -1,5 +1,6 @@
 """Findings in a notebook: what is shown is what was found, and text from data stays text."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -66,3 +67,16 @@ def test_zero_run_numbers_are_called_raw():
     ).to_dict()
     text = notebook.cell(typed(content))
     assert ("raw, not causal" in text) == bool(content["metrics"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("condition", "green"), [("", True), ("if the covariates account for it", False)])
+def test_a_verdict_that_holds_on_a_condition_is_not_green(condition, green):
+    rng = np.random.default_rng(0)
+    member = rng.random(1500) < 0.5
+    held = ma.Evidence(score=rng.normal(size=1500), member=member, design="one-run")
+    found = ma.audit(held, plan=Plan(limits={"auc": 0.6}, bounds=None), rng=rng)
+    assert found.verdict.status == "clear"
+    text = notebook.cell(replace(found, verdict=replace(found.verdict, condition=condition, proven="")))
+    assert ("#0f5f4a" in text) == green
+    assert ("#744a00" in text) != green

@@ -13,6 +13,7 @@ import miaudit as ma
 from miaudit.findings.audit import Findings
 from miaudit.findings.metric import Metric, foremost, named
 from miaudit.findings.sensitivity import CovariateStrength, LimitSensitivity, Sensitivity
+from miaudit.findings.verdict import CONDITIONS
 from miaudit.metrics import definition as wording
 from miaudit.report import audit_page, kinds, overlap_charts
 from report.test_audit_charts import charts_of, typed
@@ -411,3 +412,13 @@ def test_every_chart_is_drawn_without_a_word_on_the_console(kind, tmp_path):
     document, console = in_browser(tmp_path, page_of(found))
     assert console == []
     assert re.findall(r'<figure class="chart drawn" data-chart="([\w-]+)"', document) == list(charts_of(found))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("condition", "tone"), [("", "clear"), (CONDITIONS["zero-run"], "warned")])
+def test_a_box_is_green_only_where_the_verdict_rests_on_no_condition(condition, tone):
+    content = answered(gap=0.0, raw_gap=0.3, primary_metric="auc", bounds=None)
+    assert content["verdict"]["status"] == "clear"
+    content["verdict"] |= {"condition": condition, "proven": ""}
+    text = audit_page.page(typed(content))
+    assert f'class="verdict {tone}"' in text

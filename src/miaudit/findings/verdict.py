@@ -181,6 +181,14 @@ class Verdict(Conclusion):
         return word_of(self.status, self.reason)
 
     @property
+    def tone(self) -> str:
+        """How its box looks: as the status, but "warned" within limits that hold on a condition, or beside a leak.
+
+        No data can show that covariates account for all that sets members and non-members apart.
+        """
+        return "warned" if self.status == "clear" and (self.proven or self.condition) else self.status
+
+    @property
     def even_so(self) -> tuple[str, ...]:
         """What goes with the text wherever a verdict is printed: what is proven even so, and what is not excluded."""
         proven = f"Proven even so: {self.proven}" if self.proven else ""

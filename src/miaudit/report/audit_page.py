@@ -123,7 +123,8 @@ def _verdict(findings: Findings, lead: str) -> dict[str, Any]:
     if claim is not None and _claim_leads(findings):
         status, word, text = "flagged", "Claim refuted", verdict.text
         explained = privacy_page.explained(findings)[claim.parameter]
-    limits = limit_rows(verdict.limits, several_scores=len(findings.scores) > 1)
+    several, conditional = len(findings.scores) > 1, bool(verdict.condition)
+    limits = limit_rows(verdict.limits, several_scores=several, conditional=conditional)
     if limits and all(one.limit != SURE_LIST for one in verdict.limits):  # shown also where no limit is on them
         limits += [
             {
@@ -140,7 +141,7 @@ def _verdict(findings: Findings, lead: str) -> dict[str, Any]:
     return {
         **vars(verdict),
         "status": status,
-        "tone": "warned" if status == "clear" and verdict.proven else status,
+        "tone": verdict.tone if status == verdict.status else status,
         "limits": limits,
         "stricter": _stricter(findings) if limits else "",
         "word": word,

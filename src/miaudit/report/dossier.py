@@ -74,8 +74,9 @@ class Answer:
 
     @property
     def tone(self) -> str:
-        """The colour of its word on the page."""
-        return _TONES.get(self.status, "inconclusive") if self.status else ""
+        """The colour of its word on the page: none that says "all is well" where that holds on a condition."""
+        conditional = self.assumption in CONDITIONS.values() and self.status == "clear"
+        return _TONES.get("" if conditional else self.status, "inconclusive") if self.status else ""
 
 
 @dataclass(frozen=True)

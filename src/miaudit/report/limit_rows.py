@@ -13,8 +13,16 @@ _OUTCOMES = {"exceeded": "above the limit", "within": "below the limit", "open":
 _TONES = {"exceeded": "flagged", "within": "clear", "open": "inconclusive"}
 
 
-def limit_rows(limits: Sequence[LimitResult], *, several_scores: bool = False) -> list[dict[str, str]]:
+def limit_rows(
+    limits: Sequence[LimitResult], *, several_scores: bool = False, conditional: bool = False
+) -> list[dict[str, str]]:
     """Return a row for each limit: of the scores, the one that is nearest to exceeding it.
+
+    Parameters
+    ----------
+    limits : of a verdict
+    several_scores : whether to name them
+    conditional : whether the verdict holds on a condition, so that a row within its limit is not green
 
     Examples
     --------
@@ -34,7 +42,7 @@ def limit_rows(limits: Sequence[LimitResult], *, several_scores: bool = False) -
             "measured": _measured(one),
             "threshold": "in units of the score" if in_units_of_score(one.limit) else _threshold(one),
             "outcome": _OUTCOMES[one.outcome],
-            "tone": _TONES.get(one.outcome, ""),
+            "tone": _TONES.get("open" if conditional and one.outcome == "within" else one.outcome, ""),
             "note": "" if one.resolved or one.limit == SURE_LIST else "so few non-members cannot show more",
             "score": one.score if several_scores else "",
         }

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from miaudit.findings.audit import Findings
     from miaudit.findings.metric import Metric
 
-_TONES = {"flagged": "#a4211a", "clear": "#0f5f4a", "inconclusive": "#744a00"}
+_TONES = {"flagged": "#a4211a", "clear": "#0f5f4a", "warned": "#744a00", "inconclusive": "#744a00"}
 
 
 def cell(findings: Findings) -> str:
@@ -23,8 +23,8 @@ def cell(findings: Findings) -> str:
     ----------
     findings : Findings
     """
-    status, word, text = _cell_verdict(findings)
-    tone = _TONES.get(status, "#3d4752")
+    shown, word, text = _cell_verdict(findings)
+    tone = _TONES.get(shown, "#3d4752")
     rows = "".join(
         f"<tr><th style='text-align:left'>{escape(label(m.name))}</th>"
         f"<td style='text-align:right'>{escape(amount(m.name, m.value))}</td>"
@@ -42,14 +42,14 @@ def cell(findings: Findings) -> str:
 def _cell_verdict(findings: Findings) -> tuple[str, str, str]:
     """Tone, word and text of the box: as on the page, a refuted claim leads where the metric raised no concern."""
     verdict, claim = findings.verdict, findings.claim
-    status, word = str(verdict.status), verdict.word
+    status, word, tone = str(verdict.status), verdict.word, verdict.tone
     sentences = [str(verdict.text), verdict.proven, verdict.not_excluded]
     if claim is not None and claim.status == "refuted" and status != "flagged":
-        status, word, sentences = "flagged", "Claim refuted", [str(claim.text).removeprefix("Refuted: "), *sentences]
+        tone, word, sentences = "flagged", "Claim refuted", [str(claim.text).removeprefix("Refuted: "), *sentences]
     elif claim is not None:
         sentences.append(str(claim.text))
     text = " ".join(filter(None, sentences)).removeprefix(f"{word}: ")
-    return status, word, text[:1].upper() + text[1:]
+    return tone, word, text[:1].upper() + text[1:]
 
 
 def _kind(findings: Findings, metric: Metric) -> str:
