@@ -135,7 +135,7 @@ def test_what_is_expected_is_checked(parts) -> None:
             }
         }
     }
-    assert len(run.differences({"synthetic22": world}, expected)) == 2
+    assert len(run.differences({"synthetic22": world}, expected)) == 3
 
 
 @pytest.mark.long
@@ -152,3 +152,31 @@ def test_what_was_learned_is_the_slope_of_true_correlations(parts) -> None:
         (np.stack([rng.permutation(column) for column in real.T], axis=1), 0.0),
     ):
         assert attack.correlations(values) @ true / (true @ true) == pytest.approx(slope, abs=0.06)
+
+
+def of_placebos(away: int, rows: int) -> dict[str, list[dict[str, list[float]]]]:
+    """An arm of so many attacks, some with a placebo that excludes chance."""
+    limits = [[0.51, 0.55, 0.6]] * away + [[0.45, 0.5, 0.55]] * (rows - away)
+    return {"rows": [{"placebo auc": one} for one in limits]}
+
+
+def test_placebos_are_away_by_chance_as_often_as_is_said(parts) -> None:
+    """Drawn binomially in 40 arms of six data sets, 1% or so of all runs differ; of one interval in six, most do."""
+    run, expected = parts["run"], json.loads((FOLDER / "expected.json").read_text())["placebos"]
+
+    def differs(misses: float, rng: np.random.Generator) -> bool:
+        sizes = [(11, 25), (5, 25), (7, 15), (7, 25), (6, 25), (4, 15)]
+        assert sum(arms for arms, _ in sizes) == expected["arms"]
+        assert len(sizes) == expected["data_sets"]
+        return any(
+            run.placebo_differences(
+                "x", {str(i): of_placebos(int(rng.binomial(rows, misses)), rows) for i in range(arms)}, expected
+            )
+            for arms, rows in sizes
+        )
+
+    rng = np.random.default_rng(0)
+    assert np.mean([differs(0.05, rng) for _ in range(1000)]) < 0.03
+    assert np.mean([differs(0.16, rng) for _ in range(100)]) > 0.9
+    assert run.placebo_differences("x", {"tables, DP": of_placebos(5, 25)}, expected) == []
+    assert len(run.placebo_differences("x", {"tables, DP": of_placebos(8, 25)}, expected)) == 2
