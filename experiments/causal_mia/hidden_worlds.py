@@ -26,7 +26,6 @@ from threadpoolctl import threadpool_limits
 
 import miaudit
 from miaudit import Evidence, Plan
-from miaudit.auditing import pipeline
 from miaudit.auditing.corrected_score import CorrectedScore
 from miaudit.causal.estimators import Comparison
 from miaudit.metrics.roc import Roc
@@ -174,8 +173,8 @@ def _no_band(score: CorrectedScore, fpr: np.ndarray, confidence: float) -> tuple
 
 @contextmanager
 def undrawn() -> Iterator[None]:
-    """Leave out half of the time: the band of the curve, and the sensitivity, which are made after the verdict."""
-    with patch.object(CorrectedScore, "tpr_band", _no_band), patch.object(pipeline, "_sensitivity", lambda *_: None):
+    """Leave out a part of the time: the band of the curve, which is made after the verdict."""
+    with patch.object(CorrectedScore, "tpr_band", _no_band):
         yield
 
 
@@ -198,7 +197,7 @@ def truth(name: str) -> Mapping[str, float]:
 def audit(name: str, n: int, seed: int, folder: Path, *, drawn: bool = False) -> dict[str, Any]:
     """What one audit without options says: its status, and the limits of each metric.
 
-    ``drawn``: with the band of its curve and its sensitivity, which change neither.
+    ``drawn``: with the band of its curve, which changes neither.
     """
     rng = np.random.default_rng([11, seed, *name.encode()])
     if name in HIDDEN:
