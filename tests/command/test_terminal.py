@@ -181,3 +181,12 @@ def test_a_condition_of_the_verdict_is_said_once():
     assert results._once("Of 1,000 z. This holds if x.", one) == "Of 1,000 z."
     one.verdict.text = "Not answered (refused): y."
     assert results._once("Of 1,000 z. This holds if x.", one).endswith("This holds if x.")
+
+
+@pytest.mark.parametrize(
+    ("tone", "code", "shown"), [("clear", 0, 0), ("warned", 0, 4), ("flagged", 3, 3), ("warned", 3, 3)]
+)
+def test_a_verdict_that_is_not_green_on_a_page_is_not_green_at_a_terminal(tone: str, code: int, shown: int) -> None:
+    of_audit = SimpleNamespace(verdict=SimpleNamespace(tone=tone), exit_code=code)
+    assert results._coloured(of_audit) == shown
+    assert results._coloured(SimpleNamespace(exit_code=code)) == code

@@ -29,6 +29,7 @@ __all__ = ["Moves", "known_error", "outweighs"]
 
 LARGEST_MOVE = 0.1  # standard errors of the metric
 LARGEST_GAP = 1.0  # standard errors of the AUC
+WOULD_CHANGE = "would already change what this audit concludes"
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def outweighs(known: float, needed: float | None) -> str:
         return ""
     return (
         f"What it misses changes the odds of nine records in ten by a factor of up to {known:.2f}. An unmeasured trait "
-        f"that does so by {needed:.2f} would already change what this audit concludes."
+        f"that does so by {needed:.2f} {WOULD_CHANGE}."
     )
 
 

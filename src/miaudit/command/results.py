@@ -99,10 +99,16 @@ def deliver(
     if json:
         say_json(found.to_json())
     else:
-        tell(said(), found.exit_code)
+        tell(said(), _coloured(found))
         if out is not None:
             say(f"\n{besides}Report: {out / 'report.html'}")
     raise typer.Exit(found.exit_code if exit_code is None else exit_code)
+
+
+def _coloured(found: Any) -> int:
+    """Return the exit code whose colour findings have: that of no answer where a verdict within limits is not green."""
+    tone = getattr(getattr(found, "verdict", None), "tone", "")
+    return 4 if found.exit_code == 0 and tone == "warned" else int(found.exit_code)
 
 
 def _written(found: FindingsRecord, out: Path, *, overwrite: bool, beside: str, figures: bool) -> str:
