@@ -28,16 +28,14 @@ from miaudit.report.drawing import (
     distinct,
     finished,
     histogram,
-    over,
     scaled,
     share,
     short,
     tips,
 )
+from miaudit.report.vega_lite import Chart, Layer, Part, channel, constant, over
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from miaudit.findings.audit import Curve, Findings, Histogram, ScoreFindings
 
 _HEIGHT = 400
@@ -61,7 +59,7 @@ NAMES = (
 )
 
 
-def charts(findings: Findings) -> dict[str, alt.LayerChart]:
+def charts(findings: Findings) -> dict[str, Chart]:
     """Draw what the findings hold.
 
     Parameters
@@ -76,7 +74,7 @@ def charts(findings: Findings) -> dict[str, alt.LayerChart]:
         not have is left out. Each has a width in pixels, a title that states what is seen, and a ``description``: the
         text alternative.
     """
-    by_name: dict[str, alt.LayerChart] = {}
+    by_name: dict[str, Chart] = {}
     without = left_out(findings)
     if findings.verdict.high is not None and findings.verdict.low is not None and "verdict" not in without:
         by_name["verdict"] = _verdict(findings, findings.verdict.low, findings.verdict.high)
@@ -143,13 +141,11 @@ def nonmembers(findings: Findings) -> str:
 # -- the charts -------------------------------------------------------------------------------------------------------
 
 
-def _verdict(findings: Findings, low: float, high: float) -> alt.LayerChart:
+def _verdict(findings: Findings, low: float, high: float) -> Chart:
     """The interval of the primary metric against the threshold and the reading levels."""
-    import altair as alt
-
     name, threshold = findings.verdict.metric, findings.verdict.threshold
     x = _verdict_axis(findings, low, high)
-    layers: list[alt.Chart] = [*_level_bands(findings, x)] if definition.of(name).has_levels else []
+    layers: list[Layer] = [*_level_bands(findings, x)] if definition.of(name).has_levels else []
     for at, text, colour, dash, row in (
         (chance(name), "chance", GREY, [2, 3], "bottom"),
         (threshold, f"limit {amount(name, threshold)}", RED, [6, 3], "top"),
@@ -158,15 +154,15 @@ def _verdict(findings: Findings, low: float, high: float) -> alt.LayerChart:
             layers += _marked_rule(at, text, colour, dash, x, row)
     tip = [{"low": low, "high": high, "text": between(name, low, high)}]
     bar = over(tip).encode(
-        x=alt.X("low:Q", **x), x2="high:Q", y=alt.value(44), tooltip=alt.Tooltip("text:N", title=label(name))
+        x=channel("low:Q", **x), x2="high:Q", y=constant(44), tooltip=channel("text:N", title=label(name))
     )
-    layers.append(bar.mark_rule(strokeWidth=9, color=BLUE))
+    layers.append(bar.mark("rule", strokeWidth=9, color=BLUE))
     metric = named(findings.metrics, name)
     if metric and metric.value is not None and low <= metric.value <= high:
         layers.append(
             over([{"value": metric.value}])
-            .mark_point(filled=True, fill="white", stroke=BLUE, size=90, strokeWidth=2, opacity=1)
-            .encode(x=alt.X("value:Q", **x), y=alt.value(44))
+            .mark("point", filled=True, fill="white", stroke=BLUE, size=90, strokeWidth=2, opacity=1)
+            .encode(x=channel("value:Q", **x), y=constant(44))
         )
     sentence = f"{label(name)}: {percent(findings.verdict.confidence)} interval {between(name, low, high)}"
     title = f"{sentence}, limit {amount(name, threshold)}"
@@ -186,10 +182,8 @@ def _verdict_axis(findings: Findings, low: float, high: float) -> dict[str, Any]
     return scaled(label(name), domain, zero=False, format=form, grid=False, tickCount=6, labelFlush=False)
 
 
-def _level_bands(findings: Findings, x: dict[str, Any]) -> list[alt.Chart]:
-    import altair as alt
-
-    floor, top = x["scale"].domain
+def _level_bands(findings: Findings, x: dict[str, Any]) -> list[Layer]:
+    floor, top = x["scale"]["domain"]
     edges = [floor, *(level for level in findings.plan["levels"] if floor < level < top), top]
     rows = []
     for left, right in pairwise(edges):
@@ -199,42 +193,38 @@ def _level_bands(findings: Findings, x: dict[str, Any]) -> list[alt.Chart]:
             {"left": left, "right": right, "level": LEVEL_NAMES[rank], "name": LEVEL_NAMES[rank] if wide else ""}
         )
     base = over(rows)
-    shades = alt.Scale(domain=list(LEVEL_NAMES), range=list(_LEVEL_SHADES))
-    bands = base.mark_rect().encode(
-        x=alt.X("left:Q", **x),
+    shades = {"domain": list(LEVEL_NAMES), "range": list(_LEVEL_SHADES)}
+    bands = base.mark("rect").encode(
+        x=channel("left:Q", **x),
         x2="right:Q",
-        y=alt.value(18),
-        y2=alt.value(70),
-        color=alt.Color("level:N", scale=shades, legend=None),
-        tooltip=alt.Tooltip("level:N", title="reading level"),
+        y=constant(18),
+        y2=constant(70),
+        color=channel("level:N", scale=shades, legend=None),
+        tooltip=channel("level:N", title="reading level"),
     )
-    words = base.mark_text(align="right", baseline="bottom", dx=-5, color=GREY, fontSize=11).encode(
-        x=alt.X("right:Q", **x), y=alt.value(68), text="name:N"
+    words = base.mark("text", align="right", baseline="bottom", dx=-5, color=GREY, fontSize=11).encode(
+        x=channel("right:Q", **x), y=constant(68), text="name:N"
     )
     return [bands, words]
 
 
-def _marked_rule(at: float, text: str, colour: str, dash: list[int], x: dict[str, Any], row: str) -> list[alt.Chart]:
+def _marked_rule(at: float, text: str, colour: str, dash: list[int], x: dict[str, Any], row: str) -> list[Layer]:
     """A dashed line across the verdict's chart, named at its upper or lower end; the name leans towards the middle."""
-    import altair as alt
-
-    left, right = x["scale"].domain
+    left, right = x["scale"]["domain"]
     leans = at > (left + right) / 2
-    base = over([{"at": at, "text": text}]).encode(x=alt.X("at:Q", **x))
+    base = over([{"at": at, "text": text}]).encode(x=channel("at:Q", **x))
     first, last, name = (2, 70, 9) if row == "top" else (18, 88, 80)
-    words = base.mark_text(
-        color=colour, fontSize=11, fontWeight=600, align="right" if leans else "left", dx=-5 if leans else 5
+    words = base.mark(
+        "text", color=colour, fontSize=11, fontWeight=600, align="right" if leans else "left", dx=-5 if leans else 5
     )
     return [
-        base.mark_rule(color=colour, strokeDash=dash, strokeWidth=1.6).encode(y=alt.value(first), y2=alt.value(last)),
-        words.encode(y=alt.value(name), text="text:N"),
+        base.mark("rule", color=colour, strokeDash=dash, strokeWidth=1.6).encode(y=constant(first), y2=constant(last)),
+        words.encode(y=constant(name), text="text:N"),
     ]
 
 
-def _roc_log(findings: Findings, headline: Curve) -> alt.LayerChart:
+def _roc_log(findings: Findings, headline: Curve) -> Chart:
     """ROC on log-log axes, with the zone of FPRs that so many non-members cannot resolve."""
-    import altair as alt
-
     limit, targets = findings.counts.smallest_fpr, findings.plan["fpr_targets"]
     floor = min(limit / 3, min(targets) / 1.5)
     if limit > math.sqrt(floor):  # else more than half of the axis would be a grey zone
@@ -243,8 +233,8 @@ def _roc_log(findings: Findings, headline: Curve) -> alt.LayerChart:
     ticks = [10.0**k for k in range(math.ceil(math.log10(floor) - 1e-9), 1)]
     x, y = (
         {
-            "scale": alt.Scale(type="log", domain=[floor, 1], nice=False),
-            "axis": alt.Axis(values=ticks, format="~%", grid=True),
+            "scale": {"type": "log", "domain": [floor, 1], "nice": False},
+            "axis": {"values": ticks, "format": "~%", "grid": True},
             "title": title,
         }
         for title in ("False-positive rate (log)", "True-positive rate (log)")
@@ -264,7 +254,7 @@ def _roc_log(findings: Findings, headline: Curve) -> alt.LayerChart:
     return finished(layers, title, sentence, _alternative(findings, "on log-log axes", title), _HEIGHT)
 
 
-def _roc_linear(findings: Findings) -> alt.LayerChart:
+def _roc_linear(findings: Findings) -> Chart:
     """ROC on linear axes."""
     x, y = (share(title) for title in ("False-positive rate", "True-positive rate"))
     layers = [
@@ -278,46 +268,40 @@ def _roc_linear(findings: Findings) -> alt.LayerChart:
     return finished(layers, title, _legend_in_words(findings), _alternative(findings, "on linear axes", title), _HEIGHT)
 
 
-def _curves(findings: Findings, x: dict[str, Any], y: dict[str, Any], floor: float = 0.0) -> list[alt.Chart]:
+def _curves(findings: Findings, x: dict[str, Any], y: dict[str, Any], floor: float = 0.0) -> list[Layer]:
     """Band, chance line and the curve of each score, drawn where it is resolved and every rate >= ``floor``."""
-    import altair as alt
-
     shown, names = _shown_scores(findings), _names(findings)
     rows = [row for score in reversed(shown) for row in _points(score, names[score.score], floor)]
     best = [row for row in rows if row["score"] == names[shown[0].score]]
     others = [row for row in rows if row["score"] != names[shown[0].score]]
-    across, up = alt.X("fpr:Q", **x), alt.Y("tpr:Q", **y)
+    across, up = channel("fpr:Q", **x), channel("tpr:Q", **y)
     colour = _colour_of_scores([names[score.score] for score in shown])
     diagonal = over([{"fpr": floor, "tpr": floor}, {"fpr": 1, "tpr": 1}])
-    band = over(best).mark_area(color=BLUE, opacity=0.17, clip=True)
+    band = over(best).mark("area", color=BLUE, fillOpacity=0.17)
     layers = [
-        band.encode(x=across, y=alt.Y("low:Q", **y), y2="high:Q"),
-        diagonal.mark_line(color=GREY, strokeDash=[5, 4], strokeWidth=1.4).encode(x=across, y=up),
+        band.encode(x=across, y=channel("low:Q", **y), y2="high:Q"),
+        diagonal.mark("line", color=GREY, strokeDash=[5, 4], strokeWidth=1.4).encode(x=across, y=up),
     ]
     if others:
-        thin = over(others).mark_line(strokeWidth=1.6, opacity=0.75, clip=True)
+        thin = over(others).mark("line", strokeWidth=1.6, opacity=0.75, clip=True)
         layers.append(thin.encode(x=across, y=up, color=colour))
-    strong = over(best).mark_line(strokeWidth=2.8, clip=True)
+    strong = over(best).mark("line", strokeWidth=2.8, clip=True)
     layers.append(strong.encode(x=across, y=up, color=colour))
-    touch = over(best).mark_circle(size=140, opacity=0, clip=True)
+    touch = over(best).mark("circle", size=140, opacity=0, clip=True)
     tooltip = tips(score="Score", at="FPR", **{"is": "TPR"}, limits="Interval")
     layers.append(touch.encode(x=across, y=up, tooltip=tooltip))
     return layers
 
 
-def _colour_of_scores(names: Sequence[str]) -> alt.Color:
+def _colour_of_scores(names: Sequence[str]) -> Part:
     """A colour for each score, the headline first, with a legend where there are several."""
-    import altair as alt
-
-    scale = alt.Scale(domain=list(names), range=[BLUE, *_OTHERS][: len(names)])
-    legend = alt.Legend(orient="bottom", title=None, symbolStrokeWidth=3) if len(names) > 1 else None
-    return alt.Color("score:N", scale=scale, sort=None, legend=legend)
+    scale = {"domain": list(names), "range": [BLUE, *_OTHERS][: len(names)]}
+    legend = {"orient": "bottom", "title": None, "symbolStrokeWidth": 3} if len(names) > 1 else None
+    return channel("score:N", scale=scale, sort=None, legend=legend)
 
 
-def _claimed(findings: Findings, x: dict[str, Any], y: dict[str, Any]) -> list[alt.Chart]:
+def _claimed(findings: Findings, x: dict[str, Any], y: dict[str, Any]) -> list[Layer]:
     """The ROC curve that the claim allows at most, with an entry of its own in the legend."""
-    import altair as alt
-
     limit = findings.claim.limit if findings.claim else None
     if limit is None:
         return []
@@ -325,17 +309,17 @@ def _claimed(findings: Findings, x: dict[str, Any], y: dict[str, Any]) -> list[a
     rows = [
         {"fpr": fpr, "tpr": tpr, "line": _LIMIT, "at": percent(fpr), "is": f"at most {percent(tpr, 'up')}"}
         for fpr, tpr in zip(limit.fpr, limit.tpr, strict=True)
-        if x["scale"].type != "log" or (fpr > 0 and tpr > 0)
+        if x["scale"].get("type") != "log" or (fpr > 0 and tpr > 0)
     ]
     # Below the diagonal there is room at every width, where one more legend under the picture has none on a phone.
     look: dict[str, Any] = {"symbolType": "stroke", "symbolStrokeWidth": 2, "symbolDash": [7, 4], "symbolSize": 400}
-    legend = alt.Legend(orient="bottom-right", title=None, fillColor="white", padding=4, **look)
-    stroke = alt.Stroke("line:N", scale=alt.Scale(domain=[_LIMIT], range=[RED]), legend=legend)
-    line = over(rows).mark_line(strokeDash=[7, 4], strokeWidth=2, clip=True)
+    legend = dict(orient="bottom-right", title=None, fillColor="white", padding=4, **look)
+    stroke = channel("line:N", scale={"domain": [_LIMIT], "range": [RED]}, legend=legend)
+    line = over(rows).mark("line", strokeDash=[7, 4], strokeWidth=2, clip=True)
     return [
         line.encode(
-            x=alt.X("fpr:Q", **x),
-            y=alt.Y("tpr:Q", **y),
+            x=channel("fpr:Q", **x),
+            y=channel("tpr:Q", **y),
             stroke=stroke,
             tooltip=tips(line="Line", at="FPR", **{"is": "TPR"}),
         )
@@ -352,20 +336,18 @@ def _points(score: ScoreFindings, name: str, floor: float) -> list[dict[str, Any
     return rows
 
 
-def _unresolved_zone(findings: Findings, floor: float, x: dict[str, Any], y: dict[str, Any]) -> list[alt.Chart]:
-    import altair as alt
-
+def _unresolved_zone(findings: Findings, floor: float, x: dict[str, Any], y: dict[str, Any]) -> list[Layer]:
     limit = findings.counts.smallest_fpr
     if limit <= floor:
         return []
     edge = [{"from": floor, "to": limit}]
-    zone = over(edge).mark_rect(color="#8a94a0", opacity=0.18)
-    layers = [zone.encode(x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(0), y2=alt.value("height"))]
+    zone = over(edge).mark("rect", color="#8a94a0", fillOpacity=0.18)
+    layers = [zone.encode(x=channel("from:Q", **x), x2="to:Q", y=constant(0), y2=constant("height"))]
     if limit > 0.15 if floor == 0 else math.log(limit / floor) > -0.05 * math.log(floor):
-        words = over(edge).mark_text(
-            text="not resolved: upper limit only", angle=270, align="right", dy=-9, fontSize=11, color="#47515c"
+        words = over(edge).mark(
+            "text", text="not resolved: upper limit only", angle=270, align="right", dy=-9, fontSize=11, color="#47515c"
         )
-        layers.append(words.encode(x=alt.X("to:Q", **x), y=alt.value(26)))
+        layers.append(words.encode(x=channel("to:Q", **x), y=constant(26)))
     inside = []
     headline = findings.scores[0].curve
     for fpr, tpr, _, high in headline.points if headline else ():
@@ -375,25 +357,23 @@ def _unresolved_zone(findings: Findings, floor: float, x: dict[str, Any], y: dic
             )
         if tpr is not None:
             break  # the first resolved point joins the dashes to the curve
-    upper = over(inside).mark_line(color=BLUE, strokeDash=[3, 3], strokeWidth=1.6, clip=True)
-    layers.append(upper.encode(x=alt.X("fpr:Q", **x), y=alt.Y("high:Q", **y), tooltip=tips(at="FPR", text="TPR")))
+    upper = over(inside).mark("line", color=BLUE, strokeDash=[3, 3], strokeWidth=1.6, clip=True)
+    layers.append(upper.encode(x=channel("fpr:Q", **x), y=channel("high:Q", **y), tooltip=tips(at="FPR", text="TPR")))
     return layers
 
 
-def _targets(targets: Sequence[float], x: dict[str, Any], floor: float | None) -> list[alt.Chart]:
+def _targets(targets: Sequence[float], x: dict[str, Any], floor: float | None) -> list[Layer]:
     """Vertical rules at the FPR targets; on log axes there is room for their names."""
-    import altair as alt
-
     rows = [{"fpr": t, "name": percent(t)} for t in targets if floor is None or t > floor]
-    base = over(rows).encode(x=alt.X("fpr:Q", **x))
-    layers = [base.mark_rule(color=INK, strokeWidth=0.9, opacity=0.55, strokeDash=[1, 3])]
+    base = over(rows).encode(x=channel("fpr:Q", **x))
+    layers = [base.mark("rule", color=INK, strokeWidth=0.9, opacity=0.55, strokeDash=[1, 3])]
     if floor is not None:
-        words = base.mark_text(align="left", dx=3, baseline="top", fontSize=11, color=INK)
-        layers.append(words.encode(y=alt.value(4), text="name:N"))
+        words = base.mark("text", align="left", dx=3, baseline="top", fontSize=11, color=INK)
+        layers.append(words.encode(y=constant(4), text="name:N"))
     return layers
 
 
-def _distribution(findings: Findings, shape: Histogram) -> alt.LayerChart:
+def _distribution(findings: Findings, shape: Histogram) -> Chart:
     """Shares of members and non-members over the score."""
     name = short(findings.scores[0].score)
     effect = named(findings.metrics, "ate")

@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from miaudit.metrics.rounding import lower_text, percent, upper_text
-from miaudit.report.drawing import BLUE, DARK_ORANGE, GREY, INK, RED, finished, over, scaled, tips
+from miaudit.report.drawing import BLUE, DARK_ORANGE, GREY, INK, RED, finished, scaled, tips
+from miaudit.report.vega_lite import Chart, Layer, channel, constant, over
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from miaudit.findings.audit import Findings
 
 NAMES = ("bounds",)
 _ROW, _FIRST = 24, 10  # pixels of a row of names, and of the first
 
 
-def charts(findings: Findings) -> dict[str, alt.LayerChart]:
+def charts(findings: Findings) -> dict[str, Chart]:
     """Draw the bounds of the claim's parameter, or of the first bound where nothing is claimed, on a line from zero.
 
     Nothing is drawn where there is no number, or where a refuted propensity makes the bounds void.
@@ -121,52 +120,46 @@ def _height(marks: Sequence[_Mark]) -> int:
     return _FIRST + _ROW * (len(marks) + 1)
 
 
-def _layers(known: _Known, marks: Sequence[_Mark]) -> list[alt.Chart]:
+def _layers(known: _Known, marks: Sequence[_Mark]) -> list[Layer]:
     """The stretch that neither the runs nor the theorem rule out is drawn strong."""
-    import altair as alt
-
     at = _line(marks)
     top = 1.1 * max(mark.value for mark in marks) or 1.0
     x = scaled(known.name, [0, top], zero=True, format="~g", grid=False, tickCount=6, labelFlush=False)
-    line = over([{"from": 0, "to": top}]).mark_rule(color=GREY, strokeWidth=1.2)
-    layers = [line.encode(x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(at))]
+    line = over([{"from": 0, "to": top}]).mark("rule", color=GREY, strokeWidth=1.2)
+    layers = [line.encode(x=channel("from:Q", **x), x2="to:Q", y=constant(at))]
     if known.gap is not None:
         low, high = known.gap
         stretch = over([{"from": low, "to": high, "text": f"{lower_text(low)} to {upper_text(high)}"}])
-        strong = stretch.mark_rule(color=BLUE, strokeWidth=9, opacity=0.3)
+        strong = stretch.mark("rule", color=BLUE, strokeWidth=9, opacity=0.3)
         tip = tips(text="Possible")[0]
-        layers.append(strong.encode(x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(at), tooltip=tip))
+        layers.append(strong.encode(x=channel("from:Q", **x), x2="to:Q", y=constant(at), tooltip=tip))
     layers += [_rule(mark, x, at) for mark in marks]
     return layers + [layer for mark in marks for layer in _name(mark, x)]
 
 
-def _rule(mark: _Mark, x: dict[str, Any], line: int) -> alt.Chart:
+def _rule(mark: _Mark, x: dict[str, Any], line: int) -> Layer:
     """A stroke from the name of a mark across the line."""
-    import altair as alt
-
     first, last = (mark.row, line + 9) if mark.above else (line - 9, mark.row)
-    rule: alt.Chart = (
+    rule: Layer = (
         over([{"at": mark.value}])
-        .mark_rule(color=mark.colour, strokeDash=mark.dash, strokeWidth=2.2)
-        .encode(x=alt.X("at:Q", **x), y=alt.value(first), y2=alt.value(last))
+        .mark("rule", color=mark.colour, strokeDash=mark.dash, strokeWidth=2.2)
+        .encode(x=channel("at:Q", **x), y=constant(first), y2=constant(last))
     )
     return rule
 
 
-def _name(mark: _Mark, x: dict[str, Any]) -> list[alt.Chart]:
+def _name(mark: _Mark, x: dict[str, Any]) -> list[Layer]:
     """The name of a mark in a row of its own, leaning towards the middle; its halo keeps other strokes from it."""
-    import altair as alt
-
-    leans = mark.value > x["scale"].domain[1] / 2
+    leans = mark.value > x["scale"]["domain"][1] / 2
     side: Literal["left", "right"] = "right" if leans else "left"
     ink = INK if mark.colour == GREY else mark.colour
     base = over([{"at": mark.value, "text": mark.name}])
     look: dict[str, Any] = {"align": side, "dx": -6 if leans else 6, "baseline": "middle", "fontSize": 12}
     words = [
-        base.mark_text(color="white", stroke="white", strokeWidth=5, fontWeight=600, **look),
-        base.mark_text(color=ink, fontWeight=600, **look),
+        base.mark("text", color="white", stroke="white", strokeWidth=5, fontWeight=600, **look),
+        base.mark("text", color=ink, fontWeight=600, **look),
     ]
-    return [text.encode(x=alt.X("at:Q", **x), y=alt.value(mark.row), text="text:N") for text in words]
+    return [text.encode(x=channel("at:Q", **x), y=constant(mark.row), text="text:N") for text in words]
 
 
 # -- in words ----------------------------------------------------------------------------------------------------------

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from miaudit.findings.metric import Metric
 from miaudit.findings.verification import ChallengeFindings, VerificationFindings
 from miaudit.metrics.definition import label
 from miaudit.metrics.rounding import written
 from miaudit.report import page_frame
-
-if TYPE_CHECKING:
-    import altair as alt
+from miaudit.report.vega_lite import Chart
 
 NAMES: tuple[str, ...] = ()
 _VERIFIED = {
@@ -41,7 +37,7 @@ _VERIFICATION = [
 ]
 
 
-def charts(findings: VerificationFindings | ChallengeFindings) -> dict[str, alt.LayerChart]:  # noqa: ARG001 - as of every kind
+def charts(findings: VerificationFindings | ChallengeFindings) -> dict[str, Chart]:  # noqa: ARG001 - as of every kind
     """Draw nothing: two columns of numbers say it."""
     return {}
 

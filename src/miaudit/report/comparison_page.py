@@ -13,11 +13,10 @@ from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, chance, label
 from miaudit.metrics.rounding import difference, difference_limits, percent
 from miaudit.report import page_frame
-from miaudit.report.drawing import BLUE, GREY, INK, distinct, finished, in_rows, over, scaled, tips, upright
+from miaudit.report.drawing import BLUE, GREY, INK, distinct, finished, in_rows, scaled, tips, upright
+from miaudit.report.vega_lite import Chart, channel, over
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from miaudit.report.page_frame import Built
 
 NAMES = ("differences", "history")
@@ -37,7 +36,7 @@ _MOST_DRAWN = 60
 _ROW = 34
 
 
-def charts(findings: Comparison | History) -> dict[str, alt.LayerChart]:
+def charts(findings: Comparison | History) -> dict[str, Chart]:
     """Draw the differences of metrics, or one metric over the audits; nothing where nothing has an interval."""
     return _differences(findings) if isinstance(findings, Comparison) else _course(findings)
 
@@ -210,7 +209,7 @@ def _name(change: Change) -> str:
     return f"{label(change.name)}{sentence}"
 
 
-def _differences(findings: Comparison) -> dict[str, alt.LayerChart]:
+def _differences(findings: Comparison) -> dict[str, Chart]:
     rows = [
         {
             "name": _name(c).replace(", largest TPR − FPR", ""),
@@ -230,7 +229,7 @@ def _differences(findings: Comparison) -> dict[str, alt.LayerChart]:
     }
 
 
-def _course(findings: History) -> dict[str, alt.LayerChart]:
+def _course(findings: History) -> dict[str, Chart]:
     shown = [a for a in findings.audits if a.high is not None][-_MOST_DRAWN:]
     if not shown:
         return {}
@@ -248,7 +247,7 @@ def _limits(row: Change | Audited) -> dict[str, Any]:
 
 def intervals(
     rows: Sequence[Mapping[str, Any]], *, axis: str, against: float | None, title: str, sentences: Sequence[str]
-) -> alt.LayerChart:
+) -> Chart:
     """Draw an interval with its point in each row.
 
     Parameters
@@ -259,8 +258,6 @@ def intervals(
     against : where a dashed line stands, such as no difference or chance
     title, sentences : what is seen, and the words under it
     """
-    import altair as alt
-
     shown = [
         {**row, "low": row["low"] if row["low"] is not None else row["high"]} for row in rows if row["high"] is not None
     ]
@@ -272,9 +269,9 @@ def intervals(
     layers = []
     if against is not None:
         layers.append(upright(against, x, GREY, strokeDash=[5, 4]))
-    rule = base.mark_rule(color=BLUE, strokeWidth=3)
-    layers.append(rule.encode(y=y, x=alt.X("low:Q", **x), x2="high:Q", tooltip=tip))
-    point = base.transform_filter("datum.value != null").mark_point(color=INK, filled=True, size=70, opacity=1)
-    layers.append(point.encode(y=y, x=alt.X("value:Q", **x), tooltip=tip))
+    rule = base.mark("rule", color=BLUE, strokeWidth=3)
+    layers.append(rule.encode(y=y, x=channel("low:Q", **x), x2="high:Q", tooltip=tip))
+    point = base.where("datum.value != null").mark("point", color=INK, filled=True, size=70, opacity=1)
+    layers.append(point.encode(y=y, x=channel("value:Q", **x), tooltip=tip))
     text = "; ".join(f"{row['name']}: {row['text']}" for row in shown)
     return finished(layers, title, sentences, f"{title}. Intervals by row: {text}.", max(90, _ROW * len(shown)))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from miaudit.findings.disclosure import Compared, DisclosureFindings, Limits
 from miaudit.metrics.definition import amount
 from miaudit.metrics.rounding import in_points, percent
-from miaudit.report.drawing import BLUE, GREY, INK, ORANGE, RED, coloured, distinct, finished, over, scaled, tips
-
-if TYPE_CHECKING:
-    import altair as alt
+from miaudit.report.drawing import BLUE, GREY, INK, ORANGE, RED, coloured, distinct, finished, scaled, tips
+from miaudit.report.vega_lite import Chart, Layer, channel, over
 
 KINDS = {
     "confidence-vector": ("probabilities", BLUE, "circle"),
@@ -24,24 +22,22 @@ _EFFECTS = {"helps": BLUE, "harms": RED, "not shown": GREY}
 _ROW = 26
 
 
-def tradeoff(findings: DisclosureFindings) -> alt.LayerChart:
+def tradeoff(findings: DisclosureFindings) -> Chart:
     """Each option as a point with limits: how often a reader's guess is right, and how well the attack does."""
-    import altair as alt
-
     rows = [_point(i, one) for i, one in enumerate(findings.options)]
     useful = "A reader's best guess is right (records not learned); further right is more useful"
     across = scaled(useful, _span([row[k] for row in rows for k in ("left", "right")]), format="~%", tickCount=6)
     ends = [*(row[k] for row in rows for k in ("low", "high")), 0.5]
     up = scaled("AUC of the attack; lower is more private", _span(ends), format=".2f", tickCount=6)
-    chance = over([{"at": 0.5}]).mark_rule(color=GREY, strokeDash=[4, 3])
+    chance = over([{"at": 0.5}]).mark("rule", color=GREY, strokeDash=[4, 3])
     front = over(sorted((row for row in rows if row["front"]), key=lambda row: float(row["accuracy"])))
     layers = [
-        chance.encode(y=alt.Y("at:Q", **up)),
-        front.mark_line(color=GREY, strokeWidth=5, opacity=0.3).encode(
-            x=alt.X("accuracy:Q", **across), y=alt.Y("auc:Q", **up)
+        chance.encode(y=channel("at:Q", **up)),
+        front.mark("line", color=GREY, strokeWidth=5, opacity=0.3).encode(
+            x=channel("accuracy:Q", **across), y=channel("auc:Q", **up)
         ),
         *_points_with_limits(rows, across, up),
-        *_numbers(_labels(rows, across["scale"].domain, up["scale"].domain), across, up),
+        *_numbers(_labels(rows, across["scale"]["domain"], up["scale"]["domain"]), across, up),
     ]
     title = "What each release gives away and is good for"
     sentences = [
@@ -54,53 +50,47 @@ def tradeoff(findings: DisclosureFindings) -> alt.LayerChart:
 
 def _points_with_limits(
     rows: Sequence[Mapping[str, Any]], across: Mapping[str, Any], up: Mapping[str, Any]
-) -> list[alt.Chart]:
+) -> list[Layer]:
     """The point of each option, in the colour and shape of its kind, with limits both ways."""
-    import altair as alt
-
     names, colours, shapes = _legend(rows)
-    legend = alt.Legend(orient="top", title=None, columns=3)
-    colour = alt.Color("what:N", scale=alt.Scale(domain=names, range=colours), legend=legend)
-    shape = alt.Shape("what:N", scale=alt.Scale(domain=names, range=shapes), legend=legend)
-    x, y = alt.X("accuracy:Q", **across), alt.Y("auc:Q", **up)
-    bars = over(rows).mark_rule(opacity=0.4)
-    points = over(rows).mark_point(filled=True, size=80, opacity=1)
+    legend = {"orient": "top", "title": None, "columns": 3}
+    colour = channel("what:N", scale={"domain": names, "range": colours}, legend=legend)
+    shape = channel("what:N", scale={"domain": names, "range": shapes}, legend=legend)
+    x, y = channel("accuracy:Q", **across), channel("auc:Q", **up)
+    bars = over(rows).mark("rule", opacity=0.4)
+    points = over(rows).mark("point", filled=True, size=80, opacity=1)
     return [
-        bars.encode(x=alt.X("left:Q", **across), x2="right:Q", y=y, color=colour),
-        bars.encode(x=x, y=alt.Y("low:Q", **up), y2="high:Q", color=colour),
+        bars.encode(x=channel("left:Q", **across), x2="right:Q", y=y, color=colour),
+        bars.encode(x=x, y=channel("low:Q", **up), y2="high:Q", color=colour),
         points.encode(x=x, y=y, color=colour, shape=shape, tooltip=tips(name="Option", words="Figures")),
     ]
 
 
-def _numbers(labels: Sequence[Mapping[str, Any]], across: Mapping[str, Any], up: Mapping[str, Any]) -> list[alt.Chart]:
+def _numbers(labels: Sequence[Mapping[str, Any]], across: Mapping[str, Any], up: Mapping[str, Any]) -> list[Layer]:
     """The number of each option above its point, with a halo."""
-    import altair as alt
-
     look: dict[str, Any] = {"dx": 8, "dy": -8, "align": "left", "fontSize": 12, "fontWeight": 600}
-    base = over(labels).encode(x=alt.X("accuracy:Q", **across), y=alt.Y("auc:Q", **up), text="number:N")
+    base = over(labels).encode(x=channel("accuracy:Q", **across), y=channel("auc:Q", **up), text="number:N")
     return [
-        base.mark_text(color="white", stroke="white", strokeWidth=4, **look),
-        base.mark_text(color=INK, **look),
+        base.mark("text", color="white", stroke="white", strokeWidth=4, **look),
+        base.mark("text", color=INK, **look),
     ]
 
 
-def reductions(findings: DisclosureFindings) -> alt.LayerChart:
+def reductions(findings: DisclosureFindings) -> Chart:
     """What each option takes off the AUC of the outputs as they are, with limits that hold for all together."""
-    import altair as alt
-
     rows = _bars(findings)
     ends = [value for row in rows for value in (row["low"], row["high"])]
     domain = [min(0.0, *ends) - 1, max(0.0, *ends) + 1]
     x = scaled("Points off the attack's AUC (right: more private)", domain, format="~f", tickCount=7)
     order = [row["row"] for row in rows]
-    y = alt.Y("row:N", sort=order, title=None, axis=alt.Axis(labelLimit=260, labelFontSize=12, ticks=False))
+    y = channel("row:N", sort=order, title=None, axis={"labelLimit": 260, "labelFontSize": 12, "ticks": False})
     shown = {name: ink for name, ink in _EFFECTS.items() if any(row["effect"] == name for row in rows)}
     base, colour = over(rows), coloured("effect", shown)
     layers = [
-        over([{"at": 0.0}]).mark_rule(color=INK).encode(x=alt.X("at:Q", **x)),
-        base.mark_rule(strokeWidth=3, opacity=0.7).encode(x=alt.X("low:Q", **x), x2="high:Q", y=y, color=colour),
-        base.mark_point(filled=True, size=70, opacity=1).encode(
-            x=alt.X("value:Q", **x), y=y, color=colour, tooltip=tips(text="Reduction")
+        over([{"at": 0.0}]).mark("rule", color=INK).encode(x=channel("at:Q", **x)),
+        base.mark("rule", strokeWidth=3, opacity=0.7).encode(x=channel("low:Q", **x), x2="high:Q", y=y, color=colour),
+        base.mark("point", filled=True, size=70, opacity=1).encode(
+            x=channel("value:Q", **x), y=y, color=colour, tooltip=tips(text="Reduction")
         ),
     ]
     title = _title(findings)

@@ -6,13 +6,11 @@ All take plain values as ``disclosure.prediction.Comparison.to_dict`` gives them
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from miaudit.metrics.rounding import percent, written
-from miaudit.report.drawing import BLUE, GREY, INK, ORANGE, finished, over, scaled, tips, upright
-
-if TYPE_CHECKING:
-    import altair as alt
+from miaudit.report.drawing import BLUE, GREY, INK, ORANGE, finished, scaled, tips, upright
+from miaudit.report.vega_lite import Chart, Layer, Part, channel, over
 
 NAMES = {
     "confidence-vector": "Confidence vector",
@@ -40,23 +38,21 @@ _MOST_BARS = 150  # points with a bar of their own
 _ROW = 44
 
 
-def predicted_against_measured(comparison: Mapping[str, Any]) -> alt.LayerChart:
+def predicted_against_measured(comparison: Mapping[str, Any]) -> Chart:
     """One point for each record under one disclosure, beside the line on which the prediction is right."""
-    import altair as alt
-
     rows = _points(comparison)
     low = min(-0.05, *(row["low"] for row in rows))
     x = scaled("Predicted advantage (AUC − 1/2)", [0, 0.5], format="~g", tickCount=6)
     y = scaled("Measured advantage", [low, 0.52], format="~g", tickCount=6)
     ends = over([{"x": 0.0, "y": 0.0}, {"x": 0.5, "y": 0.5}])
-    right = ends.mark_line(color=GREY, strokeDash=[6, 4], strokeWidth=1.5)
-    layers = [right.encode(x=alt.X("x:Q", **x), y=alt.Y("y:Q", **y))]
+    right = ends.mark("line", color=GREY, strokeDash=[6, 4], strokeWidth=1.5)
+    layers = [right.encode(x=channel("x:Q", **x), y=channel("y:Q", **y))]
     if len(rows) <= _MOST_BARS:
-        bars = over(rows).mark_rule(color=BLUE, opacity=0.18, strokeWidth=1.2)
-        layers.append(bars.encode(x=alt.X("predicted:Q", **x), y=alt.Y("low:Q", **y), y2="high:Q"))
-    dots = over(rows).mark_circle(color=BLUE, opacity=0.55, size=34)
+        bars = over(rows).mark("rule", color=BLUE, opacity=0.18, strokeWidth=1.2)
+        layers.append(bars.encode(x=channel("predicted:Q", **x), y=channel("low:Q", **y), y2="high:Q"))
+    dots = over(rows).mark("circle", color=BLUE, opacity=0.55, size=34)
     tooltips = tips(record="Record", words="Words")
-    layers.append(dots.encode(x=alt.X("predicted:Q", **x), y=alt.Y("measured:Q", **y), tooltip=tooltips))
+    layers.append(dots.encode(x=channel("predicted:Q", **x), y=channel("measured:Q", **y), tooltip=tooltips))
     title = headline(comparison)
     alternative = f"{comparison['records']} points beside the diagonal on which the prediction is right."
     return finished(layers, title, _under(comparison), f"{title}. {alternative}", 340)
@@ -126,10 +122,8 @@ def _limits(interval: Mapping[str, float]) -> str:
     return f"{interval['value']:.3f} ({low} to {high})"
 
 
-def steps(comparisons: Sequence[Mapping[str, Any]]) -> alt.LayerChart:
+def steps(comparisons: Sequence[Mapping[str, Any]]) -> Chart:
     """Mean advantage under each disclosure: predicted, with the price of few models taken off, and measured."""
-    import altair as alt
-
     order = [_row_name(one) for one in comparisons]
     rows = [
         {"row": _row_name(one), "kind": kind.name, **one[kind.key], "text": f"{kind.name} {_limits(one[kind.key])}"}
@@ -140,28 +134,29 @@ def steps(comparisons: Sequence[Mapping[str, Any]]) -> alt.LayerChart:
     highest = max(0.1, 1.08 * max(row["high"] for row in rows))
     domain = [min(0.0, *(row["low"] for row in rows)), highest]
     x = scaled("Mean advantage over the records (AUC − 1/2)", domain, format="~g", tickCount=6)
-    y = alt.Y(
-        "row:N", sort=order, title=None, axis=alt.Axis(labelLimit=220, labelFontSize=12, ticks=False, labelPadding=8)
+    y = channel(
+        "row:N",
+        sort=order,
+        title=None,
+        axis={"labelLimit": 220, "labelFontSize": 12, "ticks": False, "labelPadding": 8},
     )
     title, under = _furthest_off(comparisons), _steps_in_words(comparisons)
     layers = [upright(0.0, x, INK, width=1), *_marks_with_limits(rows, x, y)]
     return finished(layers, title, under, f"Marks with limits. {title}.", _ROW * len(order) + 30)
 
 
-def _marks_with_limits(rows: Sequence[Mapping[str, Any]], x: Mapping[str, Any], y: alt.Y) -> list[alt.Chart]:
+def _marks_with_limits(rows: Sequence[Mapping[str, Any]], x: Mapping[str, Any], y: Part) -> list[Layer]:
     """Bars from limit to limit, and a mark of each kind on them."""
-    import altair as alt
-
     names = [kind.name for kind in _ADVANTAGES]
-    legend = alt.Legend(orient="top", title=None, labelLimit=320)
-    colours = alt.Scale(domain=names, range=[kind.colour for kind in _ADVANTAGES])
-    shapes = alt.Scale(domain=names, range=[kind.shape for kind in _ADVANTAGES])
-    colour, shape = alt.Color("kind:N", scale=colours, legend=legend), alt.Shape("kind:N", scale=shapes, legend=legend)
-    bars = over(rows).mark_rule(strokeWidth=2, opacity=0.7)
-    marks = over(rows).mark_point(filled=True, size=90, opacity=1)
+    legend = {"orient": "top", "title": None, "labelLimit": 320}
+    colours = {"domain": names, "range": [kind.colour for kind in _ADVANTAGES]}
+    shapes = {"domain": names, "range": [kind.shape for kind in _ADVANTAGES]}
+    colour, shape = channel("kind:N", scale=colours, legend=legend), channel("kind:N", scale=shapes, legend=legend)
+    bars = over(rows).mark("rule", strokeWidth=2, opacity=0.7)
+    marks = over(rows).mark("point", filled=True, size=90, opacity=1)
     return [
-        bars.encode(x=alt.X("low:Q", **x), x2="high:Q", y=y, color=colour),
-        marks.encode(x=alt.X("value:Q", **x), y=y, color=colour, shape=shape, tooltip=tips(text="Advantage")),
+        bars.encode(x=channel("low:Q", **x), x2="high:Q", y=y, color=colour),
+        marks.encode(x=channel("value:Q", **x), y=y, color=colour, shape=shape, tooltip=tips(text="Advantage")),
     ]
 
 

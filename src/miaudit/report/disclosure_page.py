@@ -12,10 +12,9 @@ from miaudit.metrics.definition import amount, between, chance, label
 from miaudit.metrics.rounding import Rounding, in_points, percent, written
 from miaudit.report import defence_charts, disclosure_charts, page_frame
 from miaudit.report.limit_rows import limit_rows
+from miaudit.report.vega_lite import Chart
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from miaudit.report.page_frame import Built
 
 _PREDICTED = "predicted-"
@@ -31,7 +30,7 @@ _NOTHING_LOST = {"value": "none", "limits": "the label stays", "beside": ""}
 _GROUPS = {"output": "on outputs", "training": "another training", "given": "given outputs"}
 
 
-def charts(findings: DisclosureFindings) -> dict[str, alt.LayerChart]:
+def charts(findings: DisclosureFindings) -> dict[str, Chart]:
     """Draw the charts whose data are there, by name."""
     by_name = {"tradeoff": defence_charts.tradeoff(findings)}
     if any(one.reduction is not None for one in findings.options):

@@ -27,10 +27,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from miaudit.errors import MiauditError, one_line
 from miaudit.metrics.rounding import percent
 from miaudit.report import chart_program
+from miaudit.report.vega_lite import Chart, Layer, Part, channel, constant, over
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from miaudit.findings.audit import Histogram
 
 WIDTH = 560
@@ -39,7 +38,35 @@ WIDTH = 560
 BLUE, ORANGE, INK, GREY, RED = "#0072b2", "#d55e00", "#1c2530", "#6b7683", "#b3261e"
 DARK_ORANGE = "#a34700"  # for words: the orange of shapes is too light to read
 _FONT = "'Liberation Sans', Arial, Helvetica, sans-serif"
-_INVISIBLE = re.compile(r'<path [^<>]* opacity="0"[^<>]*/>')  # answers the pointer in a page, costs time in a picture
+_LOOK: Mapping[str, Any] = {
+    "font": _FONT,
+    "background": "white",
+    "padding": 10,
+    "title": {
+        "anchor": "start",
+        "fontSize": 16,
+        "color": INK,
+        "offset": 12,
+        "subtitleFontSize": 12,
+        "subtitleColor": "#47515c",
+        "subtitlePadding": 5,
+    },
+    "axis": {
+        "labelFontSize": 12,
+        "labelSeparation": 6,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "titlePadding": 8,
+        "labelColor": INK,
+        "titleColor": INK,
+        "domainColor": "#9aa4ae",
+        "tickColor": "#9aa4ae",
+        "gridColor": "#e3e7eb",
+    },
+    "legend": {"labelFontSize": 12, "labelColor": INK, "columns": 3, "labelLimit": 165, "symbolOpacity": 0.85},
+    "view": {"stroke": None, "continuousWidth": 300, "continuousHeight": 300},
+    "mark": {"aria": False},  # the chart as a whole has a text alternative
+}
 _SCALE = 2.0  # pixels of a picture for each unit of its size
 _NO_ROOM = (
     "figures cannot be drawn within {} GiB of addresses (ulimit -v); "
@@ -48,27 +75,16 @@ _NO_ROOM = (
 _PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from miaudit.report import drawing; drawing.serve()"
 
 
-def over(rows: Sequence[Mapping[str, Any]]) -> alt.Chart:
-    """A chart over rows that stand inside its specification."""
-    import altair as alt
-
-    return alt.Chart({"values": list(rows)})
-
-
 def scaled(title: str, domain: Sequence[float] | None = None, zero: bool | None = None, **axis: Any) -> dict[str, Any]:
     """Scale, axis and title of a quantity: over a domain, or over what the data have, then with round ends."""
-    import altair as alt
-
     held = {"domain": domain, "nice": domain is None, "zero": zero}
     scale: Any = {name: value for name, value in held.items() if value is not None}
-    return {"scale": alt.Scale(**scale), "axis": alt.Axis(**axis), "title": title}
+    return {"scale": scale, "axis": axis, "title": title}
 
 
-def tips(**titles: str) -> list[alt.Tooltip]:
+def tips(**titles: str) -> list[Part]:
     """What the pointer shows: the title of each field."""
-    import altair as alt
-
-    return [alt.Tooltip(f"{field}:N", title=title) for field, title in titles.items()]
+    return [channel(f"{field}:N", title=title) for field, title in titles.items()]
 
 
 def share(title: str) -> dict[str, Any]:
@@ -76,68 +92,32 @@ def share(title: str) -> dict[str, Any]:
     return scaled(title, [0, 1], values=[0, 0.2, 0.4, 0.6, 0.8, 1], format="~%", grid=True)
 
 
-def in_rows(field: str, limit: int, *, sort: Sequence[str] | None = None, title: str | None = None) -> alt.Y:
+def in_rows(field: str, limit: int, *, sort: Sequence[str] | None = None, title: str | None = None) -> Part:
     """A row for each name, with so many pixels for it; without ``sort`` in the order of the data."""
-    import altair as alt
-
-    axis = alt.Axis(labelLimit=limit, ticks=False, domain=False, labelPadding=8)
-    return alt.Y(f"{field}:N", sort=sort, title=title, axis=axis)
+    axis = {"labelLimit": limit, "ticks": False, "domain": False, "labelPadding": 8}
+    return channel(f"{field}:N", sort=sort, title=title, axis=axis)
 
 
-def upright(at: float, x: Mapping[str, Any], colour: str, *, width: float = 1.5, **look: Any) -> alt.Chart:
+def upright(at: float, x: Mapping[str, Any], colour: str, *, width: float = 1.5, **look: Any) -> Layer:
     """A line from the bottom to the top of a chart."""
-    import altair as alt
-
-    line: alt.Chart = over([{"at": at}]).mark_rule(color=colour, strokeWidth=width, **look)
-    return line.encode(x=alt.X("at:Q", **x))
+    line: Layer = over([{"at": at}]).mark("rule", color=colour, strokeWidth=width, **look)
+    return line.encode(x=channel("at:Q", **x))
 
 
-def coloured(field: str, colours: Mapping[str, str], **legend: Any) -> alt.Color:
+def coloured(field: str, colours: Mapping[str, str], **legend: Any) -> Part:
     """A colour for each kind, with a legend above the chart."""
-    import altair as alt
-
-    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
-    return alt.Color(f"{field}:N", scale=scale, legend=alt.Legend(orient="top", title=None, **legend))
+    scale = {"domain": list(colours), "range": list(colours.values())}
+    return channel(f"{field}:N", scale=scale, legend=dict(orient="top", title=None, **legend))
 
 
-def finished(
-    layers: Sequence[alt.Chart], title: str, sentences: Sequence[str], description: str, height: int
-) -> alt.LayerChart:
+def finished(layers: Sequence[Layer], title: str, sentences: Sequence[str], description: str, height: int) -> Chart:
     """Put layers into one chart with its title, sentences under it, and its text alternative.
 
     ``height`` is in pixels. Title and words are wrapped so that they fit the width of a picture.
     """
-    import altair as alt
-
     lines = [line for text in sentences for line in textwrap.wrap(text, 100)]
-    heading = alt.TitleParams(text=textwrap.wrap(title, 72), subtitle=lines or alt.Undefined)
-    chart = alt.LayerChart(layer=list(layers))
-    chart.title, chart.description, chart.width, chart.height = heading, description, WIDTH, height
-    return _styled(chart)
-
-
-def _styled(chart: alt.LayerChart) -> alt.LayerChart:
-    title = {"anchor": "start", "fontSize": 16, "color": INK, "offset": 12}
-    subtitle = {"subtitleFontSize": 12, "subtitleColor": "#47515c", "subtitlePadding": 5}
-    sizes = {
-        "labelFontSize": 12,
-        "labelSeparation": 6,
-        "titleFontSize": 12,
-        "titleFontWeight": "normal",
-        "titlePadding": 8,
-    }
-    colours = {"labelColor": INK, "titleColor": INK, "domainColor": "#9aa4ae", "tickColor": "#9aa4ae"}
-    styled: alt.LayerChart = chart.configure(
-        font=_FONT,
-        background="white",
-        padding=10,
-        title={**title, **subtitle},
-        axis={**sizes, **colours, "gridColor": "#e3e7eb"},
-        legend={"labelFontSize": 12, "labelColor": INK, "columns": 3, "labelLimit": 165, "symbolOpacity": 0.85},
-        view={"stroke": None},
-        mark={"aria": False},  # the chart as a whole has a text alternative
-    )
-    return styled
+    heading = {"text": textwrap.wrap(title, 72), "subtitle": lines}
+    return Chart(list(layers), heading, description, WIDTH, height, _LOOK)
 
 
 def distinct(names: Sequence[str], most: int = 36) -> dict[str, str]:
@@ -171,21 +151,19 @@ def short(name: str, most: int = 36) -> str:
     return f"{name[: most - 1 - tail].rstrip()}…{name[-tail:].lstrip()}"
 
 
-def histogram(shape: Histogram, axis: str, of: str) -> list[alt.Chart]:
+def histogram(shape: Histogram, axis: str, of: str) -> list[Layer]:
     """Shares of members and non-members in bins of ``of``; the end bins are named as tails."""
-    import altair as alt
-
     edges = shape.edges
     top = max(*shape.members, *shape.nonmembers) * 1.14
     x = scaled(axis, [edges[0], edges[-1]], zero=False, grid=False, tickCount=7)
     y = scaled("Share of the class in each bin", [0, top], format="~%", tickCount=5)
     steps, look = _steps(shape), {"columns": 2, "symbolType": "square", "symbolStrokeWidth": 0}
     colour = coloured("class", {"members": BLUE, "non-members": ORANGE}, **look)
-    across, up = alt.X("score:Q", **x), alt.Y("share:Q", stack=None, **y)
-    fill = over(steps).mark_area(interpolate="step-after", opacity=0.26)
+    across, up = channel("score:Q", **x), channel("share:Q", stack=None, **y)
+    fill = over(steps).mark("area", interpolate="step-after", fillOpacity=0.26)
     outlines = [
         over([row for row in steps if row["class"] == kind])
-        .mark_line(interpolate="step-after", strokeWidth=2, strokeDash=dash)
+        .mark("line", interpolate="step-after", strokeWidth=2, strokeDash=dash)
         .encode(x=across, y=up, color=colour)
         for kind, dash in (("members", [1, 0]), ("non-members", [5, 3]))
     ]
@@ -200,32 +178,28 @@ def _steps(shape: Histogram) -> list[dict[str, Any]]:
     ]
 
 
-def _bins(shape: Histogram, x: dict[str, Any], of: str) -> alt.Chart:
+def _bins(shape: Histogram, x: dict[str, Any], of: str) -> Layer:
     """Invisible bars that answer the pointer."""
-    import altair as alt
-
     edges, last = shape.edges, len(shape.members) - 1
     rows = []
     for i, (inside, outside) in enumerate(zip(shape.members, shape.nonmembers, strict=True)):
         left, right = ("below" if i == 0 else f"{edges[i]:g} to"), ("and above" if i == last else f"{edges[i + 1]:g}")
         words = {"range": f"{left} {right}", "members": percent(inside), "nonmembers": percent(outside)}
         rows.append({"left": edges[i], "right": edges[i + 1], **words})
-    places = {"x": alt.X("left:Q", **x), "x2": "right:Q", "y": alt.value(0), "y2": alt.value("height")}
-    bars: alt.Chart = over(rows).mark_rect(opacity=0).encode(**places)
+    places: dict[str, Any] = {"x": channel("left:Q", **x), "x2": "right:Q", "y": constant(0), "y2": constant("height")}
+    bars: Layer = over(rows).mark("rect", opacity=0).encode(**places)
     return bars.encode(tooltip=tips(range=of, members="Members", nonmembers="Non-members"))
 
 
-def _tail_names(edges: Sequence[float], x: dict[str, Any]) -> list[alt.Chart]:
-    import altair as alt
-
+def _tail_names(edges: Sequence[float], x: dict[str, Any]) -> list[Layer]:
     ends: tuple[tuple[Literal["left", "right"], float, str, int], ...] = (
         ("left", edges[0], f"‹ and all below {edges[1]:g}", 4),
         ("right", edges[-1], f"{edges[-2]:g} and above ›", -4),
     )
     return [
         over([{"at": at, "text": text}])
-        .mark_text(align=side, dx=dx, baseline="top", fontSize=11, color="#47515c")
-        .encode(x=alt.X("at:Q", **x), y=alt.value(3), text="text:N")
+        .mark("text", align=side, dx=dx, baseline="top", fontSize=11, color="#47515c")
+        .encode(x=channel("at:Q", **x), y=constant(3), text="text:N")
         for side, at, text, dx in ends
     ]
 
@@ -261,7 +235,7 @@ def svg(spec: Mapping[str, Any]) -> str:
     DrawingError
         If the renderer dies for want of addresses, here as below.
     """
-    picture = _result_of("svg", json.dumps(spec)).decode()
+    picture = _result_of("svg", json.dumps(_still(spec))).decode()
     # The renderer numbers its clipping paths through the life of the process.
     numbers = {name: f"clip{i}" for i, name in enumerate(re.findall(r'<clipPath id="(clip\d+)"', picture))}
     picture = re.sub(r'(<clipPath id="|clip-path="url\(#)(clip\d+)', lambda m: m[1] + numbers.get(m[2], m[2]), picture)
@@ -275,7 +249,7 @@ def svg(spec: Mapping[str, Any]) -> str:
 
 def png(spec: Mapping[str, Any], scale: float = _SCALE) -> bytes:
     """Render a Vega-Lite specification as PNG bytes, offline; ``scale`` pixels for each unit of its size."""
-    return _result_of("png", json.dumps(spec), scale)
+    return _result_of("png", json.dumps(_still(spec)), scale)
 
 
 @cache
@@ -297,7 +271,7 @@ def prepare() -> None:
 
 def draw_ahead(specs: Iterable[Mapping[str, Any]], *, pictures: bool = False) -> None:
     """Let charts be drawn that :func:`svg`, and with ``pictures`` also :func:`png`, are asked for later."""
-    for text in map(json.dumps, specs):
+    for text in map(json.dumps, map(_still, specs)):
         _ahead("svg", text)
         if pictures:
             _ahead("png", text, _SCALE)
@@ -310,6 +284,16 @@ def serve() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for line in sys.stdin:
         print(base64.b64encode(_draw(*json.loads(line))).decode(), flush=True)  # noqa: T201 - to the process that asks
+
+
+def _still(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A chart without the invisible marks that answer the pointer: in a picture they show nothing, and cost time."""
+    layers = [layer for layer in spec.get("layer", ()) if _is_seen(layer.get("mark"))]
+    return {**spec, "layer": layers} if layers else spec
+
+
+def _is_seen(mark: object) -> bool:
+    return not (isinstance(mark, Mapping) and mark.get("opacity") == 0)
 
 
 def _result_of(what: str, *of: Any) -> bytes:
@@ -338,7 +322,7 @@ def _draw(what: str, *of: Any) -> bytes:
         case "svg":
             return _vector(of[0]).encode()
         case "png":
-            return bytes(vl_convert.svg_to_png(_INVISIBLE.sub("", _vector(of[0])), scale=of[1]))
+            return bytes(vl_convert.svg_to_png(_vector(of[0]), scale=of[1]))
     everything: Any = vl_convert.javascript_bundle
     return str(everything()).encode()
 

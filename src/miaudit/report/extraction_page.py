@@ -10,11 +10,10 @@ from miaudit.findings.extraction import ExtractionFindings, Named, Queries, Rate
 from miaudit.metrics.definition import amount
 from miaudit.metrics.rounding import Rounding, percent, written
 from miaudit.report import page_frame
-from miaudit.report.drawing import BLUE, ORANGE, coloured, finished, over, share, tips
+from miaudit.report.drawing import BLUE, ORANGE, coloured, finished, share, tips
+from miaudit.report.vega_lite import Chart, channel, over
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from miaudit.report.page_frame import Built
 
 NAMES = ("queries", "runs", "repetitions", "exposure")
@@ -75,9 +74,9 @@ _NEXT_OF_ANSWERS = {
 _SHOWN = 50
 
 
-def charts(findings: ExtractionFindings) -> dict[str, alt.LayerChart]:
+def charts(findings: ExtractionFindings) -> dict[str, Chart]:
     """Draw the shares by the number of queries, or by tokens in a row, and by how often a text was trained on."""
-    by_name: dict[str, alt.LayerChart] = {}
+    by_name: dict[str, Chart] = {}
     if findings.members.value is not None and findings.controls.value is not None:
         by_name |= {"queries": _by_queries(findings)} if findings.queries else {"runs": _by_runs(findings)}
     if len(findings.repetitions) > 1:
@@ -258,7 +257,7 @@ def _limit(share: float, rounding: Rounding) -> str:
 # -- charts -----------------------------------------------------------------------------------------------------------
 
 
-def _by_queries(findings: ExtractionFindings) -> alt.LayerChart:
+def _by_queries(findings: ExtractionFindings) -> Chart:
     """The share of texts that come out within so many queries."""
     first = findings.ways[0]
     title = (
@@ -269,7 +268,7 @@ def _by_queries(findings: ExtractionFindings) -> alt.LayerChart:
     return _curves(points, "Queries", title)
 
 
-def _by_runs(findings: ExtractionFindings) -> alt.LayerChart:
+def _by_runs(findings: ExtractionFindings) -> Chart:
     """The share of texts of which so many tokens in a row stand in an answer."""
     first = findings.ways[0]
     title = (
@@ -280,10 +279,8 @@ def _by_runs(findings: ExtractionFindings) -> alt.LayerChart:
     return _curves(points, "Tokens in a row, or more", title)
 
 
-def _curves(points: Sequence[tuple[float, str, Queries | Run]], along: str, title: str) -> alt.LayerChart:
+def _curves(points: Sequence[tuple[float, str, Queries | Run]], along: str, title: str) -> Chart:
     """Shares of members and of controls along an axis, with limits."""
-    import altair as alt
-
     rows = [
         {
             "at": at,
@@ -297,15 +294,15 @@ def _curves(points: Sequence[tuple[float, str, Queries | Run]], along: str, titl
         for at, name, point in points
         for of, rate in (("members", point.members), ("controls", point.controls))
     ]
-    x = alt.X("at:Q", scale=alt.Scale(type="log"), title=along, axis=alt.Axis(format="~s", tickCount=6))
+    x = channel("at:Q", scale={"type": "log"}, title=along, axis={"format": "~s", "tickCount": 6})
     y = share("Share of which a passage comes out")
     colours = coloured("of", {_OF["members"]: BLUE, _OF["controls"]: ORANGE})
     base = over(rows).encode(x=x, color=colours)
     layers = [
-        base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q", **y), y2="high:Q"),
-        base.mark_line(strokeWidth=2).encode(y=alt.Y("value:Q", **y)),
-        base.mark_point(filled=True, size=40, opacity=1).encode(
-            y=alt.Y("value:Q", **y), tooltip=tips(of="Texts", name=along, text="Come out")
+        base.mark("area", opacity=0.18).encode(y=channel("low:Q", **y), y2="high:Q"),
+        base.mark("line", strokeWidth=2).encode(y=channel("value:Q", **y)),
+        base.mark("point", filled=True, size=40, opacity=1).encode(
+            y=channel("value:Q", **y), tooltip=tips(of="Texts", name=along, text="Come out")
         ),
     ]
     sentences = [
@@ -315,7 +312,7 @@ def _curves(points: Sequence[tuple[float, str, Queries | Run]], along: str, titl
     return finished(layers, title, sentences, f"{title}. {values}.", 300)
 
 
-def _by_times(findings: ExtractionFindings) -> alt.LayerChart:
+def _by_times(findings: ExtractionFindings) -> Chart:
     """The share of texts that come out by how often they were trained on."""
     rows = _times_rows(findings, "out")
     y = share("Share of which a passage comes out")
@@ -327,15 +324,13 @@ def _by_times(findings: ExtractionFindings) -> alt.LayerChart:
     return finished(layers, title, sentences, f"{title}. {values}.", 260)
 
 
-def _exposure(findings: ExtractionFindings) -> alt.LayerChart:
+def _exposure(findings: ExtractionFindings) -> Chart:
     """The median exposure of texts by how often they were trained on."""
-    import altair as alt
-
     rows = _times_rows(findings, "median")
     y = {
-        "scale": alt.Scale(domain=[0, math.ceil(findings.most_exposure)], nice=False),
+        "scale": {"domain": [0, math.ceil(findings.most_exposure)], "nice": False},
         "title": "Median exposure, bits",
-        "axis": alt.Axis(tickMinStep=1),
+        "axis": {"tickMinStep": 1},
     }
     last = findings.repetitions[-1]
     title = f"Texts trained on {_row(last)[0]} times have a median exposure of {last.median.value or 0.0:.1f} bits"
@@ -360,16 +355,16 @@ def _times_rows(findings: ExtractionFindings, of: str) -> list[dict[str, Any]]:
 
 def _whiskers(rows: list[dict[str, Any]], y: dict[str, Any], level: float | None) -> list[Any]:
     """Points with limits over the numbers of times, and a dashed level of texts that were not trained on."""
-    import altair as alt
-
-    x = alt.X("times:N", sort=None, title="Times trained on", axis=alt.Axis(labelAngle=0))
+    x = channel("times:N", sort=None, title="Times trained on", axis={"labelAngle": 0})
     shown = tips(times="Times", texts="Texts", text="Come out", exposure="Exposure", auc="AUC")
     base = over(rows).encode(x=x)
     layers = [
-        base.mark_rule(strokeWidth=3, color=BLUE, opacity=0.45).encode(y=alt.Y("low:Q", **y), y2="high:Q"),
-        base.mark_point(filled=True, size=90, color=BLUE, opacity=1).encode(y=alt.Y("value:Q", **y), tooltip=shown),
+        base.mark("rule", strokeWidth=3, color=BLUE, opacity=0.45).encode(y=channel("low:Q", **y), y2="high:Q"),
+        base.mark("point", filled=True, size=90, color=BLUE, opacity=1).encode(
+            y=channel("value:Q", **y), tooltip=shown
+        ),
     ]
     if level is not None:
-        dashes = over([{"at": level}]).mark_rule(color=ORANGE, strokeDash=[6, 3])
-        layers.append(dashes.encode(y=alt.Y("at:Q", **y)))
+        dashes = over([{"at": level}]).mark("rule", color=ORANGE, strokeDash=[6, 3])
+        layers.append(dashes.encode(y=channel("at:Q", **y)))
     return layers

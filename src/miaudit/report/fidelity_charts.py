@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from miaudit.findings.fidelity import Fidelity, PairPlot
 from miaudit.metrics.rounding import percent
-from miaudit.report.drawing import BLUE, GREY, ORANGE, coloured, distinct, finished, in_rows, over, scaled
-
-if TYPE_CHECKING:
-    import altair as alt
+from miaudit.report.drawing import BLUE, GREY, ORANGE, coloured, distinct, finished, in_rows, scaled
+from miaudit.report.vega_lite import Chart, channel, over
 
 NAMES = ("marginals", "associations", "pair-plot")
 _MOST_COLUMNS = 30
@@ -19,7 +17,7 @@ _LONGEST = 24
 _CELL = 0.86  # share of a cell of the pair plot that its bubbles take
 
 
-def charts(fidelity: Fidelity) -> dict[str, alt.LayerChart]:
+def charts(fidelity: Fidelity) -> dict[str, Chart]:
     """Draw what is known of a table; a chart without data is left out."""
     by_name = {"marginals": _marginals(fidelity)}
     if fidelity.pairs:
@@ -45,10 +43,8 @@ def cards(fidelity: Fidelity | None) -> dict[str, Any] | None:
     return {"cards": cards, "records": fidelity.records}
 
 
-def _marginals(fidelity: Fidelity) -> alt.LayerChart:
+def _marginals(fidelity: Fidelity) -> Chart:
     """The distance of each column's shares, the largest first, beside what two real samples differ by."""
-    import altair as alt
-
     ordered = sorted(fidelity.marginals, key=lambda one: -one.distance)[:_MOST_COLUMNS]
     names = distinct([one.column for one in ordered], _LONGEST)
     rows = [
@@ -63,10 +59,10 @@ def _marginals(fidelity: Fidelity) -> alt.LayerChart:
     base = over(rows).encode(y=in_rows("column", 170, title="Column"))
     x = scaled("Distance", zero=True, format="~%")
     layers = [
-        base.mark_rule(strokeWidth=2, color=BLUE, opacity=0.4).encode(x=alt.X("floor:Q", **x), x2="distance:Q"),
-        base.mark_tick(thickness=2.5, color=GREY, size=15).encode(x=alt.X("floor:Q", **x)),
-        base.mark_point(filled=True, size=75, color=BLUE, opacity=1).encode(
-            x=alt.X("distance:Q", **x), tooltip=[alt.Tooltip("column:N"), alt.Tooltip("text:N", title="Distance")]
+        base.mark("rule", strokeWidth=2, color=BLUE, opacity=0.4).encode(x=channel("floor:Q", **x), x2="distance:Q"),
+        base.mark("tick", thickness=2.5, color=GREY, size=15).encode(x=channel("floor:Q", **x)),
+        base.mark("point", filled=True, size=75, color=BLUE, opacity=1).encode(
+            x=channel("distance:Q", **x), tooltip=[channel("column:N"), channel("text:N", title="Distance")]
         ),
     ]
     summary = fidelity.summary
@@ -81,10 +77,8 @@ def _marginals(fidelity: Fidelity) -> alt.LayerChart:
     return finished(layers, title, sentences, f"{title}. {alternative}.", max(90, 20 * len(rows) + 10))
 
 
-def _associations(fidelity: Fidelity) -> alt.LayerChart:
+def _associations(fidelity: Fidelity) -> Chart:
     """Cramer's V of each pair of columns, real against synthetic."""
-    import altair as alt
-
     rows = [
         {
             "real": pair.real_association,
@@ -95,12 +89,12 @@ def _associations(fidelity: Fidelity) -> alt.LayerChart:
     ]
     x = scaled("Cramér's V, real", [0, 1], format="~g", tickCount=5, grid=True)
     y: dict[str, Any] = {**x, "title": "Cramér's V, synthetic"}
-    diagonal = over([{"a": 0, "b": 1}]).mark_rule(strokeDash=[4, 3], color=GREY)
-    points = over(rows).mark_point(filled=True, size=34, color=BLUE, opacity=0.45)
-    tooltips = [alt.Tooltip("pair:N"), alt.Tooltip("real:Q", format=".2f"), alt.Tooltip("synthetic:Q", format=".2f")]
+    diagonal = over([{"a": 0, "b": 1}]).mark("rule", strokeDash=[4, 3], color=GREY)
+    points = over(rows).mark("point", filled=True, size=34, color=BLUE, opacity=0.45)
+    tooltips = [channel("pair:N"), channel("real:Q", format=".2f"), channel("synthetic:Q", format=".2f")]
     layers = [
-        diagonal.encode(x=alt.X("a:Q", **x), x2="b:Q", y=alt.Y("a:Q", **y), y2="b:Q"),
-        points.encode(x=alt.X("real:Q", **x), y=alt.Y("synthetic:Q", **y), tooltip=tooltips),
+        diagonal.encode(x=channel("a:Q", **x), x2="b:Q", y=channel("a:Q", **y), y2="b:Q"),
+        points.encode(x=channel("real:Q", **x), y=channel("synthetic:Q", **y), tooltip=tooltips),
     ]
     weaker = sum(pair.synthetic_association < pair.real_association for pair in fidelity.pairs)
     title = (
@@ -111,10 +105,8 @@ def _associations(fidelity: Fidelity) -> alt.LayerChart:
     return finished(layers, title, sentences, f"Scatter of {len(rows):,} pairs of columns. {title}.", 380)
 
 
-def _pair_plot(plot: PairPlot) -> alt.LayerChart:
+def _pair_plot(plot: PairPlot) -> Chart:
     """Joint shares of a few columns as bubbles: the real ones above the diagonal, the synthetic ones below it."""
-    import altair as alt
-
     names = list(distinct(plot.columns, 14).values())
     rows = []
     for pair, (i, j) in enumerate(combinations(range(len(names)), 2)):
@@ -130,23 +122,23 @@ def _pair_plot(plot: PairPlot) -> alt.LayerChart:
         "domain": False,
     }
     x: dict[str, Any] = {
-        "scale": alt.Scale(**edge),
-        "axis": alt.Axis(grid=False, labelAngle=-40, **axis),
+        "scale": dict(**edge),
+        "axis": dict(grid=False, labelAngle=-40, **axis),
         "title": None,
     }
-    y: dict[str, Any] = {"scale": alt.Scale(**edge, reverse=True), "axis": alt.Axis(grid=False, **axis), "title": None}
+    y: dict[str, Any] = {"scale": dict(**edge, reverse=True), "axis": dict(grid=False, **axis), "title": None}
     lines = [{"at": k + 0.5} for k in range(len(names) - 1)]
     faint: dict[str, Any] = {"color": GREY, "opacity": 0.25}
-    tooltips = [alt.Tooltip("which:N", title="Records"), alt.Tooltip("cell:N"), alt.Tooltip("text:N", title="Share")]
+    tooltips = [channel("which:N", title="Records"), channel("cell:N"), channel("text:N", title="Share")]
     layers = [
-        over(lines).mark_rule(**faint).encode(x=alt.X("at:Q", **x)),
-        over(lines).mark_rule(**faint).encode(y=alt.Y("at:Q", **y)),
+        over(lines).mark("rule", **faint).encode(x=channel("at:Q", **x)),
+        over(lines).mark("rule", **faint).encode(y=channel("at:Q", **y)),
         over(rows)
-        .mark_point(filled=True, opacity=0.8)
+        .mark("point", filled=True, opacity=0.8)
         .encode(
-            x=alt.X("x:Q", **x),
-            y=alt.Y("y:Q", **y),
-            size=alt.Size("share:Q", scale=alt.Scale(type="sqrt", domain=[0, 1], range=[0, 190]), legend=None),
+            x=channel("x:Q", **x),
+            y=channel("y:Q", **y),
+            size=channel("share:Q", scale={"type": "sqrt", "domain": [0, 1], "range": [0, 190]}, legend=None),
             color=coloured("which", {"real": ORANGE, "synthetic": BLUE}),
             tooltip=tooltips,
         ),

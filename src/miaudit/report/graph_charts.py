@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from miaudit.findings.release import Graph, Group
-from miaudit.report.drawing import BLUE, GREY, INK, distinct, finished, over, tips
-
-if TYPE_CHECKING:
-    import altair as alt
+from miaudit.report.drawing import BLUE, GREY, INK, distinct, finished, tips
+from miaudit.report.vega_lite import Chart, Layer, channel, expression, over
 
 NAMES = ("graph",)
 # Groups in one generation up to which their names are drawn.
@@ -21,22 +19,20 @@ _ACROSS, _UP = 0.35, 0.04  # room beside the outermost groups, in generations an
 _HEAD = 9  # pixels of the head of an arrow
 
 
-def charts(graph: Graph) -> dict[str, alt.LayerChart]:
+def charts(graph: Graph) -> dict[str, Chart]:
     """Draw groups of columns as points, edges between them as arrows; no arrow goes from right to left.
 
     Nothing is drawn of a graph without edges: points beside each other show nothing.
     """
     if not graph.edges:
         return {}
-    import altair as alt
-
     groups = graph.groups
     places = places_of(groups, graph.edges)
     by_name = distinct([group.name for group in groups], 18)
     most = max(Counter(group.generation for group in groups).values())
     generations = max(group.generation for group in groups) + 1
-    across = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-_ACROSS, generations - 1 + _ACROSS], nice=False))
-    up = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[-_UP, 1 + _UP], nice=False))
+    across = channel("x:Q", axis=None, scale={"domain": [-_ACROSS, generations - 1 + _ACROSS], "nice": False})
+    up = channel("y:Q", axis=None, scale={"domain": [-_UP, 1 + _UP], "nice": False})
     nodes = [
         {
             "x": places[group.name][0],
@@ -50,18 +46,20 @@ def charts(graph: Graph) -> dict[str, alt.LayerChart]:
     layers = [layer.encode(x=across, y=up) for layer in _arrows(graph, places, generations)]
     layers.append(
         over(nodes)
-        .mark_point(filled=True, color=BLUE, opacity=1)
+        .mark("point", filled=True, color=BLUE, opacity=1)
         .encode(
             x=across,
             y=up,
-            size=alt.Size("size:Q", scale=None, legend=None),
+            size=channel("size:Q", scale=None, legend=None),
             tooltip=tips(name="Group", columns="Columns"),
         )
     )
     if most <= _NAMED:
         named = over(nodes).encode(x=across, y=up, text="name:N")
-        layers.append(named.mark_text(dy=-11, fontSize=11, stroke="white", strokeWidth=3))  # arrows pass behind a name
-        layers.append(named.mark_text(dy=-11, fontSize=11, color=INK))
+        layers.append(
+            named.mark("text", dy=-11, fontSize=11, stroke="white", strokeWidth=3)
+        )  # arrows pass behind a name
+        layers.append(named.mark("text", dy=-11, fontSize=11, color=INK))
     sentences = [
         "Arrows go from cause to effect, left to right. The latent variable is a cause of every group and is not drawn."
     ]
@@ -116,14 +114,14 @@ def _path(start: tuple[float, float], end: tuple[float, float]) -> list[tuple[fl
     return [(start[0] + t * span, start[1] + t * (end[1] - start[1]) + 4 * bow * t * (1 - t)) for t in parts]
 
 
-def _arrows(graph: Graph, places: Mapping[str, tuple[float, float]], generations: int) -> list[alt.Chart]:
+def _arrows(graph: Graph, places: Mapping[str, tuple[float, float]], generations: int) -> list[Layer]:
     """Lines from causes to effects, and their heads; none where there is no edge."""
     if not graph.edges:
         return []
     paths = [_path(places[cause], places[effect]) for cause, effect in graph.edges]
     lines = [{"edge": i, "at": at, "x": x, "y": y} for i, path in enumerate(paths) for at, (x, y) in enumerate(path)]
     opacity = max(0.12, min(0.7, 60 / len(paths)))
-    shafts: alt.Chart = over(lines).mark_line(color=GREY, strokeWidth=1.2, opacity=opacity)
+    shafts: Layer = over(lines).mark("line", color=GREY, strokeWidth=1.2, opacity=opacity)
     radius = {group.name: math.sqrt(_size(group) / math.pi) for group in graph.groups}
     ends = [_end(path, radius[effect]) for path, (_, effect) in zip(paths, graph.edges, strict=True)]
     return [shafts.encode(detail="edge:N", order="at:Q"), _heads(ends, generations, max(opacity, 0.45))]
@@ -135,20 +133,18 @@ def _end(path: Sequence[tuple[float, float]], radius: float) -> dict[str, float]
     return {"x": x, "y": y, "dx": x - x0, "dy": y - y0, "radius": radius}
 
 
-def _heads(ends: Sequence[Mapping[str, float]], generations: int, opacity: float) -> alt.Chart:
+def _heads(ends: Sequence[Mapping[str, float]], generations: int, opacity: float) -> Layer:
     """Heads of arrows that touch the groups they point to, at whatever width the chart is drawn."""
-    import altair as alt
-
     right = f"datum.dx * width / {generations - 1 + 2 * _ACROSS}"
     down = f"-datum.dy * height / {1 + 2 * _UP}"
     way, back = f"atan2({down}, {right})", f"-(datum.radius + {_HEAD / 2 + 1})"
     look: dict[str, Any] = {
-        "angle": alt.expr(f"180 / PI * {way}"),
-        "xOffset": alt.expr(f"{back} * cos({way})"),
-        "yOffset": alt.expr(f"{back} * sin({way})"),
+        "angle": expression(f"180 / PI * {way}"),
+        "xOffset": expression(f"{back} * cos({way})"),
+        "yOffset": expression(f"{back} * sin({way})"),
     }
-    heads: alt.Chart = over(ends).mark_point(
-        shape="triangle-right", filled=True, color=GREY, size=_HEAD**2, opacity=opacity, **look
+    heads: Layer = over(ends).mark(
+        "point", shape="triangle-right", filled=True, color=GREY, size=_HEAD**2, opacity=opacity, **look
     )
     return heads
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from miaudit.errors import InputError, MiauditError, OutputError, one_line
@@ -20,9 +19,7 @@ from miaudit.metrics.definition import chance, label
 from miaudit.report import kinds, page_frame
 from miaudit.report.comparison_page import intervals
 from miaudit.report.drawing import distinct
-
-if TYPE_CHECKING:
-    import altair as alt
+from miaudit.report.vega_lite import Chart
 
 INDEX = "index.html"
 DEFAULT = "results"  # where commands write that are not told where
@@ -170,7 +167,7 @@ def _is_ours(place: Path) -> bool:
 # -- trends ------------------------------------------------------------------------------------------------------------
 
 
-def _trends(audits: Sequence[Dated]) -> dict[str, alt.LayerChart]:
+def _trends(audits: Sequence[Dated]) -> dict[str, Chart]:
     """Draw one metric of one model over its audits, oldest first, for those of which there are several."""
     courses: dict[tuple[str, str, str], list[Dated]] = {}
     for one in reversed(audits):
@@ -180,7 +177,7 @@ def _trends(audits: Sequence[Dated]) -> dict[str, alt.LayerChart]:
     return {f"trend-{i}": _trend(course) for i, course in enumerate(several[:_MOST_TRENDS], 1)}
 
 
-def _trend(course: Sequence[Dated]) -> alt.LayerChart:
+def _trend(course: Sequence[Dated]) -> Chart:
     last, shown = course[-1].entry, course[-_MOST_DRAWN:]
     names = distinct([f"{one.entry.name}, {one.when[:10]}" for one in shown])
     rows: list[Mapping[str, object]] = [

@@ -17,10 +17,9 @@ from miaudit.findings.kind import Drawing, FindingsRecord
 from miaudit.findings.kinds import AUDIT, KINDS
 from miaudit.io import atomic
 from miaudit.report import drawing
+from miaudit.report.vega_lite import Chart, Drawn
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from miaudit.report.page_frame import Built
 
 FINDINGS, PAGE, FIGURES = "findings.json", "report.html", "figures"
@@ -71,9 +70,9 @@ def drawn(findings: FindingsRecord, undrawn: str = "") -> Iterator[str]:
         yield page(findings, built=page_frame.Built({}, reason))
 
 
-def charts(findings: FindingsRecord) -> dict[str, alt.LayerChart]:
-    """Draw the charts whose data are there, by name."""
-    by_name: dict[str, alt.LayerChart] = _modules(findings.KIND)[1].charts(findings.as_written())
+def charts(findings: FindingsRecord) -> dict[str, Drawn]:
+    """Draw the charts whose data are there, by name. Those of a kind of your own may be charts of Altair."""
+    by_name: dict[str, Drawn] = _modules(findings.KIND)[1].charts(findings.as_written())
     return by_name
 
 
@@ -347,5 +346,9 @@ def _cell(findings: FindingsRecord) -> str:
     return notebook.cell(findings.as_written())  # type: ignore[arg-type]
 
 
+def _altair(findings: FindingsRecord) -> dict[str, Any]:
+    return {name: one.to_altair() if isinstance(one, Chart) else one for name, one in charts(findings).items()}
+
+
 # Installed as the entry point "report" of the group miaudit.drawing, by which findings draw themselves.
-DRAWING = Drawing(page, _cell, charts)
+DRAWING = Drawing(page, _cell, _altair)

@@ -20,17 +20,15 @@ from miaudit.report.drawing import (
     finished,
     histogram,
     in_rows,
-    over,
     scaled,
     share,
     short,
     tips,
     upright,
 )
+from miaudit.report.vega_lite import Chart, Layer, channel, constant, over
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from miaudit.findings.audit import Difference, Memorisation, Overlap
 
 _MOST_FEATURES = 30
@@ -75,7 +73,7 @@ def _leads_back(auc: Memorisation) -> bool:
     return (auc.causal - 0.5) * (auc.raw - auc.causal) < 0
 
 
-def shift(auc: Memorisation) -> alt.LayerChart:
+def shift(auc: Memorisation) -> Chart:
     """One bar from chance by memorisation and then by shift to the raw AUC."""
     low, high = min(0.5, auc.causal, auc.raw), max(0.5, auc.causal, auc.raw)
     room = max(0.06 * (high - low), 0.004)
@@ -101,38 +99,37 @@ def _shift_parts(auc: Memorisation) -> tuple[_Part, _Part]:
     )
 
 
-def _shift_bar(part: _Part, x: dict[str, Any]) -> alt.Chart:
-    import altair as alt
-
+def _shift_bar(part: _Part, x: dict[str, Any]) -> Layer:
     row = {"from": part.start, "to": part.end, "part": part.name, "points": points(part.size)}
-    bar: alt.Chart = over([row]).mark_rect(color=part.colour, opacity=0.85)
+    bar: Layer = over([row]).mark("rect", color=part.colour, opacity=0.85)
     return bar.encode(
-        x=alt.X("from:Q", **x),
+        x=channel("from:Q", **x),
         x2="to:Q",
-        y=alt.value(part.top),
-        y2=alt.value(part.bottom),
+        y=constant(part.top),
+        y2=constant(part.bottom),
         tooltip=tips(part="Part", points="AUC points"),
     )
 
 
-def _shift_words(parts: Iterable[_Part]) -> list[alt.Chart]:
+def _shift_words(parts: Iterable[_Part]) -> list[Layer]:
     """The name of each part at a fixed place, so that no width of the chart lets them meet."""
-    import altair as alt
-
-    inks = {"memorisation": ("left", 0, 16, BLUE), "shift": ("right", "width", 80, DARK_ORANGE)}
+    inks: dict[str, tuple[str, float | str, int, str]] = {
+        "memorisation": ("left", 0, 16, BLUE),
+        "shift": ("right", "width", 80, DARK_ORANGE),
+    }
     layers = []
     for part in parts:
         side, at, row, ink = inks[part.name]
         text = f"{part.name} {points(part.size)} points: {amount('auc', part.start)} to {amount('auc', part.end)}"
-        words = over([{"text": text}]).mark_text(align=side, baseline="middle", fontSize=12, fontWeight=600, color=ink)  # type: ignore[arg-type]
-        layers.append(words.encode(x=alt.value(at), y=alt.value(row), text="text:N"))
+        words = over([{"text": text}]).mark(
+            "text", align=side, baseline="middle", fontSize=12, fontWeight=600, color=ink
+        )
+        layers.append(words.encode(x=constant(at), y=constant(row), text="text:N"))
     return layers
 
 
-def _shift_rules(auc: Memorisation, x: dict[str, Any]) -> list[alt.Chart]:
-    import altair as alt
-
-    left, right = x["scale"].domain
+def _shift_rules(auc: Memorisation, x: dict[str, Any]) -> list[Layer]:
+    left, right = x["scale"]["domain"]
     lines = (
         (0.5, GREY, [2, 3], 24, 104),
         (auc.causal, INK, [1, 0], 26, 66),
@@ -140,12 +137,13 @@ def _shift_rules(auc: Memorisation, x: dict[str, Any]) -> list[alt.Chart]:
     )
     rules = [
         over([{"at": at}])
-        .mark_rule(color=colour, strokeDash=dash, strokeWidth=1.4)
-        .encode(x=alt.X("at:Q", **x), y=alt.value(top), y2=alt.value(bottom))
+        .mark("rule", color=colour, strokeDash=dash, strokeWidth=1.4)
+        .encode(x=channel("at:Q", **x), y=constant(top), y2=constant(bottom))
         for at, colour, dash, top, bottom in lines
     ]
     leans = (left + right) / 2 < 0.5
-    words = over([{"at": 0.5}]).mark_text(
+    words = over([{"at": 0.5}]).mark(
+        "text",
         text="chance",
         color=GREY,
         fontSize=11,
@@ -153,10 +151,10 @@ def _shift_rules(auc: Memorisation, x: dict[str, Any]) -> list[alt.Chart]:
         align="right" if leans else "left",
         dx=-5 if leans else 5,
     )
-    return [*rules, words.encode(x=alt.X("at:Q", **x), y=alt.value(97))]
+    return [*rules, words.encode(x=channel("at:Q", **x), y=constant(97))]
 
 
-def comparability(overlap: Overlap) -> dict[str, alt.LayerChart]:
+def comparability(overlap: Overlap) -> dict[str, Chart]:
     """How comparable members and non-members are: shown whether the audit was answered or refused."""
     by_name = {"overlap": _overlap(overlap)}
     if overlap.calibration:
@@ -166,7 +164,7 @@ def comparability(overlap: Overlap) -> dict[str, alt.LayerChart]:
     return by_name
 
 
-def _overlap(overlap: Overlap) -> alt.LayerChart:
+def _overlap(overlap: Overlap) -> Chart:
     """Shares of members and non-members over the log-odds of membership that their covariates give them."""
     layers = histogram(overlap.log_odds, "Log-odds of membership, from the covariates alone", "Log-odds")
     limits = between("auc", overlap.blind_low, overlap.blind_high)
@@ -182,23 +180,19 @@ def _overlap(overlap: Overlap) -> alt.LayerChart:
     return finished(layers, title, [sentence], alternative, 260)
 
 
-def _calibration(overlap: Overlap) -> alt.LayerChart:
+def _calibration(overlap: Overlap) -> Chart:
     """The propensity against the share of members that was observed, with the diagonal."""
-    import altair as alt
-
     bins = overlap.calibration
     x, y = share("Predicted: the propensity"), share("Observed share of members")
     rows = [
         {**vars(one), "p": percent(one.predicted), "o": percent(one.observed), "n": f"{one.count:,}"} for one in bins
     ]
-    size = alt.Size(
-        "count:Q", scale=alt.Scale(domain=[0, max(one.count for one in bins)], range=[14, 260]), legend=None
-    )
+    size = channel("count:Q", scale={"domain": [0, max(one.count for one in bins)], "range": [14, 260]}, legend=None)
     diagonal = over([{"predicted": 0, "observed": 0}, {"predicted": 1, "observed": 1}])
-    marks = over(rows).mark_point(filled=True, color=BLUE, opacity=0.8, clip=False)
-    across, up = alt.X("predicted:Q", **x), alt.Y("observed:Q", **y)
+    marks = over(rows).mark("point", filled=True, color=BLUE, opacity=0.8, clip=False)
+    across, up = channel("predicted:Q", **x), channel("observed:Q", **y)
     layers = [
-        diagonal.mark_line(color=GREY, strokeDash=[5, 4], strokeWidth=1.4).encode(x=across, y=up),
+        diagonal.mark("line", color=GREY, strokeDash=[5, 4], strokeWidth=1.4).encode(x=across, y=up),
         marks.encode(x=across, y=up, size=size, tooltip=tips(p="Predicted", o="Observed", n="Records")),
     ]
     total = sum(one.count for one in bins)
@@ -209,10 +203,8 @@ def _calibration(overlap: Overlap) -> alt.LayerChart:
     return finished(layers, title, [sentence], alternative, 260)
 
 
-def _balance(overlap: Overlap) -> alt.LayerChart:
+def _balance(overlap: Overlap) -> Chart:
     """A love plot: how far each covariate and its square differ before and after weighting, the worst first."""
-    import altair as alt
-
     limit = overlap.feature_limit
     features = sorted(overlap.features, key=lambda f: (-abs(f.after), -abs(f.before)))
     shown = features[:_MOST_FEATURES]
@@ -226,18 +218,18 @@ def _balance(overlap: Overlap) -> alt.LayerChart:
         for kind in kinds
     ]
     pairs = [{"feature": names[f.name], "from": abs(f.before), "to": abs(f.after)} for f in shown]
-    fill = alt.Fill(
+    fill = channel(
         "when:N",
-        scale=alt.Scale(domain=list(kinds), range=["#ffffff", BLUE]),
-        legend=alt.Legend(orient="top", title=None, columns=2, symbolStrokeColor=BLUE, symbolStrokeWidth=2),
+        scale={"domain": list(kinds), "range": ["#ffffff", BLUE]},
+        legend={"orient": "top", "title": None, "columns": 2, "symbolStrokeColor": BLUE, "symbolStrokeWidth": 2},
     )
-    lines = over(pairs).mark_rule(color=BLUE, opacity=0.35, strokeWidth=1.5)
-    marks = over(rows).mark_point(shape="circle", stroke=BLUE, strokeWidth=2, size=64, opacity=1)
+    lines = over(pairs).mark("rule", color=BLUE, opacity=0.35, strokeWidth=1.5)
+    marks = over(rows).mark("point", shape="circle", stroke=BLUE, strokeWidth=2, size=64, opacity=1)
     layers = [
-        lines.encode(x=alt.X("from:Q", **x), x2="to:Q", y=y),
+        lines.encode(x=channel("from:Q", **x), x2="to:Q", y=y),
         upright(limit, x, RED, strokeDash=[6, 3]),
         marks.encode(
-            x=alt.X("at:Q", **x),
+            x=channel("at:Q", **x),
             y=y,
             fill=fill,
             tooltip=tips(feature="Covariate", when="Weighting", text="Difference"),

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.verdict import word_of
 from miaudit.report import drawing
+from miaudit.report.vega_lite import Drawn
 
 if TYPE_CHECKING:
-    import altair as alt
     import jinja2
 
 Spec = dict[str, Any]
@@ -44,7 +44,7 @@ class Built:
     missing: str = ""
 
 
-def built(charts: Mapping[str, alt.LayerChart]) -> Built:
+def built(charts: Mapping[str, Drawn]) -> Built:
     """Return the specifications of charts."""
     return Built({name: chart.to_dict(validate=False) for name, chart in charts.items()})
 
@@ -52,7 +52,7 @@ def built(charts: Mapping[str, alt.LayerChart]) -> Built:
 def render(
     template: str,
     findings: Any,
-    charts: Mapping[str, alt.LayerChart] | Built,
+    charts: Mapping[str, Drawn] | Built,
     *,
     programs: Sequence[str] = (),
     **values: Any,

@@ -6,11 +6,10 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.policy import label_of, written_limit
-from miaudit.report.drawing import BLUE, GREY, RED, distinct, finished, in_rows, over, scaled, short, tips, upright
+from miaudit.report.drawing import BLUE, GREY, RED, distinct, finished, in_rows, scaled, short, tips, upright
+from miaudit.report.vega_lite import Chart, Layer, channel, over
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from miaudit.findings.sensitivity import LimitSensitivity, Sensitivity
 
 NAMES = ("sensitivity",)
@@ -19,12 +18,10 @@ _LONGEST_NAME = 24
 _ROW = 24  # pixels
 
 
-def charts(sensitivity: Sensitivity) -> dict[str, alt.LayerChart]:
+def charts(sensitivity: Sensitivity) -> dict[str, Chart]:
     """Draw the odds factor of each covariate, and the one that a trait would need; nothing without covariates."""
     if not sensitivity.covariates:
         return {}
-    import altair as alt
-
     deciding, shown = sensitivity.limits[0], sensitivity.covariates[:_MOST]
     names = distinct([one.covariate for one in shown], _LONGEST_NAME)
     rows = [
@@ -40,16 +37,16 @@ def charts(sensitivity: Sensitivity) -> dict[str, alt.LayerChart]:
     top = max(deciding.size, *(one.odds for one in shown))
     x = _axis(top)
     y = in_rows("covariate", 160)
-    bars = over(rows).mark_bar(color=BLUE, height=13)
-    words = over(rows).mark_text(align="left", dx=6, color=GREY, fontSize=11)
-    layers: list[alt.Chart] = [
+    bars = over(rows).mark("bar", color=BLUE, height=13)
+    words = over(rows).mark("text", align="left", dx=6, color=GREY, fontSize=11)
+    layers: list[Layer] = [
         bars.encode(
-            x=alt.X("one:Q", **x),
+            x=channel("one:Q", **x),
             x2="odds:Q",
             y=y,
             tooltip=tips(covariate="Covariate", factor="Factor", moved="Without it"),
         ),
-        words.encode(x=alt.X("odds:Q", **x), y=y, text="moved:N"),
+        words.encode(x=channel("odds:Q", **x), y=y, text="moved:N"),
     ]
     if deciding.factor is not None:
         layers.append(upright(deciding.factor, x, RED, strokeDash=[6, 3]))
@@ -61,12 +58,10 @@ def charts(sensitivity: Sensitivity) -> dict[str, alt.LayerChart]:
 
 def _axis(top: float) -> dict[str, Any]:
     """A logarithmic axis from 1, with room for the words behind the longest bar."""
-    import altair as alt
-
     end = math.exp(1.35 * math.log(max(top, 1.2)))
     ticks = [tick for tick in (1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 200, 500) if tick <= end]
     x = scaled("Factor on the odds of membership", values=ticks, format="~g", grid=True)
-    return {**x, "scale": alt.Scale(type="log", domain=[1, end], nice=False)}
+    return {**x, "scale": {"type": "log", "domain": [1, end], "nice": False}}
 
 
 def _in_words(deciding: LimitSensitivity, sensitivity: Sensitivity) -> tuple[str, list[str]]:

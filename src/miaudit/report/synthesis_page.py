@@ -11,19 +11,18 @@ from miaudit.findings.next_steps import Step
 from miaudit.findings.release import Guarantee, Spent, SynthesisFindings, Usefulness, rounded_up
 from miaudit.metrics.rounding import lower_text, percent, upper_text
 from miaudit.report import fidelity_charts, graph_charts, page_frame
-from miaudit.report.drawing import BLUE, GREY, INK, finished, over, tips
+from miaudit.report.drawing import BLUE, GREY, INK, finished, tips
+from miaudit.report.vega_lite import Chart, channel, constant, over
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from miaudit.report.page_frame import Built
 
 NAMES = (*graph_charts.NAMES, "limit", "kept", *fidelity_charts.NAMES)
 
 
-def charts(findings: SynthesisFindings) -> dict[str, alt.LayerChart]:
+def charts(findings: SynthesisFindings) -> dict[str, Chart]:
     """Draw what the findings hold, in the order of :data:`NAMES`; a chart without data is left out."""
-    by_name: dict[str, alt.LayerChart] = {}
+    by_name: dict[str, Chart] = {}
     if findings.graph:
         by_name |= graph_charts.charts(findings.graph)
     if findings.guarantee:
@@ -85,10 +84,8 @@ def _steps(findings: SynthesisFindings) -> list[Step]:
     return [*steps, Step("Try the promise: attack the table with records that it was made of, and with others.", audit)]
 
 
-def _limit_chart(guarantee: Guarantee) -> alt.LayerChart:
+def _limit_chart(guarantee: Guarantee) -> Chart:
     """The largest true-positive rate at each false-positive rate that the claim leaves to an attack on a record."""
-    import altair as alt
-
     epsilon, delta = guarantee.epsilon, guarantee.delta
     rates = [10 ** (-4 + 4 * i / 120) for i in range(121)]
     most = [_most(fpr, epsilon, delta) for fpr in rates]
@@ -96,18 +93,18 @@ def _limit_chart(guarantee: Guarantee) -> alt.LayerChart:
         {"fpr": fpr, "tpr": tpr, "guess": fpr, "at": percent(fpr), "most": f"{rounded_up(100 * tpr)}%"}
         for fpr, tpr in zip(rates, most, strict=True)
     ]
-    axis = alt.Axis(format="~%", values=[1e-4, 1e-3, 1e-2, 1e-1, 1])
-    scale = alt.Scale(type="log", domain=[1e-4, 1])
-    x = alt.X("fpr:Q", title="False-positive rate", scale=scale, axis=axis)
+    axis = {"format": "~%", "values": [1e-4, 1e-3, 1e-2, 1e-1, 1]}
+    scale = {"type": "log", "domain": [1e-4, 1]}
+    x = channel("fpr:Q", title="False-positive rate", scale=scale, axis=axis)
     y: dict[str, Any] = {"scale": scale, "axis": axis, "title": "True-positive rate"}
     layers = [
-        over(rows).mark_line(color=GREY, strokeDash=[5, 4]).encode(x=x, y=alt.Y("guess:Q", **y)),
+        over(rows).mark("line", color=GREY, strokeDash=[5, 4]).encode(x=x, y=channel("guess:Q", **y)),
         over(rows)
-        .mark_line(color=BLUE, strokeWidth=2.5)
-        .encode(x=x, y=alt.Y("tpr:Q", **y), tooltip=tips(at="FPR", most="At most")),
+        .mark("line", color=BLUE, strokeWidth=2.5)
+        .encode(x=x, y=channel("tpr:Q", **y), tooltip=tips(at="FPR", most="At most")),
         over([rows[54]])
-        .mark_text(align="right", dx=-8, dy=-8, color=INK, fontSize=11)
-        .encode(x=x, y=alt.Y("tpr:Q", **y), text=alt.value("no attack lies above")),
+        .mark("text", align="right", dx=-8, dy=-8, color=INK, fontSize=11)
+        .encode(x=x, y=channel("tpr:Q", **y), text=constant("no attack lies above")),
     ]
     title = "What the guarantee leaves to an attack on any one record"
     sentences = ["No attack can lie above the blue line, whatever it knows. The dashed line is random guessing."]
@@ -156,22 +153,22 @@ def guarantee_facts(guarantee: Guarantee | None, neighbours: str | None) -> list
     return [*rows, ("nominal records", f"{guarantee.records:,}")]
 
 
-def _shares_kept(usefulness: Usefulness) -> alt.LayerChart:
+def _shares_kept(usefulness: Usefulness) -> Chart:
     """How much the release keeps of each thing that real records show."""
-    import altair as alt
-
     rows = [
         {"of": one.of, "share": max(0.0, min(one.share, 1.0)), "kept": one.shown, "measure": one.measure}
         for one in usefulness.kept
     ]
-    axis = alt.Axis(format="~%", values=[0, 0.5, 0.8, 1])
-    x = alt.X("share:Q", title="Kept of what real records show", scale=alt.Scale(domain=[0, 1]), axis=axis)
-    y = alt.Y("of:N", title=None, sort=None, axis=alt.Axis(labelLimit=260))
+    axis = {"format": "~%", "values": [0, 0.5, 0.8, 1]}
+    x = channel("share:Q", title="Kept of what real records show", scale={"domain": [0, 1]}, axis=axis)
+    y = channel("of:N", title=None, sort=None, axis={"labelLimit": 260})
     limits = over([{"at": 0.5}, {"at": 0.8}])
     layers = [
-        over(rows).mark_bar(color=BLUE, height=18).encode(x=x, y=y, tooltip=tips(of="Of", kept="Kept", measure="By")),
-        limits.mark_rule(color=GREY, strokeDash=[5, 4]).encode(x=alt.X("at:Q", scale=alt.Scale(domain=[0, 1]))),
-        over(rows).mark_text(align="left", dx=6, color=INK, fontSize=12).encode(x=x, y=y, text="kept:N"),
+        over(rows)
+        .mark("bar", color=BLUE, height=18)
+        .encode(x=x, y=y, tooltip=tips(of="Of", kept="Kept", measure="By")),
+        limits.mark("rule", color=GREY, strokeDash=[5, 4]).encode(x=channel("at:Q", scale={"domain": [0, 1]})),
+        over(rows).mark("text", align="left", dx=6, color=INK, fontSize=12).encode(x=x, y=y, text="kept:N"),
     ]
     sentences = ["1 is as much as real records keep, 0 what columns without any dependence keep.", "Useful from 80%."]
     at = ", ".join(f"{one.shown} of {one.of}" for one in usefulness.kept)

@@ -32,15 +32,13 @@ from miaudit.report.drawing import (
     distinct,
     finished,
     in_rows,
-    over,
     scaled,
     tips,
     upright,
 )
+from miaudit.report.vega_lite import Chart, Layer, channel, over
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from miaudit.report.page_frame import Built
 
 _OF_AUDIT = ("roc-log", "distribution", "bounds")
@@ -49,7 +47,7 @@ _LEAD = re.compile(r"(?:Concern|Within the limits|Not answered(?: \([a-z ]+\))?)
 _LONGEST = 26
 
 
-def charts(findings: TableFindings) -> dict[str, alt.LayerChart]:
+def charts(findings: TableFindings) -> dict[str, Chart]:
     """Draw what the findings hold, in the order of :data:`NAMES`; a chart without data is left out."""
     by_name = {"differences": _differences(findings), "rates": _rates(findings)}
     of_audit = audit_charts.charts(findings.membership)
@@ -228,10 +226,8 @@ def _bound(bound: LowerBound) -> str:
 # -- charts -----------------------------------------------------------------------------------------------------------
 
 
-def _differences(findings: TableFindings) -> alt.LayerChart:
+def _differences(findings: TableFindings) -> Chart:
     """The difference of each attack with its interval, and the threshold."""
-    import altair as alt
-
     shown = [row for row in findings.attacks if row.difference is not None]
     names = distinct([row.name for row in shown], _LONGEST)
     rows = [
@@ -247,12 +243,12 @@ def _differences(findings: TableFindings) -> alt.LayerChart:
     x = scaled("Success on members less success on control records", zero=True, format="+~%", tickCount=7)
     base = over(rows).encode(y=in_rows("attack", 185, title="Attack"))
     threshold = max(findings.plan.get("threshold", 0.0), *(row.threshold or 0.0 for row in findings.attacks))
-    points = base.mark_point(filled=True, size=80, color=BLUE, opacity=1)
+    points = base.mark("point", filled=True, size=80, color=BLUE, opacity=1)
     layers = [
         upright(0.0, x, GREY, strokeDash=[2, 3]),
         upright(threshold, x, RED, strokeDash=[6, 3]),
-        base.mark_rule(strokeWidth=3, color=BLUE, opacity=0.45).encode(x=alt.X("low:Q", **x), x2="high:Q"),
-        points.encode(x=alt.X("value:Q", **x), tooltip=tips(attack="Attack", text="Difference")),
+        base.mark("rule", strokeWidth=3, color=BLUE, opacity=0.45).encode(x=channel("low:Q", **x), x2="high:Q"),
+        points.encode(x=channel("value:Q", **x), tooltip=tips(attack="Attack", text="Difference")),
     ]
     deciding = [row for row in findings.attacks if row.role == "blocking"]
     flagged = sum(row.status == "flagged" for row in deciding)
@@ -266,10 +262,8 @@ def _differences(findings: TableFindings) -> alt.LayerChart:
     return finished(layers, title, sentences, f"{title}. {alternative}.", max(90, 24 * len(rows) + 10))
 
 
-def _rates(findings: TableFindings) -> alt.LayerChart:
+def _rates(findings: TableFindings) -> Chart:
     """How often each attack is right about members and about control records, beside a guess."""
-    import altair as alt
-
     shown = [row for row in findings.attacks if row.difference is not None]
     names = distinct([row.name for row in shown], _LONGEST)
     rows = [
@@ -282,7 +276,9 @@ def _rates(findings: TableFindings) -> alt.LayerChart:
         for row in shown
         if row.by_chance is not None
     ]
-    x = alt.X("rate:Q", **scaled("Share of the trials in which the attack was right", [0, 1], format="~%", tickCount=6))
+    x = channel(
+        "rate:Q", **scaled("Share of the trials in which the attack was right", [0, 1], format="~%", tickCount=6)
+    )
     y = in_rows("attack", 185, sort=[names[row.name] for row in shown], title="Attack")
     layers = [] if not guesses else [_guess_ticks(guesses).encode(x=x, y=y)]
     layers.append(_rate_points(rows).encode(x=x, y=y))
@@ -294,21 +290,17 @@ def _rates(findings: TableFindings) -> alt.LayerChart:
     return finished(layers, title, sentences, f"{title}. {alternative}.", max(90, 24 * len(shown) + 10))
 
 
-def _guess_ticks(guesses: Sequence[Mapping[str, Any]]) -> alt.Chart:
-    import altair as alt
-
-    ticks: alt.Chart = over(guesses).mark_tick(thickness=2.5, size=17, color=GREY)
-    return ticks.encode(tooltip=[alt.Tooltip("attack:N"), *tips(text="A guess")])
+def _guess_ticks(guesses: Sequence[Mapping[str, Any]]) -> Layer:
+    ticks: Layer = over(guesses).mark("tick", thickness=2.5, size=17, color=GREY)
+    return ticks.encode(tooltip=[channel("attack:N"), *tips(text="A guess")])
 
 
-def _rate_points(rows: Sequence[Mapping[str, Any]]) -> alt.Chart:
+def _rate_points(rows: Sequence[Mapping[str, Any]]) -> Layer:
     """A point in the colour and shape of its class for each rate."""
-    import altair as alt
-
-    shapes = alt.Scale(domain=["members", "control records"], range=["circle", "diamond"])
-    points: alt.Chart = over(rows).mark_point(filled=True, size=80, opacity=0.85)
+    shapes = {"domain": ["members", "control records"], "range": ["circle", "diamond"]}
+    points: Layer = over(rows).mark("point", filled=True, size=80, opacity=0.85)
     return points.encode(
         color=coloured("of", {"members": BLUE, "control records": ORANGE}),
-        shape=alt.Shape("of:N", scale=shapes, legend=alt.Legend(orient="top", title=None)),
-        tooltip=[alt.Tooltip("attack:N"), *tips(of="Of", text="Right")],
+        shape=channel("of:N", scale=shapes, legend={"orient": "top", "title": None}),
+        tooltip=[channel("attack:N"), *tips(of="Of", text="Right")],
     )

@@ -9,11 +9,10 @@ from miaudit.findings.usage import Compared, DeletionFindings, Point, UsageFindi
 from miaudit.metrics.deletion import Deviation
 from miaudit.metrics.rounding import percent, written
 from miaudit.report import page_frame
-from miaudit.report.drawing import BLUE, GREY, ORANGE, coloured, finished, over, share, tips
+from miaudit.report.drawing import BLUE, GREY, ORANGE, coloured, finished, share, tips
+from miaudit.report.vega_lite import Chart, channel, over
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from miaudit.report.page_frame import Built
 
 NAMES = ("usage", "deletion")
@@ -59,7 +58,7 @@ _ELSEWHERE = "Do not conclude that no copies are left, for example in backups, i
 _THIS_MODEL = "The answer is about the model, and the version of it, that gave these scores. Others were not tested."
 
 
-def charts(findings: UsageFindings | DeletionFindings) -> dict[str, alt.LayerChart]:
+def charts(findings: UsageFindings | DeletionFindings) -> dict[str, Chart]:
     """Draw the share of records among the highest scores, beside what chance puts there."""
     if isinstance(findings, UsageFindings):
         one = findings.usage
@@ -173,10 +172,8 @@ def _row(one: Deviation) -> tuple[str, str, str, str]:
     return _NAMES[one.name], percent(one.value), limits, percent(one.expected)
 
 
-def _curves(curves: Mapping[str, Sequence[Point]], title: str) -> alt.LayerChart:
+def _curves(curves: Mapping[str, Sequence[Point]], title: str) -> Chart:
     """The share of records among the highest scores, by the share that chance puts there."""
-    import altair as alt
-
     rows = [
         {
             "of": name,
@@ -190,13 +187,13 @@ def _curves(curves: Mapping[str, Sequence[Point]], title: str) -> alt.LayerChart
     ]
     x, y = share("Share that chance puts among the highest scores"), share("Share of the records that are there")
     colours = dict(zip(curves, (BLUE, ORANGE), strict=False))
-    across, up = alt.X("chance:Q", **x), alt.Y("share:Q", **y)
+    across, up = channel("chance:Q", **x), channel("share:Q", **y)
     chance = over([{"chance": 0, "share": 0}, {"chance": 1, "share": 1}])
     base = over(rows).encode(x=across, y=up, color=coloured("of", colours))
     layers = [
-        chance.mark_line(color=GREY, strokeDash=[6, 3]).encode(x=across, y=up),
-        base.mark_line(strokeWidth=2),
-        base.mark_point(filled=True, size=30, opacity=1).encode(
+        chance.mark("line", color=GREY, strokeDash=[6, 3]).encode(x=across, y=up),
+        base.mark("line", strokeWidth=2),
+        base.mark("point", filled=True, size=30, opacity=1).encode(
             tooltip=tips(of="Records", by="Chance", **{"is": "Share"})
         ),
     ]
