@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg
 
 from miaudit.arrays import FloatArray
 from miaudit.causal.logistic import expit, with_ones
@@ -59,6 +58,8 @@ def without_each(
     >>> [round(one.factor, 1) for one in without]
     [12.2, 1.2]
     """
+    from scipy import linalg  # noqa: PLC0415 - loads when used
+
     x = with_ones(features)
     p = expit(logit)
     weight = p * (1 - p)

@@ -56,7 +56,7 @@ _TRUTH = {"yes": True, "on": True, "no": False, "off": False}  # texts to the re
 class Section(BaseModel):
     """A mapping of known keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
     @field_validator("*", mode="before")
     @classmethod
