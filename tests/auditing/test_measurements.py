@@ -9,6 +9,7 @@ from miaudit.auditing.case import choose
 from miaudit.auditing.measurements import Measurements
 from miaudit.auditing.plan import Bootstrap
 from miaudit.auditing.seed import AuditStreams
+from miaudit.causal.progress import TOTAL, Stage, reported
 from miaudit.metrics import definition
 
 
@@ -19,14 +20,15 @@ def evidence() -> Evidence:
     return Evidence(score=scores, member=member, design="one-run")
 
 
-def measured(plan: Plan, calls: list[tuple[int, int]]) -> Measurements:
+def measured(plan: Plan, calls: list[int]) -> Measurements:
     streams = AuditStreams.of(np.random.default_rng(1))
     case = choose(evidence(), plan, rng=streams.choice)
-    return Measurements.of(case, None, {}, streams, lambda done, total: calls.append((done, total)))
+    with reported({"bootstrap": Stage(1.0, 200)}, lambda done, _: calls.append(done)):
+        return Measurements.of(case, None, {}, streams)
 
 
 def test_raw_metrics_are_those_of_each_sample() -> None:
-    plan, calls = Plan(), list[tuple[int, int]]()
+    plan, calls = Plan(), list[int]()
     found = measured(plan, calls)
     assert list(found.metrics) == list(found.nonmembers) == ["loss", "margin"]
     case = choose(evidence(), plan, rng=np.random.default_rng(0))
@@ -35,12 +37,11 @@ def test_raw_metrics_are_those_of_each_sample() -> None:
         assert [(one.name, one.value) for one in found.metrics[name]] == [(m, e.value) for m, e in direct.items()]
         assert found.nonmembers[name] == sample.effective_nonmembers
     assert found.corrected == found.disagreements == {}
-    assert calls == []
+    assert calls == [TOTAL - 1, TOTAL]
 
 
 def test_a_bootstrap_counts_the_replicates_of_all_scores_as_one() -> None:
-    calls: list[tuple[int, int]] = []
+    calls: list[int] = []
     found = measured(Plan(n_bootstrap=100, intervals=Bootstrap()), calls)
-    assert calls[-1] == (200, 200)
-    assert [done for done, _ in calls] == sorted(done for done, _ in calls)
+    assert calls == [*range(5, TOTAL, 5), TOTAL - 1, TOTAL]
     assert all(one.bootstrap["replicates"] == 100 for one in found.metrics["loss"] if one.bootstrap)

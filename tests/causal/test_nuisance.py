@@ -17,6 +17,7 @@ from miaudit.auditing.headline import Split
 from miaudit.causal import propensity, replicates
 from miaudit.causal.covariates import Custom, Reduced
 from miaudit.causal.outcome import LocationScale
+from miaudit.causal.progress import TOTAL
 from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.errors import InputError
 
@@ -198,7 +199,7 @@ def test_bootstrap_limits_stand_beside_corrected_metrics_and_learn_the_propensit
         rng=np.random.default_rng(0),
         progress=lambda done, total: told.append((done, total)),
     )
-    assert told[-1] == (400, 400)  # 200 of the raw metrics, 200 of the corrected ones
+    assert told[-1] == (TOTAL, TOTAL)
     assert [done for done, _ in told] == sorted(done for done, _ in told)
     assert "learned again" in learned.corrections[0]
     for name in ("auc", "ate", "tpr_at_fpr_0.1"):

@@ -157,6 +157,19 @@ def test_the_help_of_daily_use_fits_a_screen(name: str, lines: int, run: Run, mo
     assert run(name, "--help")[1] == short  # the whole help before leaves no trace
 
 
+@pytest.mark.parametrize("name", ["audit", "plan", "extraction", "usage", "canaries"])
+def test_the_help_of_daily_use_fits_a_narrow_screen(name: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERMINAL_WIDTH", "80")
+    lines = run(name, "--help")[1].rstrip().splitlines()
+    assert len(lines) <= 50 and max(map(len, lines)) <= 80
+    listed = "\n".join(lines).partition("Options:")[2].partition("Example")[0]
+    shown = re.findall(r"^  (--[a-z-]+)", listed, flags=re.M)
+    command = program.loaded(name)
+    names = {one.name: one.opts[0] for one in command.params}
+    assert shown == [*(names[one] for one in command.daily), "--help-all", "--help"]
+
+
 def arguments(command: Any) -> int:
     return sum(one.param_type_name == "argument" for one in command.params)
 

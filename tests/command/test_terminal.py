@@ -16,7 +16,7 @@ from command import test_silent_acceptances
 from command.test_audit import save
 from command.test_silent_acceptances import DESIGN, audit
 from miaudit.command import results
-from miaudit.command.terminal import interruption, keeping, progress
+from miaudit.command.terminal import interruption, keeping, progress, progress_of_all
 
 pytestmark = pytest.mark.long
 
@@ -161,6 +161,29 @@ def test_a_bar_tells_what_is_counted_and_what_is_not(monkeypatch: pytest.MonkeyP
     with progress("models") as told:
         assert told is None
     assert written.getvalue() == said
+
+
+def test_a_bar_of_all_the_work_has_a_percentage_and_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    written, now = Terminal(), [0.0]
+    monkeypatch.setattr(sys, "stderr", written)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr("rich.console.monotonic", lambda: now[0])
+    with progress_of_all("audit") as report:
+        assert report is not None
+        for second, done, shown in ((0.5, 20, "2%"), (30.0, 250, "25%"), (100.0, 999, "99%"), (100.2, 1000, "100%")):
+            now[0] = second
+            report(done, 1000)
+            time.sleep(0.25)  # it is drawn ten times a second
+            assert shown in written.getvalue().splitlines()[-1]
+    plain = re.sub(r"\x1b\[[\d;?]*\w", "", written.getvalue())
+    assert "audit" in plain and "25% 0:00:30 about 1 min 30 s left" in plain
+    assert "100% 0:01:39" not in plain and plain.count("100%") >= 1  # 99.9% is not all
+    written.isatty = lambda: False  # type: ignore[method-assign]
+    before = written.getvalue()
+    with progress_of_all("audit") as report:
+        assert report is None
+    assert written.getvalue() == before
 
 
 class Terminal(io.StringIO):

@@ -131,3 +131,14 @@ def test_without_a_command_line_there_are_steps_without_commands(monkeypatch):
         told = steps(status, MADE[1])
         assert told
         assert not any(step.command for step in told)
+
+
+def test_an_audit_by_scores_alone_asks_for_no_training_code():
+    """Of another's fixed model there are scores: the first steps need no more."""
+    flagged = steps("flagged", MADE[2], design="zero-run")
+    assert flagged[0].text.startswith("Send this page and a bundle") and "--bundle" in flagged[0].command
+    assert not any("training code" in step.text for step in flagged)
+    (first, *_) = steps("clear", MADE[2], design="zero-run")
+    assert "another signal" in first.text and "repeat the training" not in first.text
+    assert "training code" in steps("flagged", MADE[1])[0].text  # the controls: members that you assigned
+    assert "repeat the training" in steps("clear", MADE[1])[0].text

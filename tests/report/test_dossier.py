@@ -19,6 +19,7 @@ from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError
 from miaudit.findings.about import About
 from miaudit.findings.audit import Findings
+from miaudit.findings.kinds import read as read_findings
 from miaudit.findings.verdict import CONDITIONS
 from miaudit.metrics.definition import amount
 from miaudit.report import dossier
@@ -82,8 +83,25 @@ def test_a_table_answers_the_three_criteria_and_a_model_does_not(tmp_path: Path)
     assert [one.what.partition(":")[0] for one in found["linkability"].answers] == ["linkability"]
     assert any(one.what.startswith("copies") for one in found["singling-out"].answers)
     assert all(one.what.startswith("inference: ") for one in found["inference"].answers)
+    assert any(
+        one.what.startswith("members identified by the synthetic table") for one in found["singling-out"].answers
+    )
+    assert found["membership-inference"].answers == ()  # that question is about a model
     assert found["claim"].answers[0].what == "guarantee of a synthetic table"
     assert found["claim"].answers[0].confidence == ""
+
+
+@pytest.mark.parametrize(("design", "word"), [("zero-run", "not testable"), (None, "undeclared")])
+def test_a_table_without_an_answer_has_the_word_of_its_own_page(tmp_path: Path, design: str | None, word: str) -> None:
+    table = read_findings(next(placed(tmp_path, table=make.sample("table")).glob("*/findings.json")))
+    verdict = replace(table.verdict, status="not-testable", text="Not answered: differences answer nothing.")
+    membership = replace(table.membership, design=design)
+    row, own = (
+        dossier._attack(table.attacks[0], replace(table, verdict=verdict, membership=membership), "findings.json"),
+        dossier._attack(table.attacks[0], table, "findings.json"),
+    )
+    assert row.status == "not-testable" and word in row.word
+    assert own.word == "Concern"  # the control
 
 
 def test_numbers_without_a_design_or_that_are_not_causal_are_no_answer(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from miaudit.auditing.case import Case
 from miaudit.auditing.plan import Bounds, Test
 from miaudit.auditing.zero_run import Correction
-from miaudit.causal import propensity
+from miaudit.causal import progress, propensity
 from miaudit.causal.challenge import Challenge, challenge
 from miaudit.causal.crossfit import INNER_FOLDS
 from miaudit.dp import accounting, multi_run, one_run, verdict, zero_run
@@ -116,14 +116,17 @@ def assess(
         reasons = _not_testable(evidence, options, of_bounds, sampled)
     challenged = None
     if evidence.design == "zero-run" and not reasons and correction is not None and of_bounds is not None:
-        challenged = _challenge(evidence, options, of_bounds, correction, challenge_rng)
+        with progress.stage("challenge"):
+            challenged = _challenge(evidence, options, of_bounds, correction, challenge_rng)
         reasons = _refuted(challenged, of_bounds)
     if reasons:
         return Bounded((), reasons, challenged)
     tests = options.tests(evidence, None if of_bounds is None else of_bounds.propensity, case.confidence)
     of_design = _ways(evidence, options, claim, of_bounds, case.confidence)
     basis = Basis(evidence, of_bounds, sampled, bound_rng)
-    return Bounded(_strongest(case, basis, tuple(of_design if tests is None else tests)), (), challenged, basis=basis)
+    with progress.stage("bounds"):
+        lower = _strongest(case, basis, tuple(of_design if tests is None else tests))
+    return Bounded(lower, (), challenged, basis=basis)
 
 
 def mu_within(case: Case, basis: Basis, margin: float) -> float:
@@ -146,7 +149,10 @@ def _strongest(case: Case, basis: Basis, tests: Sequence[Test]) -> tuple[LowerBo
     strongest, price = [], "; ".join(case.corrections)
     for test, child in zip(tests, copy.deepcopy(basis.rng).spawn(len(tests)), strict=True):
         of_scores = zip(case.judged, child.spawn(len(case.judged)), strict=True)
-        bounds = [test(basis.evidence.only(name), one) for name, one in of_scores]
+        bounds = []
+        for name, one in of_scores:
+            bounds.append(test(basis.evidence.only(name), one))
+            progress.piece()
         strongest.append(best_of(bounds, basis.sampled, price, exploratory=case.exploratory))
     return tuple(strongest)
 

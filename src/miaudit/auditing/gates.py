@@ -16,6 +16,7 @@ from miaudit.auditing.material import Moves
 from miaudit.auditing.plan import Plan
 from miaudit.auditing.seed import AuditStreams
 from miaudit.auditing.zero_run import Correction
+from miaudit.causal import progress
 from miaudit.causal.challenge import Challenge
 from miaudit.causal.classifiers import CLASSIFIERS
 from miaudit.causal.propensity import Nuisance, Propensity
@@ -65,7 +66,8 @@ class Gates:
             shown = matched.examine(case, streams.assessment)
             return replace(gates, matched=shown, obstacle=shown.obstacle, contradicted=bool(shown.obstacle))
         else:
-            test = design_test.examine(case.audited, case.plan, rng=streams.correction.spawn(1)[0])
+            with progress.stage("design"):
+                test = design_test.examine(case.audited, case.plan, rng=streams.correction.spawn(1)[0])
             gates = replace(gates, design=test)
         gates = gates._referenced(case, streams.correction)
         of_chances = "" if case.coins is None else case.coins.obstacle
@@ -106,7 +108,8 @@ class Gates:
             return self
         model: tuple[Any, ...] = correction.propensity, case.plan, correction.nuisance
         corrected = {name: CorrectedScore.of(case.audited.only(name), *model, rng=rng) for name in case.audited.scores}
-        return replace(self, corrected=corrected)._moved(case, correction, rng)
+        with progress.stage("scores"):
+            return replace(self, corrected=corrected)._moved(case, correction, rng)
 
     def _moved(self, case: Case, correction: Correction, rng: np.random.Generator) -> Gates:
         if not correction.moved:

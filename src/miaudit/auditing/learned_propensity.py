@@ -10,7 +10,7 @@ import numpy as np
 from miaudit.arrays import IntArray
 from miaudit.auditing.plan import FALLBACK, Plan
 from miaudit.auditing.seed import AssessmentStreams
-from miaudit.causal import covariates, crossfit, duplicates, lack_of_fit, propensity
+from miaudit.causal import covariates, crossfit, duplicates, lack_of_fit, progress, propensity
 from miaudit.causal.covariates import Encoding
 from miaudit.causal.lack_of_fit import Challenger, LackOfFit
 from miaudit.causal.outcome import Regression
@@ -96,11 +96,15 @@ class Learned:
         # Balance is asked of what the propensity could see: components, not the hundreds of columns behind them.
         seen = covariates.compared(evidence, training.encoding, seed=crossfit.seed_of(streams.compared))
         twins = _twins(evidence, streams.twins)
-        model, curve = _model(training, streams.curve)
+        with progress.stage("propensity"):
+            model, curve = _model(training, streams.curve)
         if model.features is None:
             model = replace(model, features=seen.covariates)
         learned = cls(model, curve, seen, twins, _line_of_bounds(training, model))
-        return learned if seen.covariates is None else learned._tested(training.plan, streams.challenge)
+        if seen.covariates is None:
+            return learned
+        with progress.stage("lack of fit"):
+            return learned._tested(training.plan, streams.challenge)
 
     def _tested(self, plan: Plan, rng: np.random.Generator) -> Learned:
         """Test the propensity and what bounds rest on for lack of fit, against the same challenger."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,6 +14,7 @@ from miaudit.auditing.corrected_score import WEIGHTS, CorrectedScore
 from miaudit.auditing.plan import Bootstrap, Plan
 from miaudit.auditing.seed import AuditStreams
 from miaudit.auditing.zero_run import Correction
+from miaudit.causal import progress
 from miaudit.findings.metric import Metric
 from miaudit.metrics import bootstrap, classical, definition
 from miaudit.metrics.classical import Estimate
@@ -45,23 +46,23 @@ class Measurements:
         correction: Correction | None,
         corrected: Mapping[str, CorrectedScore],
         streams: AuditStreams,
-        progress: Callable[[int, int], None] | None,
     ) -> Measurements:
         """Measure every score of a case, with a bootstrap where it is asked for.
 
         ``corrected`` is each score with what corrects it; it is read where the correction still stands.
         """
-        stages = _Stages(progress, case.plan.n_bootstrap, len(case.samples) + (correction is not None))
-        raw = _raw(case, streams, stages)
+        with progress.stage("bootstrap"):
+            raw = _raw(case, streams)
         if correction is None:
             return cls(raw, {name: float(sample.effective_nonmembers) for name, sample in case.samples.items()})
-        causal, disagreements = _causal(case, correction, corrected, streams.causal, stages)
+        with progress.stage("corrected"):
+            causal, disagreements = _causal(case, correction, corrected, streams.causal)
         metrics = {name: (*causal[name], *of_score) for name, of_score in raw.items()}
         nonmembers = {name: one.effective_nonmembers(case.confidence) for name, one in corrected.items()}
         return cls(metrics, nonmembers, corrected, disagreements)
 
 
-def _raw(case: Case, streams: AuditStreams, stages: _Stages) -> dict[str, tuple[Metric, ...]]:
+def _raw(case: Case, streams: AuditStreams) -> dict[str, tuple[Metric, ...]]:
     """The uncorrected metrics of every score, with their bootstrap where it is asked for."""
     plan, confidence = case.plan, case.confidence
     metrics: dict[str, tuple[Metric, ...]] = {}
@@ -69,9 +70,7 @@ def _raw(case: Case, streams: AuditStreams, stages: _Stages) -> dict[str, tuple[
         plain = definition.estimates(sample, plan.metric_names, confidence)
         resampled: dict[str, Estimate] = {}
         if plan.n_bootstrap:
-            replicates = bootstrap.replicates(
-                sample, plan.fpr_targets, plan.n_bootstrap, rng=child, progress=stages.next()
-            )
+            replicates = bootstrap.replicates(sample, plan.fpr_targets, plan.n_bootstrap, rng=child, progress=_one_more)
             resampled = bootstrap.estimates(sample, replicates, plan.fpr_targets, confidence)
         metrics[name] = tuple(metric_of(m, estimate, resampled.get(m), plan) for m, estimate in plain.items())
     return metrics
@@ -82,13 +81,12 @@ def _causal(
     correction: Correction,
     corrected: Mapping[str, CorrectedScore],
     rng: np.random.Generator,
-    stages: _Stages,
 ) -> tuple[dict[str, tuple[Metric, ...]], dict[str, str]]:
     """The causal metrics of each score, and disagreements; the bootstrap is of the weights alone."""
     plan, confidence = case.plan, case.confidence
     resampled: Mapping[str, Mapping[str, tuple[float, float]]] = {}
     if plan.n_bootstrap:
-        resampled = zero_run.bootstrapped(case.audited, correction, plan, confidence, progress=stages.next())
+        resampled = zero_run.bootstrapped(case.audited, correction, plan, confidence)
     metrics, disagreements = {}, {}
     for score, one in corrected.items():
         rows = tuple(one.rows(plan.metric_names, confidence, rng=rng))
@@ -100,20 +98,8 @@ def _causal(
     return metrics, disagreements
 
 
-class _Stages:
-    """Progress over the replicates of several stages as one count."""
-
-    def __init__(self, progress: Callable[[int, int], None] | None, each: int, stages: int) -> None:
-        self._progress, self._each, self._total, self._before = progress, each, each * stages, -each
-
-    def next(self) -> Callable[[int], None] | None:
-        """Return the progress function of the next stage."""
-        progress, total = self._progress, self._total
-        if progress is None:
-            return None
-        self._before += self._each
-        before = self._before
-        return lambda done: progress(before + done, total)
+def _one_more(_: int) -> None:
+    progress.piece()
 
 
 def _resampled(estimate: Estimate, method: str, limits: tuple[float, float] | None) -> Estimate | None:

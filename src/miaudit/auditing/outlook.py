@@ -14,7 +14,7 @@ width has two ends.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ import numpy as np
 from scipy import special
 
 from miaudit.arrays import BoolArray
-from miaudit.auditing import zero_run
+from miaudit.auditing import stage_costs, zero_run
 from miaudit.auditing.excluded_levels import excluded
 from miaudit.auditing.plan import Plan
 from miaudit.auditing.zero_run import Correction
@@ -30,6 +30,7 @@ from miaudit.causal import balance, effects, separation
 from miaudit.causal.balance import Overlap
 from miaudit.causal.covariates import Categories
 from miaudit.causal.gaps import SparseLevels, exclusions
+from miaudit.causal.progress import reported, stage
 from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
@@ -139,6 +140,7 @@ def of(
     half_width: float | None = None,
     auc: float | None = None,
     rng: np.random.Generator,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Outlook:
     """Foresee a zero-run audit: whether it is answered, how wide its intervals are, and what would help.
 
@@ -153,6 +155,7 @@ def of(
     half_width : wished for, of the interval of the AUC, in (0, 0.5)
     auc : that is to be told from one half, in (0.5, 1)
     rng : draws folds, and scores without meaning
+    progress : function of how much of the work is done and of the whole, optional; the share never falls
 
     Raises
     ------
@@ -172,13 +175,25 @@ def of(
     """
     chosen = plan or Plan()
     _check(power=(power, 0, 1), half_width=(half_width, 0, 0.5), auc=(auc, 0.5, 1))
+    wishes = {"half_width": half_width, "auc": auc}
     if chosen.exclude_levels:
-        return _of_rest(evidence, chosen, nuisance, {"power": power, "half_width": half_width, "auc": auc}, rng)
+        return _of_rest(evidence, chosen, nuisance, {"power": power, **wishes, "progress": progress}, rng)
+    with reported(stage_costs.of_outlook(evidence, chosen), progress):
+        return _of(evidence, chosen, nuisance, power, wishes, rng)
+
+
+def _of(
+    evidence: Evidence,
+    chosen: Plan,
+    nuisance: Nuisance | None,
+    power: float,
+    wishes: dict[str, float | None],
+    rng: np.random.Generator,
+) -> Outlook:
     unscored = evidence.replace(score=np.zeros(evidence.n), design="zero-run")
     outlook, assessed, later = _foreseen(unscored, chosen, nuisance or Nuisance(), power, rng)
     if outlook.half_width is not None and isinstance(assessed, Correction):
         spread = _Spread.of(unscored, assessed.propensity, outlook.half_width[1] / _deviations(chosen))
-        wishes = {"half_width": half_width, "auc": auc}
         stated = ((name, value) for name, value in wishes.items() if value is not None)
         return replace(outlook, wishes=tuple(spread.wish(*one, chosen, power, outlook) for one in stated))
     if nuisance is None and isinstance(assessed, Correction):
@@ -212,10 +227,12 @@ def _foreseen(
     if isinstance(assessed, str) or reasons:
         return Outlook(False, reasons, **sizes, half_width=None, smallest_auc=None, levels=(), **rest), assessed, later
     z = _deviations(plan)
-    spread = _Spread.of(evidence, assessed.propensity, _following(evidence, assessed, plan, later) / z)
+    with stage("following", instead_of=stage_costs.REMEDIES):
+        spread = _Spread.of(evidence, assessed.propensity, _following(evidence, assessed, plan, later) / z)
     best, worst = z * spread.best, z * spread.worst
     smallest = (min(1.0, 0.5 + width * (1 + float(special.ndtri(power)) / z)) for width in (best, worst))
-    levels = tuple(_levels(evidence, assessed, plan, later))
+    with stage("levels"):
+        levels = tuple(_levels(evidence, assessed, plan, later))
     auc: tuple[float, float] = (next(smallest), next(smallest))
     return (
         Outlook(True, (), **sizes, half_width=(best, worst), smallest_auc=auc, levels=levels, **rest),
@@ -308,8 +325,10 @@ def _remedies(
 ) -> Iterator[Remedy]:
     """Yield what would help by itself, the most useful first: rows to leave out or to add, columns in the way."""
     rows_rng, columns_rng = rng.spawn(2)
-    yield from _without_levels(evidence, plan, found.power, rng)
-    yield from _without_rows(evidence, plan, correction, found.power, rows_rng)
+    with stage("without levels"):
+        yield from _without_levels(evidence, plan, found.power, rng)
+    with stage("without rows"):
+        yield from _without_rows(evidence, plan, correction, found.power, rows_rng)
     overlap = correction.overlap
     short = max(
         balance.FEWEST_EFFECTIVE / overlap.effective_sample_size, overlap.largest_weight / balance.LARGEST_WEIGHT
@@ -320,7 +339,8 @@ def _remedies(
             f"More non-members: at least about {needed:,} in all ({needed - found.nonmembers:,} more), if the "
             "others are like those there are; fewer, if they are like the members."
         )
-    yield from _without_columns(evidence, plan, correction, found.power, columns_rng)
+    with stage("without columns"):
+        yield from _without_columns(evidence, plan, correction, found.power, columns_rng)
 
 
 def _without_levels(evidence: Evidence, plan: Plan, power: float, rng: np.random.Generator) -> Iterator[Remedy]:

@@ -21,6 +21,7 @@ from miaudit.auditing import (
     remarks,
     sensitivity,
     several_runs,
+    stage_costs,
     withholding,
     zero_run,
 )
@@ -36,6 +37,7 @@ from miaudit.auditing.plan import Plan
 from miaudit.auditing.unused_columns import UnusedValues, shown
 from miaudit.auditing.zero_run import Correction
 from miaudit.causal import concentration
+from miaudit.causal.progress import reported, stage
 from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.dp.verdict import Claim, ClaimVerdict
 from miaudit.errors import InputError
@@ -106,7 +108,8 @@ def audit(
     unused : UnusedValues, optional
         Of zero-run evidence: columns of its file that are no covariates (:mod:`miaudit.collect.unused_columns`). What
         they show stands in ``findings.unused_columns``, and changes no number.
-    progress : function of the bootstrap replicates drawn so far and their total, optional
+    progress : function of how much of the work is done and of the whole, optional
+        The share never falls, and is the whole only at the end (:mod:`miaudit.auditing.stage_costs`).
 
     Returns
     -------
@@ -170,6 +173,22 @@ def examine(
     """
     plan = plan or Plan()
     _check(evidence, plan, nuisance, rng)
+    with reported(stage_costs.of_audit(evidence, plan), progress):
+        return _examine(evidence, plan, nuisance, rng, notes, repeat, vulnerability, coins, unused, turn)
+
+
+def _examine(
+    evidence: Evidence,
+    plan: Plan,
+    nuisance: Nuisance | None,
+    rng: np.random.Generator,
+    notes: Sequence[str],
+    repeat: Mapping[str, Any] | None,
+    vulnerability: Vulnerability | None,
+    coins: SealedCoins | None,
+    unused: UnusedValues | None,
+    turn: str,
+) -> tuple[Findings, Propensity | None, IndexArray | None]:
     if coins is not None:
         if evidence.inclusion is not None:
             hint = "leave them out: these coins were fair"
@@ -179,15 +198,17 @@ def examine(
     case = choose(evidence, paid(plan, evidence, coins), rng=streams.choice)
     case = zero_run.sampled(case, nuisance, streams.choice) if evidence.design == "zero-run" else case
     gates = Gates.of(case, nuisance, streams).weighed(case, streams.causal)
-    examined, gates, strength = _concluded(case, gates, streams, coins=coins, turn=turn, progress=progress)
-    findings = _findings(examined, evidence, plan, coins=coins, notes=notes, rng=streams.causal)
+    examined, gates, strength = _concluded(case, gates, streams, coins=coins, turn=turn)
+    with stage("findings"):
+        findings = _findings(examined, evidence, plan, coins=coins, notes=notes, rng=streams.causal)
     findings = replace(findings, vulnerability=vulnerability, repeat=_repeated(repeat))
     findings = replace(findings, unused_columns=shown(unused, case, gates.propensity))
     findings = replace(findings, sensitivity=strength)
     if case.plan.by_covariates:
-        kinds = by_covariates.measure(
-            case, examined.judged.best, gates.used, gates.obstacle, rng=streams.causal.spawn(1)[0]
-        )
+        with stage("by covariates"):
+            kinds = by_covariates.measure(
+                case, examined.judged.best, gates.used, gates.obstacle, rng=streams.causal.spawn(1)[0]
+            )
         findings = replace(findings, by_covariates=kinds)
     return findings, gates.propensity, case.rows
 
@@ -197,7 +218,8 @@ def _concluded(
 ) -> tuple[_Examined, Gates, Sensitivity | None]:
     """Conclude, and once more without corrections where their propensity is known to be wrong by as much as matters."""
     examined = _Examined.of(case, gates, streams, **options)
-    strength = _sensitivity(examined, streams)
+    with stage("sensitivity"):
+        strength = _sensitivity(examined, streams)
     if refuting := _known_to_be_wrong(examined, strength):
         gates = examined.gates.refused(refuting)
         return _Examined.of(case, gates, streams, **options), gates, None
@@ -229,22 +251,22 @@ class _Examined:
         *,
         coins: SealedCoins | None,
         turn: str,
-        progress: Callable[[int, int], None] | None,
     ) -> _Examined:
         """Bound, measure and judge a case whose gates are known."""
         claim, upper = bounds.claimed(case.plan.bounds)
         bounded = _bounded(case, claim, gates, streams.bounds)
         gates = gates.challenged(bounded.challenge)
-        measured = Measurements.of(case, gates.used, gates.corrected, streams, progress)
-        judged = judgement.judged(
-            case,
-            measured,
-            gates,
-            bounding=lambda other: _bounded(other, None, gates, streams.bounds).lower,
-            fair_coins=coins is not None,
-            turn=turn,
-            rng=streams.verdict,
-        )
+        measured = Measurements.of(case, gates.used, gates.corrected, streams)
+        with stage("judgement"):
+            judged = judgement.judged(
+                case,
+                measured,
+                gates,
+                bounding=lambda other: _bounded(other, None, gates, streams.bounds).lower,
+                fair_coins=coins is not None,
+                turn=turn,
+                rng=streams.verdict,
+            )
         judged_claim = bounds.judge(claim, bounded, upper)
         return cls(case, gates, bounded, judged_claim, measured, judgement.with_all_scores(judged, coins))
 

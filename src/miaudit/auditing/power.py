@@ -13,6 +13,7 @@ from scipy import special
 
 from miaudit.arrays import FloatArray, IndexArray
 from miaudit.auditing.planned_guesses import PlannedGuesses
+from miaudit.causal.progress import piece, stage
 from miaudit.dp import multi_run, one_run, schedule
 from miaudit.dp.ranked_run import UNFAIR
 from miaudit.dp.selection import Option
@@ -121,7 +122,8 @@ def at_fpr(
 
     smallest = None
     if classical.resolvable(fpr, nonmembers, confidence):
-        smallest = _bisect_tpr(lambda tpr: float(np.mean(limit(tpr, upper=False) > chance)) >= power, chance)
+        with stage(f"TPR at {fpr:g}"):
+            smallest = _bisect_tpr(lambda tpr: float(np.mean(limit(tpr, upper=False) > chance)) >= power, chance)
     return Resolution(
         fpr,
         members,
@@ -165,9 +167,15 @@ def records_needed(
     def enough(n: int) -> bool:
         same = np.random.default_rng(seed)
         low = _limits(fpr, tpr, n, n, confidence, upper=False, rng=same)
+        piece()
         return float(np.mean(low > chance)) >= power
 
-    low = classical.nonmembers_needed(fpr, confidence)
+    with stage(f"records for {fpr:g}"):
+        return _fewest(enough, classical.nonmembers_needed(fpr, confidence), tpr)
+
+
+def _fewest(enough: Callable[[int], bool], low: int, tpr: float) -> int:
+    """Return about the smallest number, from ``low`` up, that is enough for a TPR."""
     if enough(low):
         return low
     high = 2 * low
@@ -265,6 +273,7 @@ class Refutation:
     true_mu: float | None = None
 
 
+@stage("bounds")
 def reach(
     design: BoundedDesign,
     *,
@@ -508,6 +517,7 @@ def _bisect_tpr(succeeds: Callable[[float], bool], chance: float) -> float:
     low, high = float(special.logit(chance)), 20.0
     while high - low > 0.005:
         middle = (low + high) / 2
+        piece()
         low, high = (low, middle) if succeeds(float(special.expit(middle))) else (middle, high)
     return float(special.expit(high))
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from miaudit.auditing.planned_guesses import PlannedGuesses
 from miaudit.auditing.power import TRUE_MUS
+from miaudit.causal.progress import stage
 from miaudit.dp import one_run, schedule
 from miaudit.dp.ceiling import one_run_ceiling
 from miaudit.dp.earlier_runs import pessimistic
@@ -50,6 +51,7 @@ class SeveralRunsReach:
     falls_after: int | None
 
 
+@stage("several runs")
 def reach(
     canaries: int,
     *,

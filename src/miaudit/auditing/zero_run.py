@@ -24,6 +24,7 @@ from miaudit.causal import (
     duplicates,
     gaps,
     mislabelling,
+    progress,
     replicates,
     resamples,
     separation,
@@ -303,15 +304,12 @@ def bootstrapped(
     corrected: Correction,
     plan: Plan,
     confidence: float,
-    *,
-    progress: Callable[[int], None] | None = None,
 ) -> dict[str, dict[str, tuple[float, float]]]:
     """Return bootstrap limits of Hajek metrics, with the propensity refitted in each resample.
 
     Parameters
     ----------
-    evidence : with one score or several, which share the resamples
-    progress : function of the replicates done so far, optional
+    evidence : with one score or several, which share the resamples; each block of them is a piece of the work
 
     Returns
     -------
@@ -325,8 +323,7 @@ def bootstrapped(
         odds, times = values / (1 - values), counts[block]
         for name, one in scores.items():
             estimates[name].append(replicates.estimates(one, odds, times, fpr_targets=plan.fpr_targets))
-        if progress is not None:
-            progress(block.stop)
+        progress.piece()
     return {
         name: replicates.limits(np.concatenate(parts), plan.fpr_targets, confidence)
         for name, parts in estimates.items()

@@ -70,7 +70,7 @@ def verify(
         A bundle whose coins have another one, or that has none, fails.
     longest : seconds, for a bundle of somebody whom you do not know: an audit that would take longer is not begun, and
         one that has taken so much processor time is stopped (in the main thread alone); 0 is no limit
-    progress : function of bootstrap replicates done and their total, optional
+    progress : function of how much of the work is done and of the whole, optional
 
     Raises
     ------
@@ -93,7 +93,7 @@ def _checked(
     audits = [sealed_audits.open_part(bundle)]
     if keys is not None and bundle.sealed is not None:
         audits.append(sealed_audits.opened(bundle, keys))
-    repeated = [_audit_repeated(audit, progress) for audit in audits]
+    repeated = [_audit_repeated(audit, _part(progress, i, len(audits))) for i, audit in enumerate(audits)]
     left = list(dict.fromkeys(text for part in repeated for text in part.left))
     sealed = bundle.sealed is not None and keys is None
     if bundle.sealed is not None and keys is None:
@@ -166,6 +166,15 @@ class _Repeated:
     pairs: Sequence[tuple[str, Any, Any]]
     left: tuple[str, ...]
     complete: bool
+
+
+def _part(
+    progress: Callable[[int, int], None] | None, before: int, all_of_them: int
+) -> Callable[[int, int], None] | None:
+    """Return what reports one of several audits as a part of all."""
+    if progress is None:
+        return None
+    return lambda done, total: progress(before * total + done, all_of_them * total)
 
 
 def _audit_repeated(bundle: Bundle, progress: Callable[[int, int], None] | None) -> _Repeated:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from miaudit.arrays import BoolArray, Float32Array, FloatArray
+from miaudit.causal import progress
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -43,9 +44,16 @@ def at_once(work: Callable[[T], R], pieces: Iterable[T], *models: Any) -> list[R
     cores = available() if all(map(_bears_threads, models)) else 1
     with threadpool_limits(1):
         if cores == 1:
-            return [work(piece) for piece in pieces]
+            return list(_counted(map(work, pieces)))
         with ThreadPoolExecutor(cores, initializer=_alone) as pool:
-            return list(pool.map(work, pieces))
+            return list(_counted(pool.map(work, pieces)))
+
+
+def _counted(results: Iterable[R]) -> Iterator[R]:
+    """Yield results, each of them a finished piece of the work."""
+    for result in results:
+        yield result
+        progress.piece()
 
 
 def _bears_threads(model: Any) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from miaudit.arrays import FloatArray
+from miaudit.causal import progress
 from miaudit.causal.estimators import Comparison, Estimator, Hajek, HorvitzThompson, counterfactual_mean
 from miaudit.causal.fiducial import Ranked
 from miaudit.causal.outcome import AnyLaw, model_note
@@ -106,7 +107,10 @@ def _limits(
 ) -> list[tuple[float, float]]:
     """Return the limits of the TPR at points of a curve, by weights alone."""
     trials = [_trials(comparison, curve, point.fpr) for point in points]
-    shapes = [_certainty(estimator, comparison, point.threshold) for point in points]
+    shapes = []
+    for point in points:
+        shapes.append(_certainty(estimator, comparison, point.threshold))
+        progress.piece()
     return ranked.band([point.fpr for point in points], confidence, trials, shapes, most_nodes=most_nodes)
 
 

@@ -280,7 +280,7 @@ def from_table(
     *,
     score: Annotated[
         str | Sequence[str] | None,
-        Option("Column(s) of the signal; several are corrected for.", applies=("score column",)),
+        Option("Columns of the signal. Several are corrected for.", applies=("score column",)),
     ] = None,
     member: Annotated[
         str | None,

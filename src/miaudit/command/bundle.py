@@ -11,7 +11,7 @@ import typer
 
 from miaudit.command.options import INPUT, Json, Out, Overwrite, Seed
 from miaudit.command.results import check_free, coins_lines, deliver, repeat
-from miaudit.command.terminal import progress
+from miaudit.command.terminal import progress, progress_of_all
 from miaudit.errors import InputError, one_line
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def verify(
 
     check_free(out, overwrite=overwrite)
     published = None if commitment is None else sealed_coins.published(commitment)
-    with progress("bootstrap", meanwhile="recomputing the findings") as advance, workload.at_most(longest):
+    with progress_of_all("repeating the audit") as advance, workload.at_most(longest):
         held = read(bundle)
         workload.require_short(held, longest)
         verification = check(held, keys=_keys(key, bundle), commitment=published, progress=advance)

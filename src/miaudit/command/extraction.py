@@ -65,8 +65,7 @@ _OF_MODEL: dict[str, tuple[Any, Any]] = {  # the annotation and the default of e
             Path | None,
             _of_model(
                 "--model",
-                help="Folder of the model, as save_pretrained writes it: it continues the tokens before each passage. "
-                "The file needs text and tokens.",
+                help="Folder of the model (save_pretrained), which continues passages. The file needs text, tokens.",
                 show_default=False,
             ),
         ],
@@ -125,14 +124,14 @@ _OF_ANSWERS: dict[str, tuple[Any, Any]] = {
     "texts": (
         Annotated[
             Path | None,
-            _of_answers("--texts", help="Private texts (.jsonl): text on each line, optionally id and unit."),
+            _of_answers("--texts", help="Private texts (.jsonl): text, perhaps id, unit."),
         ],
         None,
     ),
     "controls": (
         Annotated[
             Path | None,
-            _of_answers("--controls", help="Similar texts that the model cannot have seen (.jsonl)."),
+            _of_answers("--controls", help="Similar texts that the model never saw."),
         ],
         None,
     ),

@@ -34,7 +34,7 @@ def _share(value: Any) -> float:
 
 share_option = partial(typer.Option, parser=_share, metavar="<float|%>")  # of a number that may be written with a %
 _of_output = partial(typer.Option, rich_help_panel=OUTPUT)
-Out = Annotated[Path | None, _of_output("--out", help="Folder for findings.json, report.html and figures/.")]
+Out = Annotated[Path | None, _of_output("--out", help="Folder for findings, report page and figures.")]
 Overwrite = Annotated[bool, _of_output("--overwrite", help="Replace an earlier audit in that folder.")]
 NoFigures = Annotated[
     bool,
@@ -92,6 +92,7 @@ Seal = Annotated[
 
 
 _NARROW = 60  # columns, below which tables in boxes cut words off
+_BOXED = 100  # columns, below which the options of daily use fit a screen without boxes only
 
 
 def ending(*examples: str, exit_codes: str = "") -> str:
@@ -154,7 +155,8 @@ class _Help:
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         width, before = shutil.get_terminal_size().columns, self.rich_markup_mode
-        if width < _NARROW:
+        short = bool(self.daily) and not self.whole
+        if width < (_BOXED if short else _NARROW):
             self.rich_markup_mode, formatter.width = None, width
         self._showing = True
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
 from json import dumps
 from pathlib import Path
@@ -15,7 +15,7 @@ import typer
 from miaudit.command import keys, options
 from miaudit.command.keys import taken
 from miaudit.command.options import OUTPUT, ZERO_RUN, Seed, flag, share_option
-from miaudit.command.terminal import complain, progress, say
+from miaudit.command.terminal import complain, progress_of_all, say
 from miaudit.config.audit import Options
 from miaudit.errors import InputError
 from miaudit.metrics.definition import amount
@@ -91,7 +91,8 @@ def plan(
     if decoys is not None:
         _of_decoys(members, decoys, options_given, seed, json=json)
     question = _Question.of(members, nonmembers, tpr, threshold_for_concern, power)
-    answer, claim = _answered(question, options_given, seed)
+    with progress_of_all("plan") as advance:
+        answer, claim = _answered(question, options_given, seed, advance)
     say(dumps(answer, indent=1) if json else _text(answer, question, claim))
 
 
@@ -176,8 +177,8 @@ def _zero_run(file: Path | None, options: dict[str, Any], wishes: dict[str, Any]
         evidence = outputs.unscored(file, **columns, categories=audited.categories)
         for doubt in known_before.doubts(file, columns.get("covariates")):
             complain(doubt)
-    with progress("", meanwhile="propensity, overlap, what would be seen"):
-        forecast = outlook.of(evidence, audited, **wishes, rng=np.random.default_rng(seed))
+    with progress_of_all("plan") as advance:
+        forecast = outlook.of(evidence, audited, **wishes, rng=np.random.default_rng(seed), progress=advance)
     if assumed:
         complain(assumed)
     say(dumps(asdict(forecast), indent=1) if json else "\n".join(_outlook_text(forecast)))
@@ -300,9 +301,13 @@ class _Question:
         return cls(counts, tpr, threshold, power)
 
 
-def _answered(question: _Question, options: dict[str, Any], seed: int) -> tuple[dict[str, Any], object]:
+def _answered(
+    question: _Question, options: dict[str, Any], seed: int, progress: Callable[[int, int], None] | None
+) -> tuple[dict[str, Any], object]:
     """Return the answer in plain values, and the claim that it is about; ``options`` are those of the command line."""
     import numpy as np
+
+    from miaudit.auditing import stage_costs
 
     of_plan = {name: value for name, value in options.items() if name in ("fpr_targets", "confidence", *_OF_NUMBERS)}
     audited = keys.validated(keys.content(of_plan), Options).plan()
@@ -316,11 +321,13 @@ def _answered(question: _Question, options: dict[str, Any], seed: int) -> tuple[
         )
     answer: dict[str, Any] = {"confidence": audited.confidence, "power": question.power}
     rng = np.random.default_rng(seed)
-    if question.counts is not None:
-        delta = options.get("delta", taken("delta")[1])
-        answer |= _within_reach(question.counts, question, audited, delta, rng)
-    if question.tpr is not None:
-        answer["needed"] = _needed(question.tpr, question, audited, rng)
+    nonmembers = None if question.counts is None else question.counts.nonmembers
+    with stage_costs.reported_counts(audited, nonmembers, question.tpr, progress):
+        if question.counts is not None:
+            delta = options.get("delta", taken("delta")[1])
+            answer |= _within_reach(question.counts, question, audited, delta, rng)
+        if question.tpr is not None:
+            answer["needed"] = _needed(question.tpr, question, audited, rng)
     return answer, claim
 
 

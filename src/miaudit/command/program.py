@@ -163,7 +163,7 @@ COMMANDS: Mapping[str, Entry] = {
         "extraction",
         "Say how many texts a language model repeats word for word, beside texts that it never saw.",
         (
-            "miaudit extraction tokens.jsonl --prefix 50 --suffix 50 --queries 100 --design one-run --out out",
+            "miaudit extraction tokens.jsonl --design one-run --out out",
             "miaudit extraction --generations answers.jsonl --texts private.jsonl --controls public.jsonl",
         ),
         EXIT_CODES,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from miaudit import __version__
-from miaudit.command.terminal import columns, complain, progress, say, say_json, table, tell
+from miaudit.command.terminal import columns, complain, progress, progress_of_all, say, say_json, table, tell
 from miaudit.errors import InputError, MiauditError, one_line
 from miaudit.metrics import definition
 from miaudit.metrics.rounding import lower_text, percent, upper_text, written
@@ -222,10 +222,7 @@ def computed(
     chosen = plan if collected.headline is None else replace(plan, headline=collected.headline)
     own, coins = None, collected.coins
     seeded = {} if bundle is not None and bundle.hides_members else {"seed": seed}
-    stages = "metrics, bounds"
-    if collected.evidence.design == "zero-run":
-        stages = "propensity, overlap, corrected metrics, challenge, bounds"
-    with progress("bootstrap", meanwhile=stages) as advance:
+    with progress_of_all("audit") as advance:
         if collected.propensity is not None or collected.sample is not None:
             from miaudit.auditing.propensities import from_elsewhere
 

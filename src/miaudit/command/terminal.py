@@ -23,7 +23,7 @@ def progress(stage: str, *, meanwhile: str = "") -> Iterator[Callable[[int, int]
 
     ``meanwhile`` names the work that is not counted: it shows, with a moving bar, before and after what is.
     """
-    if sys.stderr is None or not sys.stderr.isatty():
+    if not _at_terminal():
         yield None
         return
     from rich.console import Console
@@ -46,6 +46,53 @@ def progress(stage: str, *, meanwhile: str = "") -> Iterator[Callable[[int, int]
             bar.update(uncounted, visible=bool(meanwhile) and done >= total)
 
         yield told
+
+
+@contextmanager
+def progress_of_all(work: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar whose percentage is of all the work, with the time that is left; nothing where that is no terminal."""
+    if not _at_terminal():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[share]}"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(work, total=1, share="0%", left="")
+
+        def report(done: int, total: int) -> None:
+            left = _left(bar.tasks[0].elapsed or 0.0, done, total)
+            bar.update(task, completed=done, total=total, share=f"{100 * done // total}%", left=left)
+
+        yield report
+
+
+def _at_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def _left(seconds: float, done: int, total: int) -> str:
+    """How much time is left, at the speed so far; nothing in the first second, which is mostly loading.
+
+    Examples
+    --------
+    >>> _left(30.0, 250, 1000), _left(0.5, 10, 1000), _left(7200.0, 500, 1000)
+    ('about 1 min 30 s left', '', 'about 2 h left')
+    """
+    if seconds < 1 or not 0 < done < total:
+        return ""
+    left = seconds * (total - done) / done
+    if left >= 5400:
+        return f"about {left / 3600:.0f} h left"
+    minutes, rest = divmod(round(left), 60)
+    return f"about {minutes} min {rest} s left" if minutes else f"about {rest} s left"
 
 
 def _counted(done: int, total: int) -> str:

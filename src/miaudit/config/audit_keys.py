@@ -141,7 +141,7 @@ EVALUATED = Keys(
                 applies=("scores", "zero-run", "covariates or texts"),
             ),
         ],
-        "output_dir": Annotated[str, Option("Folder for findings.json, report.html and figures/.")],
+        "output_dir": Annotated[str, Option("Folder for findings, report page and figures.")],
         "design": Annotated[
             Design | None,
             Option(
@@ -209,7 +209,7 @@ SYNTHETIC = Keys(
             str,
             Option("A synthetic table (.csv, .parquet), audited against --members and --nonmembers of the same kind."),
         ],
-        "members_path": Annotated[str, Option("Instead of a table: .npy of the members' signal.")],
+        "members_path": Annotated[str, Option("Or .npy of the members' signal.")],
         "nonmembers_path": Annotated[str, Option("And .npy of the non-members' signal.")],
         "schema_path": Annotated[
             str | None,

@@ -84,6 +84,7 @@ class CommandLine:
     read: Callable[[Mapping[str, Any]], Origin]
 
 
+_WEAKEN = Intent("weaken")
 _COMMAND_LINES: Offered[CommandLine] = Offered("miaudit.commands", CommandLine, {})
 
 
@@ -158,7 +159,7 @@ def of(found: Audited, primary: Measured | None, auc: Measured | None) -> Iterat
     if found.claim is not None and found.claim.status == "refuted":
         yield Step("Withdraw the claim. Then look for what breaks it: noise, clipping, sampling or accounting.")
     if status == "flagged":
-        yield from _weaken(origin)
+        yield from _weaken(origin, scores_only=_scores_only(found, origin))
     elif status == "clear":
         yield Step(f"Try a stronger attack before you rely on this: {_stronger(found)}.")
         yield Step("Audit the next version in the same way, and compare.", origin.command(Intent("compare")))
@@ -196,21 +197,38 @@ def of(found: Audited, primary: Measured | None, auc: Measured | None) -> Iterat
 
 
 def _drawn(origin: Origin) -> Step:
-    text = "Or let chance decide before the next training which records go in: then nothing has to be corrected."
+    text = (
+        "Or let chance decide before the next training which records go in, if you train the model or can ask those "
+        "who do. Then nothing has to be corrected."
+    )
     return Step(text, origin.command(Intent("draw")))
 
 
 def _stronger(found: Audited) -> str:
-    """Name an attack that was not made."""
+    """Name an attack that was not made, and that can be made with what there is."""
     if any(one.score.startswith(("lira", "rmia")) for one in found.scores):
         return "more shadow models, or another signal"
+    if _scores_only(found, origin_of(found.repeat)):
+        return "another signal of the same model, or losses less those of a model that never saw the records"
     return "shadow models, where you can repeat the training"
+
+
+def _scores_only(found: Audited, origin: Origin) -> bool:
+    """Whether a fixed model was audited by its scores alone: its training code is not at hand, as far as is known."""
+    return found.design == "zero-run" and not origin.config
 
 
 # -- a concern ---------------------------------------------------------------------------------------------------------
 
 
-def _weaken(origin: Origin) -> Iterator[Step]:
+def _weaken(origin: Origin, *, scores_only: bool) -> Iterator[Step]:
+    hand_on = Intent("hand on")
+    if scores_only:
+        sent = "Send this page and a bundle to the people who train the model. The bundle lets them repeat the audit."
+        yield Step(sent, origin.command(hand_on))
+        yield Step("Audit their next version in the same way, and compare.", origin.command(Intent("compare")))
+        yield Step("If you train the model yourself, see which measures weaken the attack.", origin.command(_WEAKEN))
+        return
     if origin.config:
         name = PurePath(origin.config).name
         text = (
@@ -222,7 +240,7 @@ def _weaken(origin: Origin) -> Iterator[Step]:
             "With the training code, see which measures weaken the attack, and what each costs: rounded or fewer "
             "probabilities, labels alone, other trainings."
         )
-    yield Step(text, origin.command(Intent("weaken")))
+    yield Step(text, origin.command(_WEAKEN))
     yield Step(
         "Or train with fewer epochs, more regularisation or differential privacy, audit that model in the same way, "
         "and compare.",
@@ -231,7 +249,7 @@ def _weaken(origin: Origin) -> Iterator[Step]:
     yield Step(
         "Without the training code, send this page and a bundle to the people who train the model. The bundle lets "
         "them repeat the audit.",
-        origin.command(Intent("hand on")),
+        origin.command(hand_on),
     )
 
 

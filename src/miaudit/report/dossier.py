@@ -22,8 +22,8 @@ from miaudit.findings.kind import FindingsRecord
 from miaudit.findings.kinds import read as read_findings
 from miaudit.findings.metric import foremost
 from miaudit.findings.release import SynthesisFindings
-from miaudit.findings.table import Attack, TableFindings
-from miaudit.findings.verdict import CONCERN, CONDITIONS, word_of
+from miaudit.findings.table import Attack, TableFindings, worded
+from miaudit.findings.verdict import CONCERN, CONDITIONS
 from miaudit.metrics.definition import amount, between, label
 from miaudit.metrics.rounding import lower_text, percent, points
 from miaudit.report import kinds, page_frame
@@ -226,7 +226,7 @@ def _finding(file: str, findings: FindingsRecord) -> Finding:
     word = getattr(verdict, "word", None) or getattr(findings, "word", None)
     if isinstance(findings, TableFindings):
         status = findings.leading().status
-        word = word_of(status, findings.verdict.reason)
+        word = worded(status, findings.membership.design)
     if findings.exit_code == 3 and status != "flagged":  # by a claim, or by one of several verdicts
         status, word = "flagged", CONCERN
     conditional = bool(getattr(verdict, "condition", ""))
@@ -257,20 +257,9 @@ def _assumed(findings: Findings) -> str:
 
 
 def _membership(file: str, findings: FindingsRecord) -> Iterator[Answer]:
-    """Members that an attack identifies: of an audit, of what a disclosure releases, or of a table."""
-    if isinstance(findings, TableFindings):
-        yield from _membership(file, findings.membership)
-    elif isinstance(findings, Findings):
-        verdict = findings.verdict
-        limits = [one.limit for one in verdict.limits] or [verdict.metric]
-        shown = [one for one in foremost(findings.metrics) if one.name in {*limits, "auc"} and not findings.is_raw(one)]
-        own = (in_words(findings.design), _assumed(findings), file, verdict.status, verdict.word)
-        if not shown:
-            yield Answer("members identified", "no answer", "no interval", "", *own)
-        for metric in shown:
-            value = "not resolved" if metric.value is None else amount(metric.name, metric.value)
-            sure = "" if metric.withheld else f"{percent(metric.confidence)} confidence"
-            yield Answer(f"members identified: {label(metric.name)}", value, metric.interval, sure, *own)
+    """Members that an attack identifies by a model: of an audit, or of what a disclosure releases."""
+    if isinstance(findings, Findings):
+        yield from _identified(file, findings)
     elif isinstance(findings, DisclosureFindings):
         released = next(one for one in findings.options if one.name == findings.release)
         own = ("as the configuration declares", _DECLARED, file, findings.verdict.status, findings.verdict.word)
@@ -279,6 +268,27 @@ def _membership(file: str, findings: FindingsRecord) -> Iterator[Answer]:
             interval, sure = between(name, measured.low, measured.high), f"{percent(findings.confidence)} confidence"
             what = f"members identified, releasing {released.words}: {label(name)}"
             yield Answer(what, value, interval, sure, *own)
+
+
+def _identified(file: str, findings: Findings, by: str = "") -> Iterator[Answer]:
+    """Members that are identified, by a model or ``by`` what else the findings are about."""
+    verdict = findings.verdict
+    limits = [one.limit for one in verdict.limits] or [verdict.metric]
+    shown = [one for one in foremost(findings.metrics) if one.name in {*limits, "auc"} and not findings.is_raw(one)]
+    own = (in_words(findings.design), _assumed(findings), file, verdict.status, verdict.word)
+    if not shown:
+        yield Answer(f"members identified{by}", "no answer", "no interval", "", *own)
+    for metric in shown:
+        value = "not resolved" if metric.value is None else amount(metric.name, metric.value)
+        sure = "" if metric.withheld else f"{percent(metric.confidence)} confidence"
+        yield Answer(f"members identified{by}: {label(metric.name)}", value, metric.interval, sure, *own)
+
+
+def _singled_out(file: str, findings: FindingsRecord) -> Iterator[Answer]:
+    """Copies and singling out by a table, and members that it identifies: one form of singling out."""
+    yield from _of_table(*_ISOLATING)(file, findings)
+    if isinstance(findings, TableFindings):
+        yield from _identified(file, findings.membership, " by the synthetic table")
 
 
 def _of_table(*names: str) -> _Answering:
@@ -298,8 +308,10 @@ def _attack(one: Attack, findings: TableFindings, file: str) -> Answer:
     assumption = _DECLARED if randomised else "members and control records differ in membership alone"
     value = "no answer" if one.difference is None else points(one.difference)
     interval = f"{points(one.difference_low, 'down')} to {points(one.difference_high, 'up')}"
-    status = one.status or ""
-    decides = one.role == "blocking" and findings.verdict.status not in ("not-testable", "refused")
+    # As on the page of the table: where its verdict answers nothing, no attack of it does.
+    unanswered = findings.verdict.status in ("not-testable", "refused")
+    status = findings.verdict.status if unanswered else one.status or ""
+    decides = one.role == "blocking"
     return Answer(
         f"{one.name}: success on members minus success on control records",
         value,
@@ -309,7 +321,7 @@ def _attack(one: Attack, findings: TableFindings, file: str) -> Answer:
         assumption,
         file,
         status if decides else "",
-        word_of(status) if decides and status else "",
+        worded(status, findings.membership.design) if decides and status else "",
     )
 
 
@@ -396,7 +408,7 @@ _QUESTIONS: tuple[tuple[str, str, str, _Answering | None, str, str], ...] = (
         "singling-out",
         WP216,
         "Can an individual still be singled out?",
-        _of_table(*_ISOLATING),
+        _singled_out,
         "miaudit audit --synthetic measures it for a table. For a model, see membership inference below.",
         "Only the predicates and copies that were tried are tested. For a model, see membership inference below.",
     ),

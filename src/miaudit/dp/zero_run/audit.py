@@ -17,6 +17,7 @@ import numpy as np
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.causal import propensity as propensities
+from miaudit.causal.progress import stage
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import one_run, selection
 from miaudit.dp.selection import CountTest, Sides
@@ -256,7 +257,8 @@ def _untampered(job: Job, records: AuditedRecords, option: PoissonBinomial) -> L
     ]
     # A schedule computes the exact law of every one of its steps; the few fixed numbers of guesses alone hold as well.
     number = selection.Bonferroni(selection.Hedged().few) if job.number is None else job.number
-    choice = selection.choose(number, tests, confidence=job.confidence, rng=job.rng)
+    with stage("sweep"):
+        choice = selection.choose(number, tests, confidence=job.confidence, rng=job.rng)
     return replace(choice, corrections=(*records.notes, *notes, *choice.corrections))
 
 
@@ -454,6 +456,7 @@ def _pessimism(job: Job, margin: float | None) -> tuple[float, FloatArray | None
     return margin, replicates, notes
 
 
+@stage("replicates")
 def _bootstrap(ev: Evidence, propensity: Propensity, rng: np.random.Generator) -> FloatArray:
     """Bootstrap the default model, cross-fitted, from its encoded covariates."""
     if not propensity.logistic or propensity.features is None or propensity.folds is None:
@@ -465,9 +468,8 @@ def _bootstrap(ev: Evidence, propensity: Propensity, rng: np.random.Generator) -
         )
     encoded = Evidence(score=ev.score, member=ev.member, covariates=propensity.features, unit=ev.unit)
     number = int(np.clip(_LARGEST_REPLICATES // ev.n, 50, _REPLICATES))
-    clip = propensity.clip or propensities.CLIP
-    options: dict[str, Any] = {"folds": propensity.folds, "clip": clip, "screened": propensity.screened}
-    return propensities.bootstrap(encoded, replicates=number, **options, rng=rng)
+    options: dict[str, Any] = {"folds": propensity.folds, "clip": propensity.clip or propensities.CLIP}
+    return propensities.bootstrap(encoded, replicates=number, **options, screened=propensity.screened, rng=rng)
 
 
 def _refuse_few_rows_without_bounds(job: Job, option: Thinning | Composition) -> None:
@@ -520,10 +522,8 @@ def _shift(job: Job, records: AuditedRecords, option: Composition) -> tuple[AnyS
     number = max(1, min(size, job.number if isinstance(job.number, int) else round(0.05 * size)))
 
     def planned(shift: Shift) -> float:
-        bound = _composition_bound(
-            shift, job, correct=number, guesses=number, canaries=max(1, size), confidence=confidence
-        )
-        return bound.value
+        counts = {"correct": number, "guesses": number, "canaries": max(1, size)}
+        return _composition_bound(shift, job, **counts, confidence=confidence).value
 
     return replace(composition.choose_shift(curve, planned), cost=cost), records
 
@@ -543,9 +543,9 @@ def _propensity_sample(
         note = f"{np.count_nonzero(aside):,} records set aside at random to choose eta_DS on; {how}"
         return sample, wide[aside], cost, records.take(np.flatnonzero(~aside), note)
     sample = (np.asarray(option.sample[0], dtype=np.float64), np.asarray(option.sample[1], dtype=bool))
-    if sample[0].ndim != 1 or sample[0].shape != sample[1].shape or not np.isfinite(sample[0]).all():
-        received = f"shapes {sample[0].shape}, {sample[1].shape}"
-        raise InputError("sample", "log-odds (k,) and membership (k,)", received, "pass both")
+    shapes = sample[0].shape, sample[1].shape
+    if sample[0].ndim != 1 or shapes[0] != shapes[1] or not np.isfinite(sample[0]).all():
+        raise InputError("sample", "log-odds (k,) and membership (k,)", f"shapes {shapes[0]}, {shapes[1]}", "pass both")
     as_given = Propensity.given(np.full(len(sample[0]), 0.5))  # whose log-odds are known, as far as nothing is stated
     wide, _, cost = half_width(option.half_width, as_given, 1 - job.confidence)
     return sample, wide, cost, records

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
-from miaudit.causal import crossfit
+from miaudit.causal import crossfit, progress
 from miaudit.causal.crossfit import expit
 from miaudit.causal.propensity import Propensity
 from miaudit.dp.selection import GUESSES_FIRST, CountBound
@@ -561,6 +561,7 @@ class UntamperedTest:
         toward = self.toward[None, chosen] if self.replicates is None else self.replicates(chosen)
         below = math.floor(cost * len(toward))
         silent = largest_tail(expit(toward), right, below)  # exact p-value of epsilon = 0
+        progress.piece()
         return LowerBound(
             parameter="epsilon",
             value=quantile_bound(toward, right, level, below),
@@ -595,6 +596,4 @@ def check_margin(margin: Any) -> None:
     if margin is None:
         return
     if isinstance(margin, bool | str) or not (margin >= 0 and math.isfinite(margin)):
-        raise InputError(
-            "margin", "a finite number, 0 or more", repr(margin), "0.1 is the default for learned log-odds"
-        )
+        raise InputError("margin", "a finite number from 0 up", repr(margin), "0.1 is the default for learned log-odds")
