@@ -5,6 +5,7 @@
 # make test-installed  real environments: the core install alone on each Python, the newest versions, the oldest polars
 # make test-validity  one twelfth of the claims about error rates, chosen by the number of commits; SHARD=3/12 SEED=... repeats a run
 # make test-slow  every claim about an error rate, long simulations, clusters of Ray (hours on two cores)
+# make test-storage  campaigns against a server of S3, in an environment of their own (needs the network)
 # make docs       the documentation as a site, warnings as errors
 # make bench      timings as ratios against the straightforward way; fails where one grew by 1.3 in two runs
 # make look       a page of every kind in a browser: screenshots, and what is wrong with them
@@ -13,11 +14,12 @@
 PYTHON ?= python3
 VENV ?= .venv
 DEV ?= .venv-dev
+S3 ?= .venv-s3
 PIP_FLAGS := --quiet --disable-pip-version-check --no-input
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 2
 
-.PHONY: audit test-fast test test-thorough test-installed test-validity test-slow docs bench look peers experiments lint clean
+.PHONY: audit test-fast test test-thorough test-installed test-validity test-slow test-storage docs bench look peers experiments lint clean
 
 audit: $(VENV)/.installed
 	$(VENV)/bin/miaudit demo --overwrite
@@ -51,6 +53,9 @@ test-validity: $(DEV)/.installed
 
 test-slow: $(DEV)/.installed
 	$(PYTEST) tests -m slow
+
+test-storage: $(S3)/.installed
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(S3)/bin/python -m pytest -p no:xdist tests/slow/test_object_store.py tests/io/test_storage.py
 
 lint: $(DEV)/.installed
 	$(DEV)/bin/ruff check .
@@ -103,5 +108,13 @@ $(DEV)/.installed: pyproject.toml constraints.txt
 	$(DEV)/bin/python -m pip install $(PIP_FLAGS) -c constraints.txt -e ".[dev]"
 	touch $@
 
+# s3fs asks for an older python-dateutil than the constraints have, so it is in no other environment.
+$(S3)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(S3)
+	grep -v '^python-dateutil==' constraints.txt > $(S3)/constraints.txt
+	$(S3)/bin/python -m pip install $(PIP_FLAGS) -c $(S3)/constraints.txt -e ".[storage]" pytest hypothesis pandas pyarrow \
+	s3fs==2026.9.0 aiobotocore==3.10.0 boto3==1.43.117 moto==5.2.5 flask flask-cors
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(DEV) results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DEV) $(S3) results .pytest_cache .mypy_cache .ruff_cache .hypothesis

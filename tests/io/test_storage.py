@@ -161,6 +161,45 @@ def test_what_the_storage_refuses_is_one_line(monkeypatch: pytest.MonkeyPatch) -
 
 
 @needs_fsspec
+def test_what_was_listed_and_cannot_be_read_is_not_taken_for_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = storage.folder(f"memory://{uuid.uuid4().hex}")
+    assert isinstance(store, storage.ObjectStore)
+    for i in range(3):
+        put(store, f"{i}.npy", np.arange(3))
+    cat_file = type(store.filesystem).cat_file
+    error: Exception = FileNotFoundError("1.npy")
+
+    def refuses(self: Any, path: str, *args: Any, **options: Any) -> Any:
+        if path.endswith("1.npy"):
+            raise error
+        return cat_file(self, path, *args, **options)
+
+    monkeypatch.setattr(type(store.filesystem), "cat_file", refuses)
+    names = [f"{i}.npy" for i in range(3)]
+    assert [name for name, _ in store.fetched(names)] == ["0.npy", "2.npy"]  # gone since it was listed
+    error = TimeoutError("the network is away")
+    with pytest.raises(InputError, match=r"/1\.npy, which cannot be read .the network is away.; check its name, your"):
+        list(store.fetched(names))
+
+
+@needs_fsspec
+def test_a_name_with_brackets_is_no_pattern() -> None:
+    name = uuid.uuid4().hex
+    store = storage.folder(f"memory://{name}/run [1]*")
+    put(store, "a.npy", np.arange(3))
+    assert [found for found, _ in storage.folder(f"memory://{name}/run [1]*").fetched(["a.npy"])] == ["a.npy"]
+
+
+def test_an_object_that_stands_for_the_folder_is_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("fsspec")
+    store = storage.folder(f"memory://{uuid.uuid4().hex}/s")
+    assert isinstance(store, storage.ObjectStore)
+    entries = [{"name": f"{store.prefix}/{name}", "type": "file", "size": 0} for name in ("", "a.npy")]
+    monkeypatch.setattr(type(store.filesystem), "ls", lambda self, path, detail: entries)
+    assert store.names() == {"a.npy"}
+
+
+@needs_fsspec
 def test_many_files_are_fetched_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "_TOGETHER", 500)
     store = storage.folder(f"memory://{uuid.uuid4().hex}")

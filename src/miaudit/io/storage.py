@@ -208,7 +208,9 @@ class ObjectStore:
         except Exception as error:  # of the storage's own package
             raise self._unreadable(self.url, error) from error
         files = [entry for entry in entries if entry["type"] == "file"]
-        return {entry["name"].rpartition("/")[2]: int(entry["size"] or 0) for entry in files}
+        sizes = {entry["name"].rpartition("/")[2]: int(entry["size"] or 0) for entry in files}
+        sizes.pop("", None)  # an object that stands for the folder, as consoles make one
+        return sizes
 
     def read(self, name: str) -> bytes:
         """As of :class:`Disk`."""
@@ -226,7 +228,9 @@ class ObjectStore:
         try:
             self.filesystem.pipe_file(f"{self.prefix}/{name}", buffer.getvalue())
         except Exception as error:  # of the storage's own package
-            raise _unwritable(f"{self.url}/{name}", error) from error
+            raise _unwritable(
+                f"{self.url}/{name}", error, "check its name, your credentials and the network"
+            ) from error
         self.path(name).write_bytes(buffer.getbuffer())
 
     def remove(self, name: str) -> None:
@@ -251,21 +255,24 @@ class ObjectStore:
                 together = []
 
     def _fetch(self, names: list[str]) -> Iterator[tuple[str, Path]]:
-        paths = {f"{self.prefix}/{name}": name for name in names}
-        try:
-            contents = self.filesystem.cat(list(paths), on_error="omit")
+        try:  # as ranges, since cat() would take a name with brackets for a pattern
+            paths = [f"{self.prefix}/{name}" for name in names]
+            contents = self.filesystem.cat_ranges(paths, None, None, on_error="return")
         except Exception as error:  # of the storage's own package
             raise self._unreadable(self.url, error) from error
-        contents = {paths[key]: value for key, value in contents.items()} if isinstance(contents, dict) else {}
-        for name in names:
-            if name in contents:
-                self.path(name).write_bytes(contents[name])
-                yield name, self.path(name)
+        for name, content in zip(names, contents, strict=True):
+            if isinstance(content, FileNotFoundError):  # gone since it was listed
+                continue
+            if isinstance(content, BaseException):  # not readable just now, which is no reason to train it again
+                raise self._unreadable(f"{self.url}/{name}", content) from content
+            self.path(name).write_bytes(content)
+            yield name, self.path(name)
 
     @staticmethod
     def _unreadable(place: str, error: BaseException) -> InputError:
         received = f"{place}, which cannot be read ({_reason(error)})"
-        return InputError("store", "a place that can be read", received, "check its name and your credentials")
+        hint = "check its name, your credentials and the network"
+        return InputError("store", "a place that can be read", received, hint)
 
 
 def _reason(error: BaseException) -> str:
@@ -273,10 +280,9 @@ def _reason(error: BaseException) -> str:
     return one_line(str(reason))[:200]
 
 
-def _unwritable(place: str, error: BaseException) -> OutputError:
+def _unwritable(place: str, error: BaseException, hint: str = "free space, or mend what it says") -> OutputError:
     message = (
-        f"{place}: cannot be written ({_reason(error)}); what was finished before is kept there: "
-        "free space, or mend what it says, and run again"
+        f"{place}: cannot be written ({_reason(error)}); what was finished before is kept there: {hint}, and run again"
     )
     return OutputError(one_line(message))
 
