@@ -17,14 +17,16 @@ PAGE = HERE / "benchmarks" / "scaling.md"
 
 @pytest.fixture(scope="module")
 def scaling() -> Any:
-    """The module benchmarks/scaling.py, which is gone afterwards."""
+    """The module benchmarks/scaling.py, which is gone afterwards; an experiment has a folder of the same name."""
+    hidden = {"extraction": sys.modules.pop("extraction")} if "extraction" in sys.modules else {}
     sys.path.insert(0, str(HERE / "benchmarks"))
     try:
         yield importlib.import_module("scaling")
     finally:
         sys.path.remove(str(HERE / "benchmarks"))
-        for name in ("scaling", "scaling_commands"):
+        for name in ("scaling", "scaling_commands", "extraction"):
             sys.modules.pop(name, None)
+        sys.modules.update(hidden)
 
 
 @pytest.mark.parametrize("power", [0.0, 1.0, 2.0])
