@@ -16,7 +16,8 @@ import pytest
 from miaudit.synthesis.table_attacks.copies import CopyTests
 from miaudit.synthesis.table_attacks.keys import WithoutKeys
 from miaudit.synthesis.table_attacks.table_files import read
-from synthesis.table_attacks.test_near_copies import CHANGES, compared, flagged, people
+from synthesis.table_attacks.test_near_copies import CHANGES, compared, flagged
+from worlds.patients import patients
 
 pytestmark = pytest.mark.slow
 
@@ -124,7 +125,7 @@ FILES: dict[str, Write] = {
 def three(share: float, change: str, seed: int) -> list[pl.DataFrame]:
     """A synthetic table of which so many rows are changed copies of the first members, members, control records."""
     rng, copied = np.random.default_rng([seed, round(1000 * share)]), round(share * N)
-    members, control, made = (people(N, rng) for _ in range(3))
+    members, control, made = (patients(N, rng) for _ in range(3))
     if copied:
         copies = CHANGES[change](members.head(copied), rng)
         made = pl.concat([copies, made.tail(N - copied)], how="vertical_relaxed")

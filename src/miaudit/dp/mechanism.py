@@ -113,7 +113,7 @@ class PoissonSubsampled:
         object.__setattr__(self, "rate", rate)
 
     def __str__(self) -> str:
-        return f"{self.mechanism}, on a random {100 * self.rate:.6g}% of the records"
+        return f"{self.mechanism}, each record taken with probability {100 * self.rate:.6g}%"
 
 
 @dataclass(frozen=True)
@@ -171,8 +171,9 @@ def dp_sgd(
 
     Examples
     --------
-    >>> print(dp_sgd(records=2000, batch=128, noise=3, epochs=75))
-    1,172 times: Gaussian noise (standard deviation 3 times what one record can change), on a random 6.4% of the records
+    >>> print(dp_sgd(records=2000, batch=128, noise=3, epochs=75))  # doctest: +NORMALIZE_WHITESPACE
+    1,172 times: Gaussian noise (standard deviation 3 times what one record can change), each record taken with
+    probability 6.4%
     """
     n, size = (
         whole("records", records, "round it as the training did"),
