@@ -144,3 +144,12 @@ def test_specifications_fetch_nothing():
         text = json.dumps({key: value for key, value in chart.to_dict().items() if key != "$schema"})
         assert "http" not in text
         assert '"url"' not in text
+
+
+@pytest.mark.long
+def test_words_over_lines_have_a_halo():
+    layers = charts_of(findings(n=240))["roc-log"].to_dict()["layer"]
+    texts = [layer["mark"] for layer in layers if layer["mark"]["type"] == "text"]
+    halos = [mark for mark in texts if "stroke" in mark]
+    assert len(halos) == len(texts) / 2 == 2  # of the zone, and of the targets
+    assert all("stroke" in mark for mark in texts[::2])

@@ -435,3 +435,14 @@ def test_a_histogram_of_one_bar_is_left_out_with_its_reason():
     assert "distribution" not in charts_of(crowded)
     assert "No histogram: at least 95% of the scores of either class lie in one bin" in Page(page_of(crowded)).words
     assert "distribution" in charts_of(findings())
+
+
+@pytest.mark.long
+def test_an_undeclared_audit_says_once_that_it_is_not_answered_and_its_cards_have_short_numbers():
+    text = page_of(findings(design=None))
+    lead = re.search(r'<p class="lead">(.*?)</p>', text, re.S).group(1)
+    assert lead.startswith("It is not declared how membership was decided. ")
+    card = re.search(r'<dt>Surest members</dt><dd class="big">(.*?)</dd><dd class="small">(.*?)</dd>', text).groups()
+    assert re.fullmatch(r"[\d,]+ of [\d,]+", card[0])
+    assert card[1].startswith("highest scores are members: ")
+    assert "<dt>categories</dt><dd>none</dd>" in text

@@ -93,3 +93,11 @@ def test_names_that_differ_at_the_end_stay_apart():
     spec = charts_of(content("one-run"))["groups"].to_dict()
     names = {row["group"] for row in values(spec) if "group" in row}
     assert names == {"region: north-…, over 65", "region: north-…under 65", "elsewhere"}
+
+
+@pytest.mark.long
+def test_a_bound_names_which_records_change():
+    plain = replace(one_run(), claim=None, bounds=(replace(MU, neighbours="add-or-remove"),)).to_dict()
+    spec = marks(plain)[1]
+    title = " ".join(spec["title"]["text"])
+    assert title.startswith("The runs show μ (add or remove a record) to be at least ")

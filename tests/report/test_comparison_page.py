@@ -1,5 +1,6 @@
 """Pages of comparisons."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -56,7 +57,9 @@ def test_the_first_screen_has_a_plain_sentence_and_steps(primary, said):
     assert said in words and words.index(said) < words.index("What to do next") < words.index("Metric by metric")
     clear = replace(a, verdict=replace(a.verdict, status="clear"))
     fell = Page(comparison_page.page(history([("old", b), ("new", clear)]))).words
-    assert "Hold back new" in words and "Keep new as the one to beat" in fell and "Random guessing would in 50." in fell
+    assert (
+        "Hold back new" in words and "Keep new as the one to beat" in fell and "Random guessing picks it in 50." in fell
+    )
     silent = replace(rose, status="not-comparable", later="clear")
     assert comparison_page._plain(silent) == "" and "compare again" in comparison_page._steps(silent)[0].text
 
@@ -93,3 +96,14 @@ def test_names_in_the_budget_are_escaped():
     audits = [(EVIL, release(1, 1e-9, date=EVIL))]
     text = comparison_page.page(history(audits, budget=Budget.of(audits, 0.05, "shared", EVIL)))
     assert EVIL not in text
+
+
+@pytest.mark.long
+def test_no_alarm_is_not_shown_in_green_and_a_name_keeps_its_letters():
+    words = comparison_page.page(course(0.2, *[0.008] * 4, fresh=False))
+    marks = re.findall(r'<td[^>]*class="([^"]*)"[^>]*><span class="mark">No alarm</span>', words)
+    assert 'class="mark">No alarm' in words
+    assert "clear" not in " ".join(marks)
+    found = replace(history([("v1", findings(0.3)), ("v2", findings(1.2))]), text="v2 exceeds a limit.")
+    assert comparison_page._without(found, "Alarm") == "v2 exceeds a limit."
+    assert comparison_page._without(replace(found, text="Alarm: two audits."), "Alarm") == "Two audits."

@@ -107,6 +107,10 @@ def test_every_chart_is_drawn_with_its_numbers(content: DisclosureFindings) -> N
         assert f"{math.floor(1000 * one.reduction.low) / 10:.1f} to" in text
     alone = replace(content, options=content.options[:1], predictions=(), drivers=())
     assert tuple(disclosure_page.charts(alone)) == ("tradeoff",)
+    for fronts in (1, 2):  # a line needs two
+        some = [replace(one, front=i < fronts) for i, one in enumerate(content.options)]
+        said = " ".join(disclosure_page.charts(replace(content, options=tuple(some)))["tradeoff"].title["subtitle"])
+        assert ("Thick grey" in said) == (fronts == 2)
     assert "Every way to release it" in shown(alone)
 
 

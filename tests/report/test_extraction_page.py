@@ -84,7 +84,8 @@ def test_the_page_of_answers_says_what_was_compared() -> None:
     assert "1,234 answers" in page and "1,234 answers" in said and "56,789 tokens beyond their prompts" in page
     assert "a part of 11 texts and of 12 controls" in page and "3.0 answers about a text on average, 2.5 about" in page
     assert "t1: private, 44 tokens in a row, line 321; word for word" in said and "t2: control, 0 tokens" in said
-    assert "miaudit extraction --generations a.jsonl --texts p.jsonl --controls c.jsonl --names" in page
+    command = "miaudit extraction --generations a.jsonl --texts p.jsonl --controls c.jsonl --names"
+    assert command not in page and command in extraction_page.page(replace(found, named=()))
     assert "can be identified as training data" not in page and "--model" not in page
     evil = replace(found, generations=replace(found.generations, texts=EVIL, controls=EVIL), source=EVIL)
     assert len(Page(extraction_page.page(evil)).scripts) == len(Page(page).scripts)
@@ -108,3 +109,10 @@ def test_hostile_names_stay_text() -> None:
     )
     page = Page(extraction_page.page(evil))
     assert len(page.scripts) == len(Page(extraction_page.page(found)).scripts)
+
+
+def test_a_page_with_names_does_not_ask_for_them() -> None:
+    found = replace(audit_extraction(records(), PLAN, design="one-run", names=True), source="t.jsonl")
+    assert "Look at which texts these are in the table below. " in extraction_page.page(found)
+    unnamed = replace(found, named=())
+    assert "Look at which texts these are: miaudit extraction t.jsonl --names. " in extraction_page.page(unnamed)

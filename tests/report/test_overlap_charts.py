@@ -110,3 +110,16 @@ def test_a_group_with_raw_numbers_only_is_not_drawn():
     names = {row["group"] for row in values(spec) if "group" in row}
     assert names == {"1", "2"}
     assert any(cell.startswith("– raw, not causal: ") for cell in cells(page_of(found), "h-groups")[0][1])
+
+
+@pytest.mark.long
+def test_large_differences_have_an_axis_of_plain_numbers():
+    found = made("one score")
+    found["overlap"]["features"] = [{"name": "apart", "before": 54.0, "after": 39.0}]
+    found["overlap"]["calibration"] = [{"predicted": 0.5, "observed": 0.51, "count": 10}]
+    drawn = charts_of(found)
+    picture = drawing.svg(drawn["balance"].to_dict())
+    assert ">20<" in picture
+    assert "e+1" not in picture
+    title = " ".join(drawn["calibration"].to_dict()["title"]["text"])
+    assert "differ by 1 percentage point on average" in title

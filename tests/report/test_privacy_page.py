@@ -13,11 +13,13 @@ import pytest
 from scipy import stats
 
 import miaudit as ma
+from frozen.make import sample
 from miaudit.causal.challenge import Challenge
 from miaudit.dp.verdict import ClaimVerdict, LowerBound, RocLimit
 from miaudit.errors import InputError
 from miaudit.findings.audit import Findings
-from miaudit.report import page_frame
+from miaudit.findings.kinds import from_dict
+from miaudit.report import kinds, page_frame
 from report.test_audit_charts import charts_of, typed
 from report.test_audit_page import EVIL, Page, in_browser, needs_chromium, page_of
 from report.test_zero_run_page import cells
@@ -406,3 +408,22 @@ def test_a_refuted_claim_leads_where_the_metric_alone_would_be_clear():
     assert top.startswith(' class="verdict flagged"')
     assert "Claim refuted" in top
     assert "Within the limits" not in top.split("</h2>")[0]
+
+
+@pytest.mark.long
+def test_a_claim_that_is_not_refuted_is_not_shown_in_green():
+    plain = replace(one_run(), claim=replace(REFUTED, status="not-refuted", upper=None)).to_dict()
+    markup, words = section(page_of(plain))
+    assert "Claim not refuted" in words
+    assert 'class="finding inconclusive"' in markup
+    assert 'class="finding clear"' not in markup
+
+
+def test_a_page_with_bounds_does_not_say_that_there_are_none():
+    found = from_dict(json.loads(sample("zero-run-stack")))
+    assert found.overlap is not None
+    assert found.bounds
+    text = kinds.page(found)
+    assert "There is no privacy bound" not in text
+    refused = from_dict(json.loads(sample("refused")))
+    assert "There is no privacy bound, for the reasons above" in kinds.page(refused)

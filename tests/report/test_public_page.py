@@ -102,3 +102,11 @@ def test_an_audit_in_the_folder_leaves_the_public_page(tmp_path: Path) -> None:
     found = ma.audit(ma.Evidence(score=rng.normal(size=400) + member, member=member, design="one-run"), rng=rng)
     kinds.write(found, tmp_path, overwrite=True, figures=False)
     assert (tmp_path / kinds.PUBLIC).exists()
+
+
+def test_advice_that_is_a_next_step_is_not_said_again() -> None:
+    few = replace(kept("private records that were set aside"), status="unjudged", advice=("bring more records",))
+    page = synthesis_page.page(release(useful=few, fidelity_of="held-out"))
+    assert "Bring more records." in page and "What to change" not in page
+    partly = replace(few, status="partly")
+    assert "What to change" in synthesis_page.page(release(useful=partly, fidelity_of="held-out"))

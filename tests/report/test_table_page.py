@@ -118,6 +118,8 @@ def test_near_copies_that_chance_explains_are_called_that(content: TableFindings
     silent = tuple(replace(part, status=None) if part.name != "copies" else part for part in content.attacks)
     page = table_page.page(replace(content, attacks=silent))
     assert "Not beyond chance" in page and 'class="None"' not in page
+    above = tuple(replace(part, corrected_low=0.1) if part.status is None else part for part in silent)
+    assert "Above chance, decides nothing" in table_page.page(replace(content, attacks=above))
 
 
 @pytest.mark.long

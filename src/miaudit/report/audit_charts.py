@@ -343,11 +343,6 @@ def _unresolved_zone(findings: Findings, floor: float, x: dict[str, Any], y: dic
     edge = [{"from": floor, "to": limit}]
     zone = over(edge).mark("rect", color="#8a94a0", fillOpacity=0.18)
     layers = [zone.encode(x=channel("from:Q", **x), x2="to:Q", y=constant(0), y2=constant("height"))]
-    if limit > 0.15 if floor == 0 else math.log(limit / floor) > -0.05 * math.log(floor):
-        words = over(edge).mark(
-            "text", text="not resolved: upper limit only", angle=270, align="right", dy=-9, fontSize=11, color="#47515c"
-        )
-        layers.append(words.encode(x=channel("to:Q", **x), y=constant(26)))
     inside = []
     headline = findings.scores[0].curve
     for fpr, tpr, _, high in headline.points if headline else ():
@@ -359,7 +354,16 @@ def _unresolved_zone(findings: Findings, floor: float, x: dict[str, Any], y: dic
             break  # the first resolved point joins the dashes to the curve
     upper = over(inside).mark("line", color=BLUE, strokeDash=[3, 3], strokeWidth=1.6, clip=True)
     layers.append(upper.encode(x=channel("fpr:Q", **x), y=channel("high:Q", **y), tooltip=tips(at="FPR", text="TPR")))
+    if limit > 0.15 if floor == 0 else math.log(limit / floor) > -0.05 * math.log(floor):
+        look = {"angle": 270, "align": "right", "dy": -9, "fontSize": 11, "text": "not resolved: upper limit only"}
+        words = over(edge).encode(x=channel("to:Q", **x), y=constant(26))
+        layers += _with_halo(words, "#47515c", "#eaecee", look)  # the colour of the zone
     return layers
+
+
+def _with_halo(base: Layer, ink: str, halo: str, look: dict[str, Any]) -> list[Layer]:
+    """Words over lines: a halo in the colour of the ground keeps the lines from their letters."""
+    return [base.mark("text", color=halo, stroke=halo, strokeWidth=4, **look), base.mark("text", color=ink, **look)]
 
 
 def _targets(targets: Sequence[float], x: dict[str, Any], floor: float | None) -> list[Layer]:
@@ -368,8 +372,8 @@ def _targets(targets: Sequence[float], x: dict[str, Any], floor: float | None) -
     base = over(rows).encode(x=channel("fpr:Q", **x))
     layers = [base.mark("rule", color=INK, strokeWidth=0.9, opacity=0.55, strokeDash=[1, 3])]
     if floor is not None:
-        words = base.mark("text", align="left", dx=3, baseline="top", fontSize=11, color=INK)
-        layers.append(words.encode(y=constant(4), text="name:N"))
+        look = {"align": "left", "dx": 3, "baseline": "top", "fontSize": 11}
+        layers += _with_halo(base.encode(y=constant(4), text="name:N"), INK, "#ffffffcc", look)
     return layers
 
 

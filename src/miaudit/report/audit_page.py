@@ -145,7 +145,7 @@ def _verdict(findings: Findings, lead: str) -> dict[str, Any]:
         "limits": limits,
         "stricter": _stricter(findings) if limits else "",
         "word": word,
-        "lead": lead,
+        "lead": _without_badge(lead),
         "explained": explained,
         "text": "" if limits else text[:1].upper() + text[1:],
         "in_units_of_score": bool(findings.metrics) and in_units_of_score(verdict.metric),
@@ -153,6 +153,12 @@ def _verdict(findings: Findings, lead: str) -> dict[str, Any]:
         "score": findings.scores[0].score,
         "corrected": _corrected_by(findings),
     }
+
+
+def _without_badge(lead: str) -> str:
+    """The first sentence without "Not answered", which the badge above it says."""
+    rest = lead.removeprefix("Not answered: ")
+    return rest[:1].upper() + rest[1:]
 
 
 def _stricter(findings: Findings) -> str:
@@ -183,6 +189,14 @@ def _lists(findings: Findings) -> Iterator[tuple[str, str, str]]:
         yield name, f"{one.members:,} of the {one.listed:,} {of}", f"{shown} of the list, by {one.score}"
 
 
+def _list_card(findings: Findings) -> tuple[str, str, str]:
+    """The list that is the most right as a card: a number that fits, and the words in small print."""
+    one = min(findings.surest_members, key=lambda one: one.p)
+    shown = rate_with_limits(one.members / one.listed, one.low, one.high)
+    name, of = ("Surest pairs", "are right") if one.of == "pairs" else ("Surest members", "highest scores are members")
+    return name, f"{one.members:,} of {one.listed:,}", f"{of}: {shown} of the list, by {one.score}"
+
+
 def _cards(findings: Findings) -> list[tuple[str, str, str]]:
     counts, of = findings.counts, findings.counts.of
     prefix = "raw, not causal; " if findings.is_raw_only else "corrected; " if findings.is_corrected else ""
@@ -194,7 +208,7 @@ def _cards(findings: Findings) -> list[tuple[str, str, str]]:
         )
     ]
     if findings.surest_members and not findings.verdict.limits:
-        cards += list(_lists(findings))[:1]
+        cards.append(_list_card(findings))
     for metric in _card_metrics(findings):
         by_chance = chance(metric.name)
         limits = "upper limit only" if metric.value is None and metric.high is not None else metric.interval
@@ -542,5 +556,5 @@ def _option(value: Any) -> str:
         inside = ", ".join(f"{key} {_option(item)}" for key, item in rest.items())
         return f"{kind} ({inside})" if inside else str(kind)
     if isinstance(value, Iterable) and not isinstance(value, str):
-        return ", ".join(_option(item) for item in value)
+        return ", ".join(_option(item) for item in value) or "none"
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -64,7 +64,9 @@ class _Known:
             return cls(name, claim.lower, confidence, claim.reachable, claim.upper, claim.value)
         if bounds:
             first = bounds[0]
-            name = parameter_name(first.parameter, first.delta) + (f", {first.changes}" if first.changes else "")
+            name = parameter_name(first.parameter, first.delta) + (
+                f" ({first.changes} a record)" if first.changes else ""
+            )
             return cls(name, first.value, first.confidence, first.reachable)
         return None
 
@@ -124,7 +126,7 @@ def _layers(known: _Known, marks: Sequence[_Mark]) -> list[Layer]:
     """The stretch that neither the runs nor the theorem rule out is drawn strong."""
     at = _line(marks)
     top = 1.1 * max(mark.value for mark in marks) or 1.0
-    x = scaled(known.name, [0, top], zero=True, format="~g", grid=False, tickCount=6, labelFlush=False)
+    x = scaled(known.name, [0, top], zero=True, format="~r", grid=False, tickCount=6, labelFlush=False)
     line = over([{"from": 0, "to": top}]).mark("rule", color=GREY, strokeWidth=1.2)
     layers = [line.encode(x=channel("from:Q", **x), x2="to:Q", y=constant(at))]
     if known.gap is not None:

@@ -66,17 +66,18 @@ def page(findings: Comparison | History, *, built: Built | None = None) -> str:
         "comparison_page.html",
         findings,
         built or charts(findings),
-        verdict={"status": tone, "word": word, "what": what, "text": _without(findings.text, word)},
+        verdict={"status": tone, "word": word, "what": what, "text": _without(findings, word)},
         plain=_plain(findings),
         next=_steps(findings),
         **shown,
     )
 
 
-def _without(text: str, word: str) -> str:
-    """A text without the word that stands above it."""
-    rest = text.removeprefix(f"{word}: ")
-    return rest[:1].upper() + rest[1:]
+def _without(findings: Comparison | History, word: str) -> str:
+    """The text without the word that stands above it. The name of an audit keeps its first letter."""
+    rest = findings.text.removeprefix(f"{word}: ")
+    names = (findings.before, findings.after) if isinstance(findings, Comparison) else [a.name for a in findings.audits]
+    return rest if rest.startswith(tuple(names)) else rest[:1].upper() + rest[1:]
 
 
 def _shared(cautions: Sequence[Sequence[str]]) -> list[str]:
@@ -118,7 +119,7 @@ def _plain(findings: Comparison | History) -> str:
     if metric.name == "auc":
         counts = f"{100 * before:.0f} in {of[0]}, and {100 * after:.0f} in {of[1]}"
         picked = f"the attack picks the member in {counts}"
-        return f"Of 100 pairs of a member and a non-member {picked}. Random guessing would in 50."
+        return f"Of 100 pairs of a member and a non-member {picked}. Random guessing picks it in 50."
     if metric.fpr is not None:
         wrong = f"{1000 * metric.fpr:g} of 1,000 non-members wrongly"
         counts = f"{1000 * before:,.0f} of 1,000 members in {of[0]}, and {1000 * after:,.0f} in {of[1]}"
@@ -185,7 +186,7 @@ def _release(one: BudgetedRelease) -> dict[str, str]:
         "threshold": f"{one.threshold:.2g}",
         "gathered": "–" if one.gathered is None else f"{one.gathered:.3g}",
         "result": "Alarm" if one.alarm else "No alarm" if one.tests else "Not answered",
-        "tone": "flagged" if one.alarm else "clear" if one.tests else "inconclusive",
+        "tone": "flagged" if one.alarm else "" if one.tests else "inconclusive",
     }
 
 
@@ -225,7 +226,7 @@ def _differences(findings: Comparison) -> dict[str, Chart]:
     title = f"{findings.after} less {findings.before}, with intervals"
     sentences = ["Right of the dashed line: more leakage."]
     return {
-        "differences": intervals(rows, axis="difference", against=0.0, title=title, sentences=sentences),
+        "differences": intervals(rows, axis="Difference", against=0.0, title=title, sentences=sentences),
     }
 
 

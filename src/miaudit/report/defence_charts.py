@@ -40,8 +40,10 @@ def tradeoff(findings: DisclosureFindings) -> Chart:
         *_numbers(_labels(rows, across["scale"]["domain"], up["scale"]["domain"]), across, up),
     ]
     title = "What each release gives away and is good for"
+    several = sum(bool(row["front"]) for row in rows) > 1  # a line needs two
+    thick = "Thick grey: no other option is below and to the right, by the estimates. " if several else ""
     sentences = [
-        "Numbers are those of the table. Thick grey: no other option is below and to the right, by the estimates. "
+        f"Numbers are those of the table. {thick}"
         f"Bars: {percent(findings.confidence)} limits of each number by itself. Dashed: mere chance."
     ]
     described = "; ".join(f"{row['number']} {row['name']}: {row['words']}" for row in rows)

@@ -106,7 +106,7 @@ def _in_pairs(findings: DisclosureFindings) -> str:
     limits = f"{written(100 * auc.low, '.0f', 'down')} to {written(100 * auc.high, '.0f', 'up')}"
     return (
         f"Of 100 pairs of a member and a non-member, the attack picks the member in {100 * auc.value:.0f} ({limits}). "
-        "Random guessing would in 50."
+        "Random guessing picks it in 50."
     )
 
 
@@ -248,7 +248,11 @@ def _between(name: str, metric: Limits) -> str:
 
 def _repeat(findings: DisclosureFindings) -> list[tuple[str, str]]:
     rows = [("Target", findings.target or "not stated"), ("Records", findings.source or "not stated")]
-    rows += [(key.capitalize(), _plain(value)) for key, value in findings.repeat.items() if key != "command"]
+    rows += [
+        (key if key == "miaudit" else key.capitalize(), _plain(value))
+        for key, value in findings.repeat.items()
+        if key != "command"
+    ]
     return [*rows, ("Format of findings.json", f"{findings.FORMAT}, {findings.KIND}")]
 
 

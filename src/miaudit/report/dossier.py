@@ -25,7 +25,7 @@ from miaudit.findings.release import SynthesisFindings
 from miaudit.findings.table import Attack, TableFindings, worded
 from miaudit.findings.verdict import CONCERN, CONDITIONS
 from miaudit.metrics.definition import amount, between, label
-from miaudit.metrics.rounding import lower_text, percent, points
+from miaudit.metrics.rounding import lower_text, percent, points, upper_text
 from miaudit.report import kinds, page_frame
 
 __all__ = ["FORMAT", "Answer", "Dossier", "Question", "collected"]
@@ -340,7 +340,7 @@ def _extraction(*ways: str) -> _Answering:
                 for what, rate in (("training texts", way.members), ("control texts", way.controls)):
                     value = "no answer" if rate.value is None else percent(rate.value)
                     interval = f"{percent(rate.low, 'down')} to {percent(rate.high, 'up')}"
-                    yield Answer(f"{what} that come out ({way.words})", value, interval, *own)
+                    yield Answer(f"{what} that come out: {way.words}", value, interval, *own)
                 one = way.difference
                 value = "no answer" if one.value is None else points(one.value)
                 interval = f"{points(one.low, 'down')} to {points(one.high, 'up')}"
@@ -358,7 +358,7 @@ def _claimed(file: str, findings: FindingsRecord) -> Iterator[Answer]:
     elif isinstance(findings, Findings) and findings.claim is not None:
         claim = findings.claim
         at = f" at delta = {claim.delta:g}" if claim.parameter == "epsilon" else ""
-        value = f"{claim.parameter} = {claim.value:g}{at}"
+        value = f"{claim.parameter} = {upper_text(claim.value, 6)}{at}"  # as the audit's page
         basis = claim.upper_from or "stated, and not proved here"
         yield Answer("claim that was audited", value, "none: a claim", "", in_words(findings.design), basis, file)
     elif isinstance(findings, TableFindings):
@@ -393,11 +393,13 @@ def _protected(file: str, findings: FindingsRecord) -> Iterator[Answer]:
     """Who is protected, or was audited: records, or all records of a unit."""
     if isinstance(findings, SynthesisFindings) and findings.guarantee is not None:
         changes = "the values of one record change" if findings.neighbours else "one record is added or removed"
-        yield Answer("unit of the guarantee", f"a record: {changes}", "none", "", "none needed", "a theorem", file)
+        yield Answer(
+            "unit of the guarantee", f"a record: {changes}", "no interval", "", "none needed", "a theorem", file
+        )
     elif isinstance(findings, Findings) and (findings.claim is not None or findings.bounds):
         unit, sizes = findings.counts.of, " and ".join(findings.counts.in_words)
         basis = "a person may own several records" if unit == "records" else "units as they are named"
-        yield Answer("unit of the audit", f"{unit}: {sizes}", "none", "", in_words(findings.design), basis, file)
+        yield Answer("unit of the audit", f"{unit}: {sizes}", "no interval", "", in_words(findings.design), basis, file)
     elif isinstance(findings, TableFindings):
         yield from _protected(file, findings.membership)
 

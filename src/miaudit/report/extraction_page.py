@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -168,14 +169,23 @@ def sentences(findings: ExtractionFindings) -> Iterator[str]:
         yield f"How many can be identified as training data is not shown. {identified.why_not}"
 
 
+def _listed(findings: ExtractionFindings, step: str) -> str:
+    """A step that does not ask for names which the page has."""
+    if not findings.named:
+        return step
+    return re.sub(r"^(Look at which texts these are): .*? --names\.", r"\1 in the table below.", step)
+
+
 def _next(findings: ExtractionFindings) -> list[str]:
     """What to do next, each with its command where there is one."""
     file, answers = findings.source or "FILE.jsonl", findings.generations
     if answers is not None:
         command = f"miaudit extraction --generations {file} --texts {answers.texts} --controls {answers.controls}"
         reason = findings.verdict.reason or findings.verdict.status
-        return [one.replace("{command}", command) for one in _NEXT_OF_ANSWERS.get(reason, _NEXT[reason])]
-    steps = [one.replace("{file}", file) for one in _NEXT[findings.verdict.reason or findings.verdict.status]]
+        texts = _NEXT_OF_ANSWERS.get(reason, _NEXT[reason])
+        return [_listed(findings, one).replace("{command}", command) for one in texts]
+    texts = _NEXT[findings.verdict.reason or findings.verdict.status]
+    steps = [_listed(findings, one).replace("{file}", file) for one in texts]
     design = findings.design or "zero-run"
     if findings.told.share.value is None:
         options = f"--signal token-logprobs --design {design}"
@@ -215,7 +225,7 @@ def _cards(findings: ExtractionFindings, about: Way) -> list[tuple[str, str, str
     cards = [
         ("Come out, trained on", _number(about.members), of.format(f"with limits {_limits(about.members)}")),
         ("Come out, never seen", _number(about.controls), of.format(f"with limits {_limits(about.controls)}")),
-        ("More than of controls", _number(about.difference), of.format(f"with limits {_limits(about.difference)}")),
+        ("More than controls", _number(about.difference), of.format(f"with limits {_limits(about.difference)}")),
     ]
     identified = findings.told
     if identified.share.value is not None:

@@ -169,7 +169,7 @@ def _overlap(overlap: Overlap) -> Chart:
     layers = histogram(overlap.log_odds, "Log-odds of membership, from the covariates alone", "Log-odds")
     limits = between("auc", overlap.blind_low, overlap.blind_high)
     title = (
-        f"Without the model, the covariates tell members from non-members with an AUC of "
+        f"Without the model, the covariates separate members from non-members with an AUC of "
         f"{amount('auc', overlap.blind_auc)} ({limits})"
     )
     sentence = (
@@ -197,7 +197,8 @@ def _calibration(overlap: Overlap) -> Chart:
     ]
     total = sum(one.count for one in bins)
     off = 100 * sum(one.count * abs(one.predicted - one.observed) for one in bins) / total
-    title = f"Propensity and observed share of members differ by {off:.2g} percentage points on average"
+    points = "point" if f"{off:.2g}" == "1" else "points"
+    title = f"Propensity and observed share of members differ by {off:.2g} percentage {points} on average"
     sentence = "On the dashes the propensity is what is observed. The larger a point, the more records stand behind it."
     alternative = f"Calibration of the propensity in {len(bins)} bins, with the diagonal. {title}."
     return finished(layers, title, [sentence], alternative, 260)
@@ -209,7 +210,7 @@ def _balance(overlap: Overlap) -> Chart:
     features = sorted(overlap.features, key=lambda f: (-abs(f.after), -abs(f.before)))
     shown = features[:_MOST_FEATURES]
     names = distinct([feature.name for feature in shown], _LONGEST_NAME)
-    x = scaled("Absolute standardised difference", zero=True, format="~g", tickCount=6)
+    x = scaled("Absolute standardised difference", zero=True, format="~r", tickCount=6)
     y = in_rows("feature", 140)
     kinds = ("before", "after")
     rows = [

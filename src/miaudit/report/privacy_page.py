@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _CLAIM = {
     "refuted": ("flagged", "Claim refuted"),
-    "not-refuted": ("clear", "Claim not refuted"),
+    "not-refuted": ("inconclusive", "Claim not refuted"),
     "not-testable": ("refused", "Claim not testable"),
 }
 

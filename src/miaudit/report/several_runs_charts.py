@@ -24,7 +24,7 @@ def charts(several: SeveralRuns, claim: ClaimVerdict | None, confidence: float) 
         for k, (together, alone) in enumerate(zip(several.by_number, several.alone, strict=True), start=1)
     ]
     x = channel("run:O", axis={"title": "Number of runs", "labelAngle": 0})
-    y = scaled("Lower bound on μ", zero=True, format="~g", tickCount=6)
+    y = scaled("Lower bound on μ", zero=True, format="~r", tickCount=6)
     base = over(rows).encode(x=x)
     shown = tips(run="Runs", said="Together", one="This run by itself")
     layers = [*_levels(several, claim, y)]

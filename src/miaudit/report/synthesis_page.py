@@ -42,6 +42,7 @@ def page(findings: SynthesisFindings, *, built: Built | None = None) -> str:
         built or charts(findings),
         overall=_overall(findings),
         steps=_steps(findings),
+        advice=_more_advice(findings),
         cards=_cards(findings),
         guarantee=guarantee_facts(findings.guarantee, findings.neighbours),
         spent=_spent(findings.spent),
@@ -70,18 +71,28 @@ def _steps(findings: SynthesisFindings) -> list[Step]:
         private = "Ask for differential privacy, or audit the table before anybody sees it."
         return [Step(private, audit)]
     if useful is not None and findings.stopped:
-        return [Step(f"{text[:1].upper()}{text[1:]}.") for text in useful.advice]
+        return [Step(_sentence(text)) for text in useful.advice]
     if useful is not None and useful.status in ("not", "unjudged"):
         return [
             Step(
                 f"Do not hand {file} on as it is: what it shows beside single columns may not hold of the real records."
             ),
-            *(Step(f"{text[:1].upper()}{text[1:]}.") for text in useful.advice[:3]),
+            *(Step(_sentence(text)) for text in useful.advice[:3]),
         ]
     steps = [Step(f"Hand on {file} with the .json and .html files of the same name. Keep this page and the ledger.")]
     if useful is not None and useful.status == "partly":
         steps.append(Step("Say with it what it does not keep."))
     return [*steps, Step("Try the promise: attack the table with records that it was made of, and with others.", audit)]
+
+
+def _sentence(advice: str) -> str:
+    return f"{advice[:1].upper()}{advice[1:]}."
+
+
+def _more_advice(findings: SynthesisFindings) -> list[str]:
+    """What to change, without what the next steps say."""
+    said = {step.text for step in _steps(findings)}
+    return [text for text in (findings.useful.advice if findings.useful else ()) if _sentence(text) not in said]
 
 
 def _limit_chart(guarantee: Guarantee) -> Chart:

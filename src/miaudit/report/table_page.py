@@ -165,10 +165,12 @@ def _of_value(part: SecretValue) -> dict[str, str]:
 
 
 def _word(row: Attack) -> str:
-    """The status in words; near copies without one are not beyond chance."""
+    """The status in words; near copies without one do not decide, and the notes name those above chance."""
     if row.status is not None:
         return worded(row.status, row.status)
-    return "Not beyond chance" if row.role == "blocking" else ""
+    if row.role != "blocking":
+        return ""
+    return "Above chance, decides nothing" if row.above_chance else "Not beyond chance"
 
 
 def _limit(row: Attack) -> str:

@@ -49,7 +49,7 @@ _NEXT_OF_DELETION = {
 
 _WARNING = "Do not treat this as a pass."
 _COPIES = (
-    "This does not show from which copy the model learned a record, or whether that was allowed. The string may also "
+    "This does not show from which copy the model learned a record, or whether that was allowed. It may also "
     "be in other training data, or in that of a model from which this one was trained further."
 )
 _WHICH = "This does not show which records were used. The bound is of their number."
