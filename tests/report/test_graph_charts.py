@@ -41,3 +41,10 @@ def test_heads_touch_what_they_point_to(width: int) -> None:
 
 def test_nothing_is_drawn_of_a_graph_without_edges() -> None:
     assert graph_charts.charts(Graph(GROUPS[:2], (), full=False)) == {}
+
+
+def test_only_a_network_has_a_latent_variable() -> None:
+    graph = Graph(GROUPS, EDGES, full=False)
+    for latent in (False, True):
+        spec = graph_charts.charts(graph, latent=latent)["graph"].to_dict()
+        assert ("latent variable" in str(spec["title"])) is latent

@@ -90,7 +90,7 @@ def test_the_love_plot_holds_the_thirty_worst_and_counts_the_rest():
     assert "1 of 100 covariates and squares still differ by more than 0.2 (most: f3, 0.31)" in title
     found["overlap"]["propensity"] = "cross-fitted in 5 folds: standardised columns, a stack (1.00 of line)"
     said = " ".join(charts_of(found)["balance"].to_dict()["title"]["subtitle"])
-    assert "tolerated of a line after it; a stack is refused by standard errors" in said
+    assert "the limit of a line after it; a stack is refused by standard errors" in said
 
 
 @pytest.mark.long

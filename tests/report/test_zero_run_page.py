@@ -219,6 +219,17 @@ def made(kind):
 # -- the page ---------------------------------------------------------------------------------------------------------
 
 
+def test_only_a_refused_audit_says_that_there_is_no_bound():
+    sentence = "There is no privacy bound, for the reasons above"
+    found = made("one score")
+    assert found["bounds"]
+    found["overlap"]["reasons"] = found["no_bound"] = []
+    assert sentence not in page_of(found)
+    found["overlap"]["reasons"] = found["no_bound"] = ["no member has a match"]
+    found["bounds"] = []
+    assert sentence in page_of(found)
+
+
 @pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)

@@ -312,13 +312,13 @@ def _overlap(findings: Findings) -> dict[str, Any] | None:
     tone, word = _OVERLAP[overlap.status]
     limits = between("auc", overlap.blind_low, overlap.blind_high)
     facts = (
-        ("Blind AUC", amount("auc", overlap.blind_auc), f"{limits}; by covariates alone, 0.5 is not at all"),
+        ("Blind AUC", amount("auc", overlap.blind_auc), f"{limits}; by the covariates alone, chance is 0.5"),
         (
             "Effective sample size",
             f"{math.floor(overlap.effective_sample_size):,}",
             f"of {counts.nonmembers:,} non-member {counts.of}, after weighting",
         ),
-        ("Largest weight", percent(overlap.largest_weight), "of all the weight stands on one non-member"),
+        ("Largest weight", percent(overlap.largest_weight), "of all the weight is on one non-member"),
         ("Without a match", percent(overlap.without_match), "of members: hardly any non-member is like them"),
         ("Clipped", percent(overlap.clipped), "of propensities were moved to the clipping bounds"),
     )
@@ -379,11 +379,11 @@ def _fit(fit: LackOfFit | None) -> str:
         return ""
     tried = f"z {fit.z:.1f}, refuted above {fit.limit:g}"
     if fit.product_z is None:
-        return f"A forest foresees no more of membership from the same covariates ({tried})."
+        return f"A forest predicts membership no better from the same covariates ({tried})."
     product = f"{' times '.join(fit.product)}: z {fit.product_z:.1f}, refuted above {fit.product_limit:.1f}"
     return (
-        f"Neither a forest ({tried}){_sum(fit)} nor any product or square of covariates ({product}) foresees more of "
-        "membership. This does not prove the propensity."
+        f"Neither a forest ({tried}){_sum(fit)} nor any product or square of covariates ({product}) predicts "
+        "membership better. This does not prove the propensity."
     )
 
 

@@ -101,7 +101,7 @@ def _associations(fidelity: Fidelity) -> Chart:
         f"Associations: {weaker:,} of {len(rows):,} pairs are weaker in the synthetic table; the mean error is "
         f"{fidelity.summary['association_error']:.2f}"
     )
-    sentences = ["Each dot is a pair of columns; on the dashes it is as strong as in the real records."]
+    sentences = ["Each dot is a pair of columns; on the dashed line it is as strong as in the real records."]
     return finished(layers, title, sentences, f"Scatter of {len(rows):,} pairs of columns. {title}.", 380)
 
 

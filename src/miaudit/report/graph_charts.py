@@ -19,10 +19,11 @@ _ACROSS, _UP = 0.35, 0.04  # room beside the outermost groups, in generations an
 _HEAD = 9  # pixels of the head of an arrow
 
 
-def charts(graph: Graph) -> dict[str, Chart]:
+def charts(graph: Graph, *, latent: bool = False) -> dict[str, Chart]:
     """Draw groups of columns as points, edges between them as arrows; no arrow goes from right to left.
 
-    Nothing is drawn of a graph without edges: points beside each other show nothing.
+    Nothing is drawn of a graph without edges: points beside each other show nothing. With ``latent`` the caption names
+    the latent variable of a network, which noisy tables do not have.
     """
     if not graph.edges:
         return {}
@@ -60,9 +61,9 @@ def charts(graph: Graph) -> dict[str, Chart]:
             named.mark("text", dy=-11, fontSize=11, stroke="white", strokeWidth=3)
         )  # arrows pass behind a name
         layers.append(named.mark("text", dy=-11, fontSize=11, color=INK))
-    sentences = [
-        "Arrows go from cause to effect, left to right. The latent variable is a cause of every group and is not drawn."
-    ]
+    sentences = ["Arrows go from cause to effect, left to right."]
+    if latent:
+        sentences.append("The latent variable is a cause of every group and is not drawn.")
     if most > _NAMED:
         sentences.append("Names show under the pointer.")
     title = f"{_several(len(groups), 'group')} of columns, {_several(len(graph.edges), 'edge')}"

@@ -199,7 +199,7 @@ def _calibration(overlap: Overlap) -> Chart:
     off = 100 * sum(one.count * abs(one.predicted - one.observed) for one in bins) / total
     points = "point" if f"{off:.2g}" == "1" else "points"
     title = f"Propensity and observed share of members differ by {off:.2g} percentage {points} on average"
-    sentence = "On the dashes the propensity is what is observed. The larger a point, the more records stand behind it."
+    sentence = "On the dashed line the propensity equals the observed share. A larger point stands for more records."
     alternative = f"Calibration of the propensity in {len(bins)} bins, with the diagonal. {title}."
     return finished(layers, title, [sentence], alternative, 260)
 
@@ -250,9 +250,9 @@ def _balance_in_words(features: Sequence[Difference], limit: float, *, stacked: 
         title += f"{lower_text(limit, 2)} (most: {most})"
     else:
         title = f"After weighting no covariate and no square differs by more than {upper_text(limit, 2)} (most: {most})"
-    dashes = "the most that is tolerated after it"
+    dashes = "the limit after it"
     if over and stacked:
-        dashes = "the most that is tolerated of a line after it; a stack is refused by standard errors"
+        dashes = "the limit of a line after it; a stack is refused by standard errors"
     sentences = [f"Hollow: before weighting. Filled: after it. Red dashes: {dashes}."]
     rest = features[_MOST_FEATURES:]
     if rest:

@@ -24,7 +24,7 @@ def charts(findings: SynthesisFindings) -> dict[str, Chart]:
     """Draw what the findings hold, in the order of :data:`NAMES`; a chart without data is left out."""
     by_name: dict[str, Chart] = {}
     if findings.graph:
-        by_name |= graph_charts.charts(findings.graph)
+        by_name |= graph_charts.charts(findings.graph, latent="latent" in findings.generator)
     if findings.guarantee:
         by_name["limit"] = _limit_chart(findings.guarantee)
     if findings.useful and findings.useful.kept:
