@@ -91,8 +91,8 @@ def _sentence(advice: str) -> str:
 
 def _more_advice(findings: SynthesisFindings) -> list[str]:
     """What to change, without what the next steps say."""
-    said = {step.text for step in _steps(findings)}
-    return [text for text in (findings.useful.advice if findings.useful else ()) if _sentence(text) not in said]
+    listed = {step.text for step in _steps(findings)}
+    return [text for text in (findings.useful.advice if findings.useful else ()) if _sentence(text) not in listed]
 
 
 def _limit_chart(guarantee: Guarantee) -> Chart:
