@@ -239,8 +239,8 @@ def _statement(guarantee: Guarantee | None, spent: Spent | None, neighbours: Nei
     lines = [
         f"This table is ({rounded_up(guarantee.epsilon, 6)}, {rounded_up(guarantee.delta)})-differentially private: "
         f"{_CHANGED[neighbours]}, no release would have become much more or less likely.",
-        f"So an attack on any one record that would claim it wrongly {100 * fpr:g}% of the time claims it rightly at "
-        f"most {rounded_up(100 * tpr)}% of the time, whatever else the attacker knows.",
+        f"So if an attack wrongly says of a record that it was used in {100 * fpr:g}% of cases, it rightly says so in "
+        f"at most {rounded_up(100 * tpr)}% of cases, whatever else the attacker knows.",
     ]
     if spent is None:
         return tuple(lines)
