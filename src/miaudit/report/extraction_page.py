@@ -41,8 +41,8 @@ _SHORT = {
 }
 _NEXT = {
     "flagged": (
-        "Look at which texts these are: miaudit extraction {file} --names. Take texts that stand there many times out "
-        "of the training data, or keep one of each, and train again.",
+        "Look at which texts these are: miaudit extraction {file} --names. Take texts that the training data hold "
+        "many times out, or keep one of each, and train again.",
         "If no text may be repeated at all, train with differential privacy. miaudit audit tests such a claim.",
     ),
     "clear": (
