@@ -82,3 +82,19 @@ def test_a_page_without_its_sentence_or_charts_is_seen(
     (seen,) = look.look(browser, "zero-run-refused", tmp_path, [look.PHONE])
     assert seen.bare[0].startswith("not said")
     assert any(fault.startswith("no picture of ") for fault in seen.bare)
+
+
+def test_a_small_number_stays_in_its_sentence_on_a_phone(browser: Any, tmp_path: Path) -> None:
+    """Of a cell that is laid out as a grid, each element would take a row of its own."""
+    page, _ = look.draw(look.INDEX, tmp_path)
+    tab = browser.new_page(viewport={"width": look.PHONE, "height": 900})
+    tab.goto(page.as_uri())
+    tab.evaluate("document.querySelector('td.note').innerHTML = 'at <span class=\"whole\">1e-05</span> is proven'")
+    tops = tab.evaluate(
+        """() => Array.from(document.querySelector('td.note').childNodes).map(function (e) {
+        var range = document.createRange(); range.selectNodeContents(e);
+        return Math.round(range.getBoundingClientRect().top); })"""
+    )
+    tab.close()
+    assert len(tops) == 3
+    assert len(set(tops)) == 1
